@@ -15,6 +15,10 @@ mod conflicts;
 mod delivered;
 #[path = "cluster/deploy.rs"]
 mod deploy;
+#[path = "cluster/endpoints.rs"]
+mod endpoints;
+#[path = "cluster/identities.rs"]
+mod identities;
 #[path = "cluster/initialise.rs"]
 mod initialise;
 #[path = "cluster/kubelet.rs"]
@@ -41,6 +45,8 @@ mod pod_cidrs;
 mod pod_network;
 #[path = "cluster/policy.rs"]
 mod policy;
+#[path = "cluster/prometheus.rs"]
+mod prometheus;
 #[path = "cluster/providers.rs"]
 mod providers;
 #[path = "cluster/record.rs"]
@@ -63,6 +69,8 @@ mod secrets;
 mod services;
 #[path = "cluster/slow_store.rs"]
 mod slow_store;
+#[path = "cluster/two_allocators.rs"]
+mod two_allocators;
 #[path = "cluster/unserved.rs"]
 mod unserved;
 #[path = "cluster/world.rs"]

@@ -1,7 +1,8 @@
 //! A guest that others' tools build, and no line of ours but the contract: `cargo component` makes it, the binary checks
 //! it, the host runs it; and the shipped guest, built by the same tool. Both need cargo-component 0.21 and the target
 //! wasm32-wasip1, and say so when they are missing.
-//! And clients of others before our simulators; they need Python 3.11 with pip.
+//! And clients of others before our simulators; they need Python 3.11 with pip. And what a scrape looks like to Prometheus'
+//! promtool, the status page to Chromium; and the alerts and the dashboard of `deploy/monitoring` before a real Prometheus.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "foreign/builds.rs"]
@@ -10,10 +11,16 @@ mod builds;
 mod commands;
 #[path = "foreign/hcloud.rs"]
 mod hcloud;
+#[path = "foreign/metrics.rs"]
+mod metrics;
+#[path = "foreign/monitoring.rs"]
+mod monitoring;
 #[path = "foreign/python.rs"]
 mod python;
 #[path = "foreign/robot.rs"]
 mod robot;
+#[path = "foreign/status_page.rs"]
+mod status_page;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -10,5 +10,7 @@ mod conformance;
 mod hostile;
 #[path = "rules/lists.rs"]
 mod lists;
+#[path = "rules/monitoring.rs"]
+mod monitoring;
 #[path = "rules/tidy.rs"]
 mod tidy;

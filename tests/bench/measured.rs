@@ -54,7 +54,12 @@ impl Manager {
                 let mut command = Command::new(&options.ccm);
                 command
                     // Renewals of a Lease would count among the writes of an idle minute; who leads is measured elsewhere.
-                    .args(["run", "--cloud-provider=hcloud", "--leader-elect=false"])
+                    .args([
+                        "run",
+                        "--cloud-provider=hcloud",
+                        "--leader-elect=false",
+                        "--secure-port=0",
+                    ])
                     .arg(format!("--kubeconfig={}", cluster.kubeconfig.display()))
                     .arg(format!("--config={}", config.display()))
                     .arg(format!("--compiled-cache-dir={}", cache.display()))

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ccm_core::effect::{Decision, Effect, Outcome, When};
 use ccm_core::ipam::{CidrSet, Holder, Memory, decide};
-use ccm_core::settings::{IpamSettings, PodNetwork};
+use ccm_core::settings::{IpamSettings, OtherAllocatorRules, PodNetwork};
 use k8s_openapi::api::core::v1::{Node, NodeSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -54,6 +54,7 @@ fn memory(ranges: &[Range]) -> anyhow::Result<Memory> {
         service_cidrs: Vec::new(),
         concurrent_syncs: NonZeroUsize::MIN,
         settle: Duration::ZERO,
+        other_allocator: OtherAllocatorRules::default(),
     })?)
 }
 

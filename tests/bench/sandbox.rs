@@ -25,20 +25,17 @@ pub(crate) fn read(log: &str) -> Result<Sandbox> {
     let (mut calls, mut requests) = (Vec::new(), Vec::new());
     for line in log.lines().filter(|line| line.starts_with('{')) {
         let line: Value = serde_json::from_str(line)?;
-        let fields = &line["fields"];
         let to = || -> Result<Timestamp> {
-            let time = line["timestamp"]
-                .as_str()
-                .context("a line without a time")?;
-            Ok(time.parse()?)
+            let millis = line["ts"].as_f64().context("a line without a time")?;
+            Ok(Timestamp::from_microsecond(
+                (millis * 1000.0).round() as i64
+            )?)
         };
-        if fields["message"] == "find" {
-            let took = fields["took"].as_str().context("a call without a length")?;
+        if line["msg"] == "find" {
+            let took = line["took"].as_str().context("a call without a length")?;
             calls.push(Span::ending(to()?, length(took)?)?);
-        } else if line["target"] == "egress" {
-            let took = fields["ms"]
-                .as_u64()
-                .context("a request without a length")?;
+        } else if line["logger"] == "egress" {
+            let took = line["ms"].as_u64().context("a request without a length")?;
             requests.push(Span::ending(to()?, Duration::from_millis(took))?);
         }
     }

@@ -82,8 +82,15 @@ async fn a_cluster_whose_only_node_waits_for_everything_becomes_usable() {
         assert!(is_tolerated, "the pod does not tolerate {taint:?}");
     }
     let labels = node.metadata.labels.unwrap();
-    for (key, value) in pod.node_selector.unwrap() {
-        assert_eq!(labels.get(&key), Some(&value), "{key}");
+    let affinity = pod.affinity.unwrap().node_affinity.unwrap();
+    let required = affinity.required_during_scheduling_ignored_during_execution;
+    let terms = required.unwrap().node_selector_terms;
+    let expressions = terms
+        .into_iter()
+        .flat_map(|term| term.match_expressions.unwrap());
+    for expression in expressions {
+        assert_eq!(expression.operator, "Exists");
+        assert!(labels.contains_key(&expression.key), "{}", expression.key);
     }
     // There is no pod network, and so no cluster DNS, on a node without addresses.
     assert_eq!(pod.host_network, Some(true));

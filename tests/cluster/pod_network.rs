@@ -18,10 +18,9 @@ use crate::services::PLACE;
 use crate::world::{Setup, World};
 
 /// The flags of the DaemonSet in the Kubernetes documentation ("Cloud Controller Manager Administration"), beside the
-/// provider's name.
+/// provider's name, and without --use-service-account-credentials, which needs other rights: see `identities`.
 pub(crate) const DOCUMENTED: &[&str] = &[
     "--leader-elect=true",
-    "--use-service-account-credentials",
     "--allocate-node-cidrs=true",
     "--configure-cloud-routes=true",
     "--cluster-cidr=172.17.0.0/16",

@@ -40,7 +40,8 @@ impl Drop for World {
             return;
         }
         let used = used(&self.asked());
-        let granted = granted(&self.rights);
+        let mut granted = granted(&self.rights);
+        granted.extend(of_built_in_roles(&self.rights));
         let spare: Vec<_> = used.difference(&granted).cloned().collect();
         assert!(
             spare.is_empty(),
@@ -61,7 +62,32 @@ pub(crate) fn meant_for(write: &AuditEntry) -> &str {
         .unwrap()
 }
 
-/// Everything that these manifests grant.
+/// What the secure port needs, by the roles of Kubernetes itself that these manifests bind.
+fn of_built_in_roles(manifests: &[Value]) -> Vec<Right> {
+    let binds = |role: &str| manifests.iter().any(|one| one["roleRef"]["name"] == role);
+    let built_in = [
+        (
+            "extension-apiserver-authentication-reader",
+            ("", "configmaps", "get"),
+        ),
+        (
+            "system:auth-delegator",
+            ("authentication.k8s.io", "tokenreviews", "create"),
+        ),
+        (
+            "system:auth-delegator",
+            ("authorization.k8s.io", "subjectaccessreviews", "create"),
+        ),
+    ];
+    let bound = built_in.into_iter().filter(|(role, _)| binds(role));
+    bound
+        .map(|(_, (group, resource, verb))| {
+            (group.to_owned(), resource.to_owned(), verb.to_owned())
+        })
+        .collect()
+}
+
+/// Everything that the roles among these manifests grant.
 pub(crate) fn granted(manifests: &[Value]) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     let manifests = manifests.iter();
@@ -70,8 +96,9 @@ pub(crate) fn granted(manifests: &[Value]) -> BTreeSet<Right> {
     for role in manifests.filter(|manifest| roles.iter().any(|kind| manifest["kind"] == *kind)) {
         let rules: Vec<PolicyRule> = serde_json::from_value(role["rules"].clone()).unwrap();
         for rule in rules {
-            for group in rule.api_groups.unwrap() {
-                for resource in rule.resources.clone().unwrap() {
+            // A rule about paths is about no resource.
+            for group in rule.api_groups.unwrap_or_default() {
+                for resource in rule.resources.clone().unwrap_or_default() {
                     for verb in &rule.verbs {
                         rights.insert((group.clone(), resource.clone(), verb.clone()));
                     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ccm_sim::hetzner::ServerSpec;
+use ccm_tests::log::severity;
 use serde_json::{Value, json};
 
 use crate::kubelet::is_tainted;
@@ -72,7 +73,10 @@ async fn a_credential_that_the_cloud_refuses_is_one_line_at_error() {
         world.event(&mut ccm, name, "InstanceLookupFailed").await;
     }
     let log = world.log();
-    let loud: Vec<_> = log.lines().filter(|line| line.contains("ERROR")).collect();
+    let loud: Vec<_> = log
+        .lines()
+        .filter(|line| severity(line) == Some('E'))
+        .collect();
     let [line] = loud.as_slice() else {
         panic!("one line: {loud:#?}");
     };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ccm_tests::log::severity;
 use serde_json::json;
 
 use crate::pod_network::{Network, names, pod_cidrs, setup, unavailable};
@@ -130,6 +131,6 @@ async fn without_a_cluster_cidr_there_is_one_warning_and_everything_else_works()
     assert_eq!(world.condition_writes(), Vec::<String>::new());
     let log = world.log();
     let about = log.lines().filter(|line| line.contains("--cluster-cidr"));
-    let warnings: Vec<_> = about.filter(|line| line.contains("WARN")).collect();
+    let warnings: Vec<_> = about.filter(|line| severity(line) == Some('W')).collect();
     assert_eq!(warnings.len(), 1, "{log}");
 }

@@ -139,7 +139,7 @@ impl<'a> Services<'a> {
     }
 
     /// Waits until it was said.
-    async fn event(&self, ccm: &mut Process, name: &str, reason: &str) {
+    pub(crate) async fn event(&self, ccm: &mut Process, name: &str, reason: &str) {
         until(
             ccm,
             &format!("an Event {reason} about {name}"),

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use ccm_sim::hetzner::ServerSpec;
+use ccm_tests::log::severity;
 use ccm_tests::versions::wider;
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
@@ -92,7 +93,7 @@ async fn what_is_rolled_back_is_kept_beside_its_successor_and_its_absence_is_tol
         .told(&mut ccm, "hcloud", "ProviderNotServing")
         .await;
     let said = world.log()[seen..].to_owned();
-    let is_loud = |line: &str| line.contains("ERROR") && line.contains("is not served");
+    let is_loud = |line: &str| severity(line) == Some('E') && line.contains("is not served");
     assert!(said.lines().any(is_loud), "{said}");
 
     // It is put back, beside the other one: neither this pod nor a new one needs anything else.

@@ -44,6 +44,8 @@ pub(crate) struct Setup {
     pub(crate) server_flags: Vec<String>,
     /// Files of rights beside those of the base in `deploy/kustomize`, relative to it.
     pub(crate) rights: &'static [&'static str],
+    /// None of these, by kind and name.
+    pub(crate) without: &'static [(&'static str, &'static str)],
     /// Of all those, only the role with this name, as when one controller runs alone.
     pub(crate) only_role: Option<&'static str>,
 }
@@ -55,6 +57,7 @@ impl Default for Setup {
             etcd_link: false,
             server_flags: Vec::new(),
             rights: &[],
+            without: &[],
             only_role: None,
         }
     }
@@ -90,6 +93,12 @@ impl World {
         if let Some(role) = setup.only_role {
             rights.retain(|manifest| manifest["metadata"]["name"] == role);
         }
+        rights.retain(|manifest| {
+            let is_it = |(kind, name): &(&str, &str)| {
+                manifest["kind"] == *kind && manifest["metadata"]["name"] == *name
+            };
+            !setup.without.iter().any(is_it)
+        });
         let token = deploy(&admin, &rights).await;
         let cloud = Hetzner::start(setup.cloud).await.unwrap();
         Self {
@@ -162,6 +171,13 @@ impl World {
         if !arguments.iter().any(|argument| argument.starts_with("-v=")) {
             command.arg("-v=4");
         }
+        // Many managers run side by side on this machine.
+        if !arguments
+            .iter()
+            .any(|argument| argument.starts_with("--secure-port="))
+        {
+            command.arg("--secure-port=0");
+        }
         command
             .arg(format!("--kubeconfig={}", self.kubeconfig.display()))
             .env_clear()
@@ -179,6 +195,11 @@ impl World {
         let path = self.folder.path().join(name);
         std::fs::write(&path, content).unwrap();
         path
+    }
+
+    /// The kubeconfig of every `ccm` of this world.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
     }
 
     /// The token that the cloud accepts.
@@ -331,6 +352,10 @@ async fn deploy(admin: &Client, rights: &[Value]) -> String {
                     manifest,
                 )
                 .await;
+            }
+            Some("ServiceAccount") => {
+                let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), NAMESPACE);
+                create(&accounts, manifest).await;
             }
             other => panic!("a file of rights holds {other:?}"),
         }

@@ -12,8 +12,7 @@ use ccm_core::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Ingress, IpMode, LoadBalancerStatus, PortStatus,
     Protocol,
 };
-use ccm_core::moment::Moment;
-use ccm_core::moment::Now;
+use ccm_core::moment::{Moment, Now};
 use ccm_core::ownership::OwnershipContext;
 use ccm_core::patch::ServicePatch;
 use ccm_core::permit::Mode;

@@ -173,7 +173,7 @@ impl Rig {
         let kubeconfig = self.file(number, "kubeconfig.json", &self.kubeconfig(number, &api));
         let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
         command
-            .args(["run", "--cloud-provider=hcloud", "-v=4"])
+            .args(["run", "--cloud-provider=hcloud", "--secure-port=0", "-v=4"])
             .arg(format!("--config={}", configuration.display()))
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!(

@@ -31,7 +31,7 @@ fn h4_a_process_that_is_aborted_leaves_no_core_file() {
     );
     std::fs::write(&kubeconfig, text).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_ccm"))
-        .args(["run", "--cloud-provider=hcloud"])
+        .args(["run", "--cloud-provider=hcloud", "--secure-port=0"])
         .arg(format!("--kubeconfig={}", kubeconfig.display()))
         .env("HCLOUD_TOKEN", "x".repeat(64))
         .current_dir(folder.path())

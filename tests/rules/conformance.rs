@@ -11,7 +11,7 @@ use crate::lists::{Row, assert_none, files, functions, root, sources};
 /// The statements that have to have a row: about the node controller, the node lifecycle controller and leader
 /// election all there are, likewise of the service, the route and the node IPAM controller; of the sharp edges those about
 /// them.
-const STATEMENTS: [(&str, RangeInclusive<u32>); 39] = [
+const STATEMENTS: [(&str, RangeInclusive<u32>); 41] = [
     ("NODE", 1..=7),
     ("NODE", 10..=13),
     ("NODE", 20..=25),
@@ -21,6 +21,8 @@ const STATEMENTS: [(&str, RangeInclusive<u32>); 39] = [
     ("NODE", 70..=73),
     ("NODE", 80..=84),
     ("LIFE", 1..=19),
+    ("PROC", 1..=5),
+    ("PROC", 70..=76),
     ("PROC", 40..=47),
     ("EDGE", 1..=7),
     ("EDGE", 10..=12),
@@ -55,8 +57,8 @@ const STATEMENTS: [(&str, RangeInclusive<u32>); 39] = [
 
 /// Upstream's test functions, and how many cases each has: 42 of the node controller, 28 of the node helpers,
 /// 20 of the node IP, 28 of the node lifecycle controller, 140 of the service controller, 46 of the service helpers,
-/// 42 of the route controller, 102 of node IPAM.
-const CASES: [(&str, u32); 67] = [
+/// 42 of the route controller, 102 of node IPAM, 18 of the options, 52 of the controller manager.
+const CASES: [(&str, u32); 86] = [
     ("Test_NodesDeleted", 12),
     ("Test_NodesShutdown", 9),
     ("Test_GetProviderID", 7),
@@ -124,10 +126,32 @@ const CASES: [(&str, u32); 67] = [
     ("TestCidrSetMetrics", 1),
     ("TestCidrSetMetricsHistogram", 1),
     ("TestCidrSetMetricsDual", 1),
+    ("TestDefaultFlags", 1),
+    ("TestAddFlags", 1),
+    ("TestCreateConfig", 1),
+    ("TestCreateConfigWithoutWebHooks", 1),
+    ("TestCloudControllerManagerAliases", 1),
+    ("TestNodeControllerValidation", 6),
+    ("TestCloudControllerNamesConsistency", 1),
+    ("TestCloudControllerNamesDeclaration", 1),
+    ("TestWebhookEnableDisable", 5),
+    ("TestIsControllerEnabled", 7),
+    (
+        "TestValidateGenericControllerManagerConfigurationOptions",
+        9,
+    ),
+    ("TestApplyToGenericControllerManagerConfigurationOptions", 4),
+    ("TestMutableHealthzHandler", 7),
+    ("TestConcurrentChecks", 1),
+    ("TestNamedHealthChecker", 1),
+    ("TestLeaderMigratorFilterFunc", 6),
+    ("TestReadLeaderMigrationConfiguration", 7),
+    ("TestValidateLeaderMigrationConfiguration", 4),
+    ("TestLeaderMigrationOptions", 6),
 ];
 
 /// The cases that are about what upstream's older interface alone can say, or about what ours does not have.
-const NOT_COVERED: [(&str, u32); 24] = [
+const NOT_COVERED: [(&str, u32); 32] = [
     ("Test_syncNode", 12),
     ("TestGetInstanceMetadata", 2),
     ("Test_NodesDeleted", 1),
@@ -152,6 +176,17 @@ const NOT_COVERED: [(&str, u32); 24] = [
     ("TestListWithPredicate", 1),
     ("TestListWithPredicate", 2),
     ("TestListWithPredicate", 3),
+    ("TestWebhookEnableDisable", 1),
+    ("TestWebhookEnableDisable", 2),
+    ("TestWebhookEnableDisable", 3),
+    ("TestWebhookEnableDisable", 4),
+    ("TestWebhookEnableDisable", 5),
+    ("TestIsControllerEnabled", 4),
+    (
+        "TestValidateGenericControllerManagerConfigurationOptions",
+        5,
+    ),
+    ("TestConcurrentChecks", 1),
 ];
 
 /// Where the scenarios of cases are, and what their names begin with; the case's number follows.

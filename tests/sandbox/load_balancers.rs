@@ -6,6 +6,7 @@
 
 mod account;
 mod counts;
+mod drop_in;
 mod input;
 mod inventory;
 mod large;
@@ -51,6 +52,7 @@ const MUTANT_RUNS: u64 = 6;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = counts::trials();
+    trials.extend(drop_in::trials());
     trials.extend(input::trials());
     trials.extend(large::trials());
     trials.extend(migration::trials());

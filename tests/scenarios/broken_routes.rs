@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ccm_core::cloud_route::{CloudRoute, RouteTarget};
 use ccm_core::permit::Mode;
-use ccm_core::settings::{IpamSettings, PodNetwork};
+use ccm_core::settings::{IpamSettings, OtherAllocatorRules, PodNetwork};
 use ccm_sim::cluster::{Request, Write};
 use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};
@@ -181,6 +181,7 @@ fn record(history: Vec<Write>) -> RouteRecord {
             service_cidrs: vec!["10.244.9.0/24".parse().expect("a network")],
             concurrent_syncs: NonZeroUsize::MIN,
             settle: Duration::ZERO,
+            other_allocator: OtherAllocatorRules::default(),
         }),
         mode: Mode::Enforce,
         workers: 1,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::load_balancer::Pending;
-use ccm_core::settings::ServiceRules;
+use ccm_core::settings::{Adoption, ServiceRules};
 use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 use ccm_sim::cluster::{Request, Write};
 use ccm_tests::harness::trial;
@@ -294,11 +294,29 @@ fn the_living() -> Result<(), Failed> {
         owner: owner.map(str::to_owned),
     };
     let rows = [
-        (Some("gone"), "gone", true, None),
-        (None, "", true, None),
-        (Some("b"), "b", true, Some("Service that is there")),
-        (Some("gone"), "gone", false, Some("nobody allowed")),
-        (Some("gone"), "", true, Some("nobody said")),
+        (Some("gone"), "gone", Adoption::Orphaned, None),
+        (None, "", Adoption::Orphaned, None),
+        (None, "", Adoption::Unowned, None),
+        (
+            Some("b"),
+            "b",
+            Adoption::Orphaned,
+            Some("Service that is there"),
+        ),
+        (
+            Some("gone"),
+            "gone",
+            Adoption::Unowned,
+            Some("nobody allowed"),
+        ),
+        (
+            Some("gone"),
+            "gone",
+            Adoption::Never,
+            Some("nobody allowed"),
+        ),
+        (None, "", Adoption::Never, Some("nobody allowed")),
+        (Some("gone"), "", Adoption::Orphaned, Some("nobody said")),
     ];
     for (said, adopt, adoption, words) in rows {
         let mut first = call(Operation::Ensure, "a", now, 0);

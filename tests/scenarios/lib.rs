@@ -29,6 +29,7 @@ mod lies;
 mod life;
 mod load_balancer_answers;
 mod load_balancers;
+mod log_lines;
 mod mutations;
 pub mod nodes;
 mod people;
@@ -86,6 +87,7 @@ pub fn trials() -> Vec<Trial> {
     trials.extend(broken_deletions::trials());
     trials.extend(broken_routes::trials());
     trials.extend(broken_services::trials());
+    trials.extend(log_lines::trials());
     trials.extend(mutations::trials());
     trials
 }

@@ -286,7 +286,8 @@ fn allowed(call: &Called, record: &ServiceRecord) -> Vec<String> {
         }
     }
     if let Some(owner) = &call.adopt {
-        if !record.rules(call.at).adoption {
+        let named = Some(owner.as_str()).filter(|owner| !owner.is_empty());
+        if !record.rules(call.at).adoption.allows(named) {
             say("takes over what somebody else has although nobody allowed it (S7)");
         }
         if let State::Present(_) = record.state(owner, call.after) {

@@ -5,13 +5,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_controllers::{Controllers, LeaseName, Pace, PlanBook, Settings};
+use ccm_controllers::{Activity, Controllers, Heartbeats, LeaseName, Pace, PlanBook, Settings};
 use ccm_core::audit::NoAudit;
 use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::permit::Mode;
 use ccm_core::settings::{
-    IngressRules, IpamSettings, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings,
-    PodNetwork, RouteSettings, ServiceRules, ServiceSettings,
+    Adoption, IngressRules, IpamSettings, LifecycleRules, LifecycleSettings, NodeRules,
+    NodeSettings, OtherAllocatorRules, PodNetwork, RouteSettings, ServiceRules, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
 use ipnet::IpNet;
@@ -118,7 +118,13 @@ impl Configuration {
                 "brake" => self.brake(value)?,
                 "class" => drop(self.services.rules.classes.insert(value.to_owned())),
                 "default" => self.services.rules.is_default = value == "true",
-                "adoption" => self.services.rules.adoption = value == "true",
+                "adoption" => {
+                    self.services.rules.adoption = match value {
+                        "true" => Adoption::Orphaned,
+                        "unowned" => Adoption::Unowned,
+                        _ => Adoption::Never,
+                    }
+                }
                 "ingress" => self.services.rules.ingress.allowed.push(network(value)?),
                 "workers" => {
                     let count = value.parse().map_err(|_| format!("no number: {value:?}"))?;
@@ -181,6 +187,10 @@ impl Configuration {
             service_cidrs: self.service_cidrs.clone(),
             concurrent_syncs: NonZeroUsize::MIN,
             settle: Duration::from_secs(5),
+            other_allocator: OtherAllocatorRules {
+                settle_without_lease: Duration::from_secs(5),
+                ..OtherAllocatorRules::default()
+            },
         })
     }
 
@@ -208,6 +218,8 @@ impl Configuration {
             pace,
             audit: Arc::new(NoAudit),
             plan: PlanBook::default(),
+            heartbeats: Heartbeats::default(),
+            activity: Activity::default(),
             node: NodeSettings {
                 status_update_frequency: Duration::from_secs(300),
                 // One after another, so that a transcript has one order.

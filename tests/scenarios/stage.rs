@@ -85,6 +85,8 @@ pub(crate) struct Played {
     pub(crate) asked: Vec<Asked>,
     /// How many calls of the cloud were made by then.
     pub(crate) calls: usize,
+    /// What the log said at its default level.
+    pub(crate) loud: Vec<String>,
     /// The laws that were broken, in words.
     pub(crate) broken: Vec<String>,
     /// Whether the disturbance has happened.
@@ -135,6 +137,7 @@ pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
             mutations,
             asked,
             calls,
+            loud: transcript.loud(),
             broken,
             is_disturbed: stage.is_disturbed(),
         })

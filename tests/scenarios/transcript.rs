@@ -22,6 +22,7 @@ pub(crate) struct Transcript {
     surveys: Arc<Mutex<Vec<Surveyed>>>,
     processes: Arc<AtomicUsize>,
     defects: Arc<Mutex<Vec<String>>>,
+    loud: Arc<Mutex<Vec<String>>>,
 }
 
 impl Transcript {
@@ -52,6 +53,11 @@ impl Transcript {
     /// The node lifecycle controller's look-ups, when they were answered.
     pub(crate) fn surveys(&self) -> Vec<Surveyed> {
         self.surveys.lock().unwrap().clone()
+    }
+
+    /// What is logged at INFO and above: level, target, object, and the message or what was done.
+    pub(crate) fn loud(&self) -> Vec<String> {
+        self.loud.lock().unwrap().clone()
     }
 
     /// What the controllers themselves call a defect of theirs, such as a reconciliation that panicked.
@@ -109,6 +115,16 @@ impl<S: Subscriber> Layer<S> for Transcript {
             defects.push(format!("{target} says: {:?}", fields.0));
         }
         let field = |name: &str| fields.0.get(name).map(String::as_str).unwrap_or_default();
+        let metadata = event.metadata();
+        // Libraries are another matter, and the simulator is one of them.
+        let is_ours = metadata.module_path() != Some(metadata.target())
+            || metadata.target().starts_with("ccm_controllers");
+        if *metadata.level() <= Level::INFO && is_ours {
+            let said = [field("message"), field("effect")].concat();
+            let (level, target) = (metadata.level(), metadata.target());
+            let line = format!("{level} {target} {} {said}", field("object"));
+            self.loud.lock().unwrap().push(line);
+        }
         if event.metadata().target() == "decision"
             && field("controller") == NODE_LIFECYCLE_CONTROLLER
         {
@@ -129,7 +145,10 @@ impl<S: Subscriber> Layer<S> for Transcript {
                     say(format!("< {by}{}", field("outcome")));
                 }
             }
-            "waiting" => say(format!("~ {by}{} {}", field("object"), field("done"))),
+            "waiting" => {
+                let [object, next, why] = ["object", "next", "message"].map(field);
+                say(format!("~ {by}{object} {next}: {why}"));
+            }
             "initialised" => say(format!(
                 "= {by}{} waited {}, attempt {}: {}",
                 field("object"),

@@ -12,6 +12,7 @@ pub mod link;
 pub mod log;
 pub mod observed;
 pub mod process;
+pub mod prometheus;
 pub mod random;
 pub mod registry;
 pub mod versions;

@@ -1,4 +1,4 @@
-//! Captures the log output of one test's thread.
+//! Captures the log output of one test's thread, and reads that of a process.
 
 use std::sync::LazyLock;
 
@@ -14,4 +14,13 @@ static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber
 pub fn listen(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
     LazyLock::force(&ANOTHER);
     tracing::subscriber::set_default(subscriber)
+}
+
+/// The severity of a line in klog's form: `I`, `W` or `E`. `None`: the line is none.
+pub fn severity(line: &str) -> Option<char> {
+    let (severity, rest) = line.split_at_checked(1)?;
+    let is_date =
+        rest.split(' ').next()?.len() == 4 && rest.starts_with(|one: char| one.is_ascii_digit());
+    let severity = severity.chars().next()?;
+    (is_date && "IWE".contains(severity)).then_some(severity)
 }

@@ -38,8 +38,8 @@ pub struct Settings {
     pub lists: bool,
     /// `HCLOUD_SERVER_CACHE_MAX_AGE`: maximum age of cached responses about servers. Zero in cache mode `off`.
     pub max_age: Duration,
-    /// `ROBOT_ENABLED`: settings for dedicated servers; `None` if disabled.
-    pub robot: Option<RobotSettings>,
+    /// `ROBOT_ENABLED`: dedicated servers.
+    pub robot: Robot,
     /// `HCLOUD_LOAD_BALANCERS_…`: defaults for all load balancers.
     pub load_balancers: LoadBalancerSettings,
     /// `HCLOUD_NETWORK_ROUTES_ENABLED`: settings for routes; `None` without a network or when disabled.
@@ -64,7 +64,34 @@ impl RouteSettings {
     }
 }
 
-/// Settings for dedicated servers.
+/// Dedicated servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Robot {
+    /// They are no nodes.
+    Disabled,
+    /// They are nodes, and Robot is not granted: nothing is known about them but what their nodes say. They are targets
+    /// of load balancers by private address, and instances of nobody.
+    Ungranted,
+    /// They are nodes, and Robot knows them.
+    Granted(RobotSettings),
+}
+
+impl Robot {
+    /// Settings of requests to Robot. `None`: no request is possible.
+    pub fn granted(&self) -> Option<&RobotSettings> {
+        match self {
+            Robot::Granted(settings) => Some(settings),
+            Robot::Disabled | Robot::Ungranted => None,
+        }
+    }
+
+    /// Whether dedicated servers are nodes.
+    pub fn is_enabled(&self) -> bool {
+        !matches!(self, Robot::Disabled)
+    }
+}
+
+/// Settings of requests to Robot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RobotSettings {
     /// `ROBOT_CACHE_TIMEOUT`: maximum age of the server list.
@@ -166,7 +193,7 @@ fn route_settings(values: &mut Values<'_>, config: &Config) -> Option<RouteSetti
 }
 
 /// Reads all values even if Robot is disabled, so that mistakes do not surface only when it is enabled.
-fn robot_settings(values: &mut Values<'_>, config: &Config) -> Option<RobotSettings> {
+fn robot_settings(values: &mut Values<'_>, config: &Config) -> Robot {
     let enabled = values.boolean("ROBOT_ENABLED").unwrap_or(false);
     let mut longer_than_zero = |key, default| {
         let read = values.duration(key).filter(|time| !time.is_zero());
@@ -175,15 +202,13 @@ fn robot_settings(values: &mut Values<'_>, config: &Config) -> Option<RobotSetti
     let list_age = longer_than_zero("ROBOT_CACHE_TIMEOUT", ROBOT_LIST_AGE);
     let hold = longer_than_zero("ROBOT_RATE_LIMIT_WAIT_TIME", ROBOT_HOLD);
     let forward_internal_ips = values.boolean("ROBOT_FORWARD_INTERNAL_IPS").unwrap_or(true);
-    if enabled && !config.is_granted(robot::TARGET) {
-        values.mistake(
-            "ROBOT_ENABLED",
-            "the target robot is not granted, and without it nothing is known about dedicated servers",
-        );
+    match (enabled, config.is_granted(robot::TARGET)) {
+        (false, _) => Robot::Disabled,
+        (true, false) => Robot::Ungranted,
+        (true, true) => Robot::Granted(RobotSettings {
+            list_age,
+            hold,
+            forward_internal_ips,
+        }),
     }
-    enabled.then_some(RobotSettings {
-        list_age,
-        hold,
-        forward_internal_ips,
-    })
 }

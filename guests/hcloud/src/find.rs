@@ -55,7 +55,7 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     let names = questions
         .iter()
         .any(|question| matches!(question, Question::Name));
-    let dedicated = match &settings.robot {
+    let dedicated = match settings.robot.granted() {
         Some(robot) => Dedicated::ask(robot, &numbers, names),
         None => Dedicated::default(),
     };
@@ -125,7 +125,7 @@ fn question(settings: &Settings, node: &Node) -> Question {
     let Some(text) = provider_id else {
         return Question::Name;
     };
-    match (ProviderId::parse(text), &settings.robot) {
+    match (ProviderId::parse(text), settings.robot.granted()) {
         (ProviderId::Server(id), _) => Question::Server(id),
         (ProviderId::Robot(number), Some(robot)) => Question::Robot(number, robot.clone()),
         // Without Robot, `unknown` would be as safe for this node, but would make the whole reply incomplete and so
@@ -227,7 +227,7 @@ impl Answers<'_> {
     fn by_name(&self, node: &Node, events: &mut Vec<Event>) -> Lookup {
         let name = &node.name;
         let in_cloud = self.in_cloud(&Ask::Name(name.clone()));
-        let Some(robot) = &self.settings.robot else {
+        let Some(robot) = self.settings.robot.granted() else {
             return match in_cloud {
                 Match::One(server) => Lookup::Found(self.in_cloud_as_instance(server)),
                 Match::None => Lookup::NotMine,

@@ -96,7 +96,7 @@ impl SelfCheck for Hetzner {
         if let Some(network) = &self.settings.network {
             api::network_id(network)?;
         }
-        match &self.settings.robot {
+        match self.settings.robot.granted() {
             Some(robot) => match robot::list(robot, robot.list_age) {
                 Err(error @ Error::Denied(_)) => Err(error),
                 Ok(_) | Err(_) => Ok(()),

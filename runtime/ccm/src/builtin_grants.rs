@@ -2,16 +2,21 @@
 //! variables. A profile belongs to the *bytes* of the module embedded in this binary, never to a name: any other module
 //! needs configured grants.
 
+mod metrics;
 mod profile;
+mod unknown;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use ccm_core::settings::Adoption;
 use ccm_host::Digest;
 use ccm_host::grant::{Credential, Grants, Secret, TargetGrant};
 use ccm_host::manifest::Manifest;
 
+pub(crate) use self::metrics::{MetricsMistake, metrics_address};
 use self::profile::{Login, PROFILES, Profile, TargetProfile};
+pub(crate) use self::unknown::unknown;
 use crate::config::{ProviderConfig, Surroundings};
 
 /// The embedded module of this name.
@@ -20,6 +25,11 @@ pub(crate) fn module(name: &str) -> Option<&'static [u8]> {
         .iter()
         .find(|guest| guest.name == name)
         .map(|guest| guest.wasm)
+}
+
+/// Which load balancers the embedded module of this name may adopt if no file says it.
+pub(crate) fn adoption(name: &str) -> Adoption {
+    profile_of(name).map_or_else(Adoption::default, |profile| profile.adoption)
 }
 
 /// Names of the embedded modules.
@@ -52,7 +62,9 @@ pub(crate) fn ambient(config: &ProviderConfig, surroundings: &Surroundings<'_>) 
     }
     let targets = PROFILES.iter().flat_map(|profile| profile.targets);
     let variables = targets.flat_map(|target| target.login.variables());
-    let paths = variables.filter_map(|name| (surroundings.variable)(&format!("{name}_FILE")));
+    let paths = variables
+        .filter(|name| (surroundings.variable)(name).is_none())
+        .filter_map(|name| (surroundings.variable)(&format!("{name}_FILE")));
     paths
         .filter_map(|path| (surroundings.file)(path.as_ref()).ok())
         .map(Secret::new)
@@ -78,6 +90,8 @@ pub(crate) struct Terms {
     pub(crate) mistakes: Vec<String>,
     /// Settings that have no effect, or look wrong but may be right.
     pub(crate) warnings: Vec<String>,
+    /// What follows from settings that are right.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Placeholder for a missing credential.
@@ -91,18 +105,23 @@ pub(crate) fn grants(
     values: &BTreeMap<String, String>,
     surroundings: &Surroundings<'_>,
 ) -> Terms {
-    let mut read = Terms {
-        grants: manifest.as_grants(),
-        mistakes: Vec::new(),
-        warnings: Vec::new(),
-    };
-    for profile in PROFILES.iter().filter(|profile| profile.guest == guest) {
+    let mut read = Terms::written(manifest.as_grants());
+    if let Some(profile) = profile_of(guest) {
         for target in profile.targets {
             read.target(manifest, target, values, surroundings);
         }
         read.unserved(profile, surroundings);
+        match metrics_address(guest, surroundings) {
+            Ok(_) => {}
+            Err(MetricsMistake::Switch(mistake)) => read.mistakes.push(mistake),
+            Err(MetricsMistake::Address(mistake)) => read.warnings.push(mistake),
+        }
     }
     read
+}
+
+fn profile_of(guest: &str) -> Option<&'static Profile> {
+    PROFILES.iter().find(|profile| profile.guest == guest)
 }
 
 impl Terms {
@@ -112,6 +131,7 @@ impl Terms {
             grants,
             mistakes: Vec::new(),
             warnings: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -145,8 +165,13 @@ impl Terms {
                     .push(format!("{} {endpoint:?}: {error}", profile.endpoint)),
             }
         }
-        grant.credential = self.login(&profile.login, surroundings);
-        self.put(grant);
+        match self.login(&profile.login, profile.without_login, surroundings) {
+            Some(credential) => {
+                grant.credential = credential;
+                self.put(grant);
+            }
+            None => self.notes.extend(profile.without_login.map(str::to_owned)),
+        }
     }
 
     /// Replaces the grant of the same target, or adds one.
@@ -158,8 +183,21 @@ impl Terms {
         }
     }
 
-    fn login(&mut self, login: &Login, surroundings: &Surroundings<'_>) -> Credential {
-        match login {
+    /// The credential; `None` if no part of it is set and it may be missing. After a mistake it is a placeholder.
+    fn login(
+        &mut self,
+        login: &Login,
+        without: Option<&str>,
+        surroundings: &Surroundings<'_>,
+    ) -> Option<Credential> {
+        let is_set = |name: &str| {
+            let variable = surroundings.variable;
+            variable(name).is_some() || variable(&format!("{name}_FILE")).is_some()
+        };
+        if without.is_some() && !login.variables().into_iter().any(is_set) {
+            return None;
+        }
+        Some(match login {
             Login::Token { variable, length } => {
                 let token = self.secret(variable, surroundings);
                 let characters = token.chars().count();
@@ -174,12 +212,31 @@ impl Terms {
                 user: self.secret(user, surroundings),
                 password: Secret::new(self.secret(password, surroundings)),
             },
-        }
+        })
     }
 
-    /// The value of a variable or its file; after a mistake, a placeholder.
+    /// The value of a variable or its file; after a mistake, a placeholder. Of both, the variable counts, as in the
+    /// vendor's manager.
     fn secret(&mut self, variable: &str, surroundings: &Surroundings<'_>) -> String {
-        secret(variable, surroundings).unwrap_or_else(|mistake| {
+        let file = format!("{variable}_FILE");
+        let text = (surroundings.variable)(variable);
+        let path = (surroundings.variable)(&file);
+        if text.is_some() && path.is_some() {
+            self.warnings.push(format!(
+                "{variable} and {file} are both set: {variable} counts, and the file is not read, so that a new secret needs a restart"
+            ));
+        }
+        let read = match (text, path) {
+            (Some(text), _) => Ok(text),
+            (None, Some(path)) => (surroundings.file)(path.as_ref())
+                .map_err(|error| format!("{file} {path}: {error}")),
+            (None, None) => Err(format!("neither {variable} nor {file} is set")),
+        };
+        let filled = read.and_then(|text| match text.trim() {
+            "" => Err(format!("{variable} is empty")),
+            secret => Ok(secret.to_owned()),
+        });
+        filled.unwrap_or_else(|mistake| {
             self.mistakes.push(mistake);
             OPENS_NOTHING.to_owned()
         })
@@ -233,25 +290,6 @@ fn is_true(text: &str) -> bool {
 
 fn is_false(text: &str) -> bool {
     matches!(text.trim(), "0" | "f" | "F" | "false" | "FALSE" | "False")
-}
-
-fn secret(variable: &str, surroundings: &Surroundings<'_>) -> Result<String, String> {
-    let file = format!("{variable}_FILE");
-    let text = match (
-        (surroundings.variable)(variable),
-        (surroundings.variable)(&file),
-    ) {
-        (Some(_), Some(_)) => return Err(format!("{variable} and {file} are both set: set one")),
-        (Some(text), None) => text,
-        (None, Some(path)) => {
-            (surroundings.file)(path.as_ref()).map_err(|error| format!("{file} {path}: {error}"))?
-        }
-        (None, None) => return Err(format!("neither {variable} nor {file} is set")),
-    };
-    match text.trim() {
-        "" => Err(format!("{variable} is empty")),
-        secret => Ok(secret.to_owned()),
-    }
 }
 
 #[cfg(test)]

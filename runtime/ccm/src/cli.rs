@@ -1,7 +1,10 @@
 //! The command line: selects the command and its options. Parsing touches neither files nor the network.
 //!
-//! Without a command, runs the demo if it is built in. Only `ccm run` ever touches a real cluster, so that a lost
-//! kubeconfig cannot start the demo, nor the demo a cluster's controllers.
+//! Under the name of a Go cloud-controller-manager, the program takes the flags of `ccm run` alone. As `ccm` without a
+//! command it runs the demo if it is built in, but never in a pod. Only `ccm run` ever touches a real cluster, so that
+//! a lost kubeconfig cannot start the demo, nor the demo a cluster's controllers.
+
+mod invocation;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -10,8 +13,10 @@ use std::process::ExitCode;
 use clap::{Arg, ArgMatches, FromArgMatches as _, Subcommand as _, value_parser};
 use clap_complete::Shell;
 
-use crate::flags::{self, RunFlags};
+use crate::flags::{self, RunFlags, VersionForm};
 use crate::provider::{self, ConfigCommand, ProviderCommand};
+use crate::status::{self, StatusCommand};
+pub(crate) use invocation::{GO_NAME, Invocation, Place};
 
 /// The parsed command.
 pub(crate) enum Command {
@@ -20,17 +25,26 @@ pub(crate) enum Command {
     Demo {
         /// Print one JSON object per line instead of text.
         json: bool,
+        /// Keep the status page open at the end, until Ctrl-C.
+        serves: bool,
     },
     /// Run the controllers against a real cluster.
-    Run(Box<RunFlags>),
+    Run {
+        /// The flags.
+        flags: Box<RunFlags>,
+        /// What the program was called.
+        called: Invocation,
+    },
+    /// Show what a running manager does.
+    Status(StatusCommand),
     /// Build and inspect provider modules.
     Provider(Box<ProviderCommand>),
     /// Check a configuration.
     Config(ConfigCommand),
-    /// Print a completion script.
-    Completion(Shell),
+    /// Print a completion script for the program of this name.
+    Completion(Shell, Invocation),
     /// Print the version.
-    Version,
+    Version(VersionForm),
     /// Run the hidden compile child.
     CompileChild,
     /// Run the hidden child process that executes guests.
@@ -59,50 +73,117 @@ pub(crate) const COMPILE_CHILD: &str = "__compile";
 /// Argument that makes this binary run the guests of one module.
 pub(crate) const SANDBOX_CHILD: &str = "__sandbox";
 
-/// Parses the command line.
+/// Parses the command line, whose first word is the program's path.
 ///
 /// # Errors
 /// Help, version, or the usage error to show.
-pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Answer> {
-    let arguments = arguments.into_iter().map(flags::dashed);
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+    place: Place,
+) -> Result<Command, Answer> {
+    let mut arguments = arguments.into_iter();
+    let program = arguments.next();
+    let called = Invocation::of(program.as_deref());
+    let arguments: Vec<OsString> = program
+        .into_iter()
+        .chain(arguments.map(flags::dashed))
+        .collect();
+    // The host starts this same file again, under whatever name it has. Children read their limits themselves.
+    match arguments.get(1).and_then(|word| word.to_str()) {
+        Some(COMPILE_CHILD) => return Ok(Command::CompileChild),
+        Some(SANDBOX_CHILD) => return Ok(Command::SandboxChild),
+        _ => {}
+    }
+    match called {
+        Invocation::CloudControllerManager(_) => parse_as_go(arguments, called),
+        Invocation::Ccm => parse_as_ccm(arguments, called, place),
+    }
+}
+
+fn parse_as_go(arguments: Vec<OsString>, called: Invocation) -> Result<Command, Answer> {
+    // Upstream has no command at all, and takes no words. This one harms nobody.
+    if arguments.get(1).is_some_and(|word| word == "completion") {
+        let command = clap::Command::new(GO_NAME).subcommand(completion_command());
+        let matches = command.try_get_matches_from(arguments).map_err(Answer)?;
+        return Ok(completion(matches.subcommand_matches("completion"), called));
+    }
+    let mut command = flags::go_command();
+    let matches = command
+        .try_get_matches_from_mut(arguments)
+        .map_err(Answer)?;
+    run(&matches, GO_NAME, called)
+}
+
+fn parse_as_ccm(
+    arguments: Vec<OsString>,
+    called: Invocation,
+    place: Place,
+) -> Result<Command, Answer> {
     let matches = command()
-        .subcommand(clap::Command::new(COMPILE_CHILD).hide(true))
-        .subcommand(clap::Command::new(SANDBOX_CHILD).hide(true))
         .try_get_matches_from(arguments)
         .map_err(|error| Answer(hint(error)))?;
     Ok(match matches.subcommand() {
-        Some(("run", run)) => Command::Run(Box::new(RunFlags::from_matches(run).map_err(Answer)?)),
+        Some(("run", matches)) => run(matches, "ccm run", called)?,
         Some(("provider", matches)) => Command::Provider(Box::new(
             ProviderCommand::from_arg_matches(matches).map_err(Answer)?,
         )),
         Some(("config", matches)) => {
             Command::Config(ConfigCommand::from_arg_matches(matches).map_err(Answer)?)
         }
-        Some(("completion", completion)) => {
-            Command::Completion(one::<Shell>(completion, "shell").unwrap_or(Shell::Bash))
-        }
-        Some(("version", _)) => Command::Version,
-        Some((COMPILE_CHILD, _)) => Command::CompileChild,
-        Some((SANDBOX_CHILD, _)) => Command::SandboxChild,
+        Some(("status", matches)) => Command::Status(StatusCommand::of(matches)),
+        Some(("completion", matches)) => completion(Some(matches), called),
+        Some(("version", _)) => Command::Version(VersionForm::Short),
         #[cfg(feature = "demo")]
         Some(("demo", demo)) => Command::Demo {
             json: one::<String>(demo, "output").as_deref() == Some("json"),
+            serves: demo.get_flag("serve"),
         },
         #[cfg(feature = "demo")]
-        _ => Command::Demo { json: false },
-        #[cfg(not(feature = "demo"))]
-        _ => {
-            return Err(Answer(command().error(
-                clap::error::ErrorKind::MissingSubcommand,
-                "there is no command: `ccm run` starts the controllers, `ccm --help` lists the others",
-            )));
-        }
+        _ if place == Place::Elsewhere => Command::Demo {
+            json: false,
+            serves: false,
+        },
+        _ => return Err(no_command(place)),
     })
 }
 
+/// `ccm run`, or the same flags without the word.
+fn run(matches: &ArgMatches, program: &str, called: Invocation) -> Result<Command, Answer> {
+    // As upstream: words first, then the version, then everything else.
+    if let Some(mistake) = flags::positional_mistake(matches, program) {
+        let kind = clap::error::ErrorKind::UnknownArgument;
+        return Err(Answer(clap::Error::raw(kind, mistake)));
+    }
+    if let Some(form) = flags::version_form(matches) {
+        return Ok(Command::Version(form));
+    }
+    let flags = Box::new(RunFlags::from_matches(matches).map_err(Answer)?);
+    Ok(Command::Run { flags, called })
+}
+
+/// What to do where nothing is said: a pod that played the demo would look like a manager that works.
+fn no_command(place: Place) -> Answer {
+    let subject = match place {
+        Place::Pod => "this is a pod, and there is no command",
+        Place::Elsewhere => "there is no command",
+    };
+    let text = format!(
+        "{subject}: `ccm run` with the flags of a cloud-controller-manager starts the controllers, and so does a file \
+         whose name is or ends in cloud-controller-manager, without the word `run`; `ccm --help` lists the other \
+         commands\n"
+    );
+    let kind = clap::error::ErrorKind::MissingSubcommand;
+    Answer(clap::Error::raw(kind, text))
+}
+
+fn completion(matches: Option<&ArgMatches>, called: Invocation) -> Command {
+    let shell = matches.and_then(|matches| one::<Shell>(matches, "shell"));
+    Command::Completion(shell.unwrap_or(Shell::Bash), called)
+}
+
 #[cfg(feature = "demo")]
-const WITHOUT_A_COMMAND: &str =
-    "Without a command: the demo. It needs no cluster and no account, and ends by itself.\n";
+const WITHOUT_A_COMMAND: &str = "Without a command, the program plays the demo, which needs no cluster and no account and ends by itself. \
+     In a pod it does not.\n";
 #[cfg(not(feature = "demo"))]
 const WITHOUT_A_COMMAND: &str = "";
 
@@ -119,6 +200,12 @@ fn with_demo(command: clap::Command) -> clap::Command {
                     .default_value("text")
                     .value_parser(clap::builder::PossibleValuesParser::new(["text", "json"]))
                     .help("How the result is printed"),
+            )
+            .arg(
+                Arg::new("serve")
+                    .long("serve")
+                    .action(clap::ArgAction::SetTrue)
+                    .help("Go on at the end, and keep the status page open until Ctrl-C"),
             ),
     )
 }
@@ -129,8 +216,7 @@ fn with_demo(command: clap::Command) -> clap::Command {
     command
 }
 
-/// Adds hints for likely mistakes: a flag of the Go binary without `run`, and a switch whose value has no equals sign,
-/// which Go does not accept either.
+/// Adds a hint for a likely mistake: a flag of the Go binary without `run`.
 fn hint(mut error: clap::Error) -> clap::Error {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let word = match error.get(ContextKind::InvalidArg) {
@@ -141,17 +227,13 @@ fn hint(mut error: clap::Error) -> clap::Error {
         return error;
     }
     let flag = word.trim_start_matches('-');
-    let tip = if flags::FLAGS.iter().any(|known| known.name == flag) {
-        "the controllers are started with `ccm run`, which takes this flag"
-    } else if ["true", "false"].contains(&word.as_str()) {
-        "a switch takes its value with an equals sign, such as --leader-elect=false"
-    } else {
-        return error;
-    };
-    error.insert(
-        ContextKind::Suggested,
-        ContextValue::StyledStrs(vec![tip.into()]),
-    );
+    if flags::FLAGS.iter().any(|known| known.name == flag) {
+        let tip = "the controllers are started with `ccm run`, which takes this flag";
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![tip.into()]),
+        );
+    }
     error
 }
 
@@ -159,12 +241,20 @@ fn one<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Opti
     matches.get_one::<T>(id).cloned()
 }
 
+const EXIT_CODES: &str = "
+Exit codes:
+  0  done
+  1  an option is wrong, or something failed
+  2  a module or configuration is refused, not trusted or requests more (provider, config check),
+     or the plan is not empty (run --plan-for)
+  3  no change is known, but not everything could be judged (run --plan-for)";
+
 /// The public command line, without the hidden children, which completion scripts would offer.
 pub(crate) fn command() -> clap::Command {
     let command = clap::Command::new("ccm")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A cloud-controller-manager for Kubernetes whose cloud providers are sandboxed WebAssembly components.")
-        .after_help(format!("{WITHOUT_A_COMMAND}Exit codes: 0 done, 1 wrong options or a failure, 2 what was looked at is refused, not trusted or asks for more (provider, config check) or the plan is not empty (run --plan-for), 3 no change is known and not everything could be judged."));
+        .after_help(format!("{WITHOUT_A_COMMAND}{EXIT_CODES}"));
     with_demo(command)
         .subcommand(flags::run_command())
         // Set last: deriving takes the documentation of the type.
@@ -180,38 +270,54 @@ pub(crate) fn command() -> clap::Command {
                 .subcommand_required(true)
                 .arg_required_else_help(true),
         )
-        .subcommand(
-            clap::Command::new("completion")
-                .about("Print a shell completion script")
-                .arg(
-                    Arg::new("shell")
-                        .required(true)
-                        .value_name("SHELL")
-                        .value_parser(value_parser!(Shell))
-                        .help("Which shell reads the script"),
-                )
-                .after_help("Examples:\n  source <(ccm completion bash)\n  ccm completion zsh > \"${fpath[1]}/_ccm\"\n  ccm completion fish > ~/.config/fish/completions/ccm.fish"),
-        )
+        .subcommand(status::command())
+        .subcommand(completion_command())
         .subcommand(clap::Command::new("version").about("Print the version"))
 }
 
-/// Prints the completion script.
-pub(crate) fn print_completion(shell: Shell) -> ExitCode {
+fn completion_command() -> clap::Command {
+    clap::Command::new("completion")
+        .about("Print a shell completion script")
+        .arg(
+            Arg::new("shell")
+                .required(true)
+                .value_name("SHELL")
+                .value_parser(value_parser!(Shell))
+                .help("Which shell reads the script"),
+        )
+        .after_help("Examples:\n  source <(ccm completion bash)\n  ccm completion zsh > \"${fpath[1]}/_ccm\"\n  ccm completion fish > ~/.config/fish/completions/ccm.fish")
+}
+
+/// Prints the completion script for the program as it was called.
+pub(crate) fn print_completion(shell: Shell, called: &Invocation) -> ExitCode {
+    let (mut command, name) = match called {
+        Invocation::Ccm => (command(), "ccm"),
+        Invocation::CloudControllerManager(name) => (flags::go_command(), name.as_str()),
+    };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command(), "ccm", &mut script);
+    clap_complete::generate(shell, &mut command, name, &mut script);
     print(&script)
 }
 
 /// Prints the version of this binary and of its contract.
-pub(crate) fn print_version() -> ExitCode {
-    print(
-        format!(
-            "ccm {} (contract ccm:provider@{})\n",
-            env!("CARGO_PKG_VERSION"),
-            ccm_host::CONTRACT_VERSION
-        )
-        .as_bytes(),
-    )
+pub(crate) fn print_version(form: VersionForm) -> ExitCode {
+    let (version, contract) = (env!("CARGO_PKG_VERSION"), ccm_host::CONTRACT_VERSION);
+    let text = match form {
+        VersionForm::Short => format!("ccm {version} (contract ccm:provider@{contract})\n"),
+        VersionForm::Raw => {
+            let build = if cfg!(debug_assertions) {
+                "debug"
+            } else {
+                "release"
+            };
+            let demo = if cfg!(feature = "demo") { "yes" } else { "no" };
+            let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+            format!(
+                "program: ccm\nversion: {version}\ncontract: ccm:provider@{contract}\nplatform: {os}/{arch}\nbuild: {build}\ndemo: {demo}\n"
+            )
+        }
+    };
+    print(text.as_bytes())
 }
 
 /// Writes to standard output; a closed pipe is no error.

@@ -8,6 +8,7 @@ mod lifecycle;
 mod narrate;
 mod network;
 mod service;
+mod status_page;
 mod swap;
 
 use std::collections::BTreeSet;
@@ -45,6 +46,7 @@ use crate::provider_manager::{ProviderManager, Shared, location};
 use lifecycle::Stage;
 use narrate::Narrator;
 use network::Network;
+use status_page::StatusPage;
 
 /// The machines of the simulated cloud; each has a node of the same name.
 const MACHINES: [&str; 3] = ["control-1", "worker-1", "worker-2"];
@@ -58,21 +60,21 @@ const PACE: u32 = 60;
 /// A token for the simulated cloud only; the guest never sees it.
 const TOKEN: &str = "a-token-that-the-guest-never-sees";
 
-/// Runs the demo with output as text or as one JSON object per line.
+/// Runs the demo with output as text or as one JSON object per line. With `serves`, it goes on until Ctrl-C.
 ///
 /// # Errors
 /// A step of the demo did not happen.
-pub(crate) fn main(json: bool) -> anyhow::Result<()> {
+pub(crate) fn main(json: bool, serves: bool) -> anyhow::Result<()> {
     let narrator = Narrator::start(json)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let result = runtime.block_on(show(&narrator));
+    let result = runtime.block_on(show(&narrator, serves));
     runtime.shutdown_background();
     result
 }
 
-async fn show(narrator: &Narrator) -> anyhow::Result<()> {
+async fn show(narrator: &Narrator, serves: bool) -> anyhow::Result<()> {
     let cloud = Hetzner::start(Options::new(TOKEN)).await?;
     let servers = cloud.add_servers(MACHINES.map(ServerSpec::named));
     narrator.say(
@@ -106,6 +108,7 @@ async fn show(narrator: &Narrator) -> anyhow::Result<()> {
     let active = provider_manager
         .active("hcloud")
         .context("the provider does not serve")?;
+    let page = StatusPage::open(&provider_manager, narrator).await?;
     let keeping = tokio::spawn(provider_manager.keep());
     let manifest = active.serving().provider.manifest().clone();
     introduce(&active.serving().provider, narrator);
@@ -117,6 +120,7 @@ async fn show(narrator: &Narrator) -> anyhow::Result<()> {
         provided,
         ccm_controllers::Settings {
             pace: Pace::times(PACE),
+            activity: page.board.activity(),
             ..settings()?
         },
         ccm_controllers::Metrics::default(),
@@ -163,6 +167,9 @@ async fn show(narrator: &Narrator) -> anyhow::Result<()> {
     refuse_module(&host, &manifest, &cloud, narrator).await?;
 
     narrator.end();
+    if serves {
+        page.stays_open().await?;
+    }
     // Dropping the sender also stops the controllers; the receiver may be gone if they failed.
     let _ = stop.send(());
     controllers.await.context("the controllers crashed")??;

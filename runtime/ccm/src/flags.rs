@@ -1,30 +1,43 @@
 //! The flags of `ccm run`: a drop-in for the Go cloud-controller-manager's.
 //!
-//! The table in `flags/table.rs` is the only list; this file converts it to clap arguments and parses their values into
-//! [`RunFlags`]. Reads no files and no environment.
+//! The table in `flags/table.rs` is the only list; `flags/arguments.rs` converts it to clap arguments, and this file
+//! reads their values into [`RunFlags`]. Reads no files and no environment.
 
+mod arguments;
 mod election;
+mod feature_gates;
+mod logs;
 mod pod_network;
 mod safety;
+mod serving;
 mod table;
 
-use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ccm_controllers::RateLimit;
 use ccm_core::selector::Selector;
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
+use clap::ArgMatches;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, ValueHint};
 use ipnet::IpNet;
-use k8s_openapi::jiff::SignedDuration;
 
+use arguments::same_value;
+pub(crate) use arguments::{
+    VersionForm, dashed, go_command, go_duration, positional_mistake, run_command, version_form,
+};
 use election::duration;
 pub(crate) use election::{ElectionFlags, LeadershipFlags};
+use feature_gates::FeatureGates;
+pub(crate) use logs::{LogFlags, LogFormat};
 pub(crate) use pod_network::PodNetworkFlags;
 pub(crate) use safety::{AuditLog, ProviderIsolation, SafetyFlags};
-pub(crate) use table::{FLAGS, Kind, State};
+pub(crate) use serving::ServingFlags;
+pub(crate) use table::FLAGS;
+#[cfg(test)]
+pub(crate) use table::Kind;
+use table::{State, Wishes};
 
 /// The flags of `ccm run`, parsed and validated.
 pub(crate) struct RunFlags {
@@ -60,13 +73,21 @@ pub(crate) struct RunFlags {
     pub lifecycle: LifecycleSettings,
     /// Flags of leader election.
     pub leadership: LeadershipFlags,
+    /// Flags of the secure port. `None`: `--secure-port=0`.
+    pub serving: Option<ServingFlags>,
+    /// `--kube-api-qps` and `--kube-api-burst`, if one of them is given.
+    pub client_limit: Option<RateLimit>,
+    /// `--use-service-account-credentials`.
+    pub identity_per_controller: bool,
     /// Flags of modes, brakes, audit log and isolation.
     pub safety: SafetyFlags,
     /// `--logging-format=json`.
     pub log_json: bool,
-    /// `-v`.
-    pub verbosity: u32,
-    /// Warnings about flags that are accepted without effect, one line each.
+    /// All flags of the log.
+    pub logs: LogFlags,
+    /// Every flag of the table with its value, given or not.
+    pub values: Vec<(&'static str, String)>,
+    /// Warnings about flags that ask for something this program does not do, one line each.
     pub warnings: Vec<String>,
 }
 
@@ -164,110 +185,6 @@ impl ServiceFlags {
     }
 }
 
-/// Replaces underscores in flag names by dashes, as every Kubernetes binary does (ccm-behaviour 8.1).
-pub(crate) fn dashed(argument: OsString) -> OsString {
-    let Some(text) = argument.to_str().filter(|text| text.starts_with("--")) else {
-        return argument;
-    };
-    match text.split_once('=') {
-        Some((name, value)) => format!("{}={value}", name.replace('_', "-")).into(),
-        None => text.replace('_', "-").into(),
-    }
-}
-
-/// `ccm run` with every flag of the table.
-pub(crate) fn run_command() -> clap::Command {
-    let command = clap::Command::new("run")
-        .about("Run the controllers against a real cluster; takes the flags of the Go cloud-controller-manager")
-        .version(env!("CARGO_PKG_VERSION"))
-        // As in Go, the last value of a repeated flag counts; lists are extended.
-        .args_override_self(true)
-        .after_help(AFTER_HELP);
-    FLAGS
-        .iter()
-        .fold(command, |command, flag| command.arg(argument(flag)))
-}
-
-const AFTER_HELP: &str = "\
-The flags under `wasm` are ours. All others have the names, the defaults and the meaning of the Go
-binary's; where a default means something else here, its text says so. Those with \"no effect\" are
-accepted, so that its manifests start, and warn when they are set to anything but their default.
-
-DURATION is written as in Go: 500ms, 30s, 1h30m. A switch takes its value with an equals sign:
---leader-elect=false. A LIST is comma-separated, and grows when the flag is given again; of all
-other flags the last one counts.
-
-Examples:
-  HCLOUD_TOKEN=… ccm run --kubeconfig ~/.kube/config --cloud-provider hcloud
-  ccm run --config /etc/ccm/ccm.yaml --mode plan --plan-for 2m
-
-Exit codes: 0 told to stop, or the plan is empty; 1 wrong options, a provider that cannot be
-loaded, or the lease is lost; 2 the plan is not empty; 3 no change is known, and not everything could
-be judged (2 and 3 with --plan-for).";
-
-fn argument(flag: &'static table::Flag) -> Arg {
-    let help = match flag.state {
-        State::Works => flag.help.to_owned(),
-        State::Accepted(reason) => format!("{}; no effect: {reason}", flag.help),
-    };
-    let mut argument = Arg::new(flag.name).help(help).help_heading(flag.section);
-    argument = if flag.name == "v" {
-        argument.short('v')
-    } else {
-        argument.long(flag.name)
-    };
-    if !flag.default.is_empty() {
-        argument = argument.default_value(flag.default);
-    }
-    match flag.kind {
-        // A bare `--flag` means true; Go does not accept `--flag false`, so the value needs its equals sign.
-        Kind::Bool => argument
-            .num_args(0..=1)
-            .require_equals(true)
-            .default_missing_value("true")
-            .value_name("BOOL")
-            .value_parser(go_bool),
-        Kind::Text => argument.value_name("TEXT"),
-        Kind::File => argument.value_name("FILE").value_hint(ValueHint::FilePath),
-        Kind::Folder => argument.value_name("FOLDER").value_hint(ValueHint::DirPath),
-        Kind::Cidrs => argument.value_name("CIDRS"),
-        Kind::Number => argument
-            .value_name("N")
-            .value_parser(clap::value_parser!(u32)),
-        Kind::Float => argument
-            .value_name("N")
-            .value_parser(clap::value_parser!(f32)),
-        Kind::Duration => argument.value_name("DURATION").value_parser(go_duration),
-        Kind::List => argument
-            .value_name("LIST")
-            .value_delimiter(',')
-            .action(ArgAction::Append),
-    }
-}
-
-/// Accepts the spellings of Go's `strconv.ParseBool`.
-fn go_bool(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("expected true or false".to_owned()),
-    }
-}
-
-/// Parses a Go duration: numbers with units, such as `1h30m`, `500ms` or `0`. Uses jiff, which also accepts `5
-/// minutes`.
-///
-/// kube's `Duration`, made for this, is not used: it accepts the empty text, `--1s` and `1s0`, and panics at `1s-1s`
-/// and at hours that overflow.
-pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
-    let expected = || "expected a duration such as 5m, 1h30m or 500ms".to_owned();
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let signed: SignedDuration = text.parse().map_err(|_| expected())?;
-    Duration::try_from(signed).map_err(|_| expected())
-}
-
 impl RunFlags {
     /// Converts clap's matches.
     ///
@@ -287,12 +204,8 @@ impl RunFlags {
         if config.is_some() && cloud_config.is_some() && config != cloud_config {
             mistakes.push("--config and --cloud-config mean the same: give one of them".to_owned());
         }
-        let logging_format = text(matches, "logging-format").unwrap_or_default();
-        if !["text", "json"].contains(&logging_format.as_str()) {
-            mistakes.push(format!(
-                "--logging-format {logging_format:?}: expected text or json"
-            ));
-        }
+        let gates = FeatureGates::read(matches, &mut mistakes);
+        let logs = LogFlags::read(matches, gates.has_logging_beta_options(), &mut mistakes);
         let controllers = list(matches, "controllers");
         for entry in &controllers {
             let name = entry.strip_prefix('-').unwrap_or(entry);
@@ -322,6 +235,8 @@ impl RunFlags {
         let leadership = LeadershipFlags::read(matches, &mut mistakes);
         let lifecycle = lifecycle(matches, &mut mistakes);
         let safety = SafetyFlags::read(matches, &mut mistakes);
+        let mut warnings = warnings(matches, &gates);
+        let serving = ServingFlags::read(matches, &mut mistakes, &mut warnings);
         if !mistakes.is_empty() {
             let text = format!("{}\n", mistakes.join("\n"));
             return Err(clap::Error::raw(
@@ -366,10 +281,18 @@ impl RunFlags {
                 confirm_after: duration(matches, "node-change-confirm-after"),
             },
             leadership,
+            serving,
+            client_limit: client_limit(matches),
+            identity_per_controller: matches.get_one("use-service-account-credentials")
+                == Some(&true),
             safety,
-            log_json: logging_format == "json",
-            verbosity: matches.get_one::<u32>("v").copied().unwrap_or(0),
-            warnings: warnings(matches),
+            log_json: logs.format == Some(LogFormat::Json),
+            logs,
+            values: FLAGS
+                .iter()
+                .map(|flag| (flag.name, raw(matches, flag.name)))
+                .collect(),
+            warnings,
         })
     }
 }
@@ -398,22 +321,41 @@ const KNOWN_CONTROLLERS: &[&str] = &[
     "nodeipam",
 ];
 
-fn warnings(matches: &ArgMatches) -> Vec<String> {
+fn warnings(matches: &ArgMatches, gates: &FeatureGates) -> Vec<String> {
     let mut warnings = election::warnings(matches);
     for flag in FLAGS {
-        let State::Accepted(reason) = flag.state else {
-            continue;
+        let (fulfilled, reason) = match flag.state {
+            State::Works => continue,
+            State::Accepted(reason) => (Wishes::These(&[]), reason),
+            State::Fulfilled(wishes, reason) => (wishes, reason),
         };
-        if given(matches, flag.name) && raw(matches, flag.name) != flag.default {
+        let value = raw(matches, flag.name);
+        let is = |other: &str| same_value(flag.kind, &value, other);
+        let is_fulfilled = match fulfilled {
+            Wishes::All => true,
+            Wishes::These(values) => values.iter().any(|value| is(value)),
+        };
+        if given(matches, flag.name) && !is_fulfilled && !is(flag.default) {
             warnings.push(format!("--{} has no effect: {reason}", flag.name));
         }
     }
+    warnings.extend(gates.warnings());
     warnings
 }
 
 fn count(matches: &ArgMatches, name: &str) -> Option<NonZeroUsize> {
     let count = matches.get_one::<u32>(name).copied()?;
     NonZeroUsize::new(usize::try_from(count).ok()?)
+}
+
+/// The limit of each Kubernetes client; none if neither flag is given.
+fn client_limit(matches: &ArgMatches) -> Option<RateLimit> {
+    if !given(matches, "kube-api-qps") && !given(matches, "kube-api-burst") {
+        return None;
+    }
+    let per_second = matches.get_one::<f32>("kube-api-qps").copied()?;
+    let burst = matches.get_one::<u32>("kube-api-burst").copied()?;
+    RateLimit::new(per_second, burst)
 }
 
 fn given(matches: &ArgMatches, name: &str) -> bool {

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use ccm_controllers::lease::{Election, ElectionMetrics, ElectionSettings};
-use ccm_controllers::tenure_client;
+use ccm_controllers::{RestClients, tenure_client};
 use ccm_core::tenure::Tenure;
 use ccm_host::egress::now;
-use kube::{Client, Config};
-use tokio::sync::oneshot;
+use kube::Config;
+use tokio::sync::{oneshot, watch};
 
 /// Longest sleep of the watchdog. Its sleep pauses while the machine is suspended, the lease does not.
 const NAP: Duration = Duration::from_millis(400);
@@ -31,6 +31,10 @@ pub(crate) struct Lock {
     pub settings: ElectionSettings,
     /// Last log line when the lease is lost, in upstream's words.
     pub last_words: &'static str,
+    /// Metrics and limit of the clients.
+    pub clients: RestClients,
+    /// Told who holds it.
+    pub holder: watch::Sender<String>,
 }
 
 /// One lease, from candidacy to release. Dropping it keeps the lease as long as the process lives.
@@ -160,15 +164,14 @@ impl Campaign {
 fn election(lock: Lock, tenure: Arc<Tenure>, metrics: ElectionMetrics) -> anyhow::Result<Election> {
     let timing = lock.settings.timing;
     let unacknowledged = timing.lease_duration.saturating_sub(timing.renew_deadline);
-    let tenure_client = tenure_client::client(&lock.config, tenure.clone(), Some(unacknowledged))?;
-    let client = Client::try_from(lock.config).context("cannot make a Kubernetes client")?;
-    Ok(Election::new(
-        client,
-        tenure_client,
-        lock.settings,
-        tenure,
-        metrics,
-    ))
+    let Lock {
+        config, clients, ..
+    } = &lock;
+    let tenure_client =
+        tenure_client::client(config, tenure.clone(), Some(unacknowledged), clients)?;
+    // Reads are not bound to the lease.
+    let client = tenure_client::client(config, Arc::new(Tenure::unlimited()), None, clients)?;
+    Ok(Election::new(client, tenure_client, lock.settings, tenure, metrics).telling(lock.holder))
 }
 
 /// Ends the process when the tenure has ended, even if all runtime threads hang.

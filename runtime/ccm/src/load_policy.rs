@@ -1,7 +1,7 @@
 //! Load policy of a configured provider's module: configured grants, or the built-in profile for exactly the bytes that
 //! this program ships. Reads variables and files; fetches nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Once;
 
 use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
@@ -55,6 +55,9 @@ impl ConfiguredLoadPolicy {
             for warning in &builtin.warnings {
                 tracing::warn!(provider = config.name, "{warning}");
             }
+            for note in &builtin.notes {
+                tracing::info!(provider = config.name, "{note}");
+            }
         });
         let terms = LoadPolicy {
             grants: builtin.grants,
@@ -87,8 +90,11 @@ fn profile(
 ) -> (builtin_grants::Terms, BTreeMap<String, String>) {
     let mut values = builtin_grants::values(manifest, &PROCESS);
     values.extend(configured);
-    (
-        builtin_grants::grants(guest, manifest, &values, &PROCESS),
-        values,
-    )
+    let mut terms = builtin_grants::grants(guest, manifest, &values, &PROCESS);
+    let names: BTreeSet<String> = std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .collect();
+    let unknown = builtin_grants::unknown(guest, manifest, &names);
+    terms.warnings.extend(unknown);
+    (terms, values)
 }

@@ -2,6 +2,7 @@
 //! one that reads flags, the environment and configuration files.
 #![forbid(unsafe_code)]
 
+mod api_server_proxy;
 mod audit;
 mod builtin_grants;
 mod cli;
@@ -9,20 +10,25 @@ mod config;
 #[cfg(feature = "demo")]
 mod demo;
 mod flags;
+mod go_text;
 mod leadership;
 mod load_policy;
+mod metrics;
 mod migration;
 mod panic_hook;
 mod provider;
 mod provider_loading;
 mod provider_manager;
 mod run;
+mod status;
+mod status_board;
 mod telemetry;
+mod text_table;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let command = match cli::parse(std::env::args_os()) {
+    let command = match cli::parse(std::env::args_os(), place()) {
         Ok(command) => command,
         Err(answer) => return answer.print(),
     };
@@ -42,12 +48,33 @@ fn main() -> ExitCode {
         cli::Command::CompileChild => ccm_host::compile_child(),
         cli::Command::SandboxChild => ccm_host::sandbox_child(),
         #[cfg(feature = "demo")]
-        cli::Command::Demo { json } => report(demo::main(json)),
-        cli::Command::Run(flags) => run::main(*flags).unwrap_or_else(|error| report(Err(error))),
+        cli::Command::Demo { json, serves } => report(demo::main(json, serves)),
+        cli::Command::Run { flags, called } => {
+            run(*flags, &called).unwrap_or_else(|error| report(Err(error)))
+        }
+        cli::Command::Status(command) => {
+            status::main(&command).unwrap_or_else(|error| report(Err(error)))
+        }
         cli::Command::Provider(command) => provider::main(&command),
         cli::Command::Config(command) => provider::config_main(&command),
-        cli::Command::Completion(shell) => cli::print_completion(shell),
-        cli::Command::Version => cli::print_version(),
+        cli::Command::Completion(shell, called) => cli::print_completion(shell, &called),
+        cli::Command::Version(form) => cli::print_version(form),
+    }
+}
+
+fn run(flags: flags::RunFlags, called: &cli::Invocation) -> anyhow::Result<ExitCode> {
+    telemetry::begin(&flags.logs, called)?;
+    if flags.logs.verbosity > 0 {
+        telemetry::startup::log_flags(&flags.values);
+    }
+    run::main(flags)
+}
+
+/// The kubelet sets this variable in every container of a pod.
+fn place() -> cli::Place {
+    match std::env::var_os("KUBERNETES_SERVICE_HOST") {
+        Some(_) => cli::Place::Pod,
+        None => cli::Place::Elsewhere,
     }
 }
 

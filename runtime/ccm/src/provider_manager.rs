@@ -17,6 +17,7 @@ use ccm_core::permit::Mode;
 use ccm_core::settings::ServiceRules;
 use ccm_delivery::active::Active;
 use ccm_delivery::metrics::Metrics;
+use ccm_delivery::record::Seen;
 use ccm_delivery::rollout_controller::{Lead, Served};
 use ccm_delivery::source::Location;
 use ccm_host::Host;
@@ -82,11 +83,24 @@ pub(crate) struct ProviderManager {
     /// Parts of it that could not be applied, for people.
     left_out: Vec<String>,
     provided: watch::Sender<Arc<[Provided]>>,
+    overview: watch::Sender<Arc<[ProviderOverview]>>,
     lead: watch::Sender<Option<Lead>>,
     writer: watch::Sender<Option<kube::Client>>,
     notice: watch::Sender<String>,
     /// Notified when a provider instance serves something else.
     news: Arc<Notify>,
+}
+
+/// A configured provider, for people. What it serves stays up to date.
+pub(crate) struct ProviderOverview {
+    /// The name of its configuration entry.
+    pub name: String,
+    /// Where its module comes from.
+    pub source: String,
+    /// What it serves.
+    pub served: watch::Receiver<Served>,
+    /// The record of its versions.
+    pub recorded: watch::Receiver<Seen>,
 }
 
 /// Tells the provider manager whether this process leads.
@@ -125,6 +139,7 @@ impl ProviderManager {
             wanted: providers.clone(),
             left_out: Vec::new(),
             provided: watch::Sender::new(Arc::default()),
+            overview: watch::Sender::new(Arc::default()),
             lead: watch::Sender::new(None),
             writer: watch::Sender::new(None),
             notice: watch::Sender::new(String::new()),
@@ -133,12 +148,18 @@ impl ProviderManager {
         for provider in providers {
             provider_manager.begin_one(provider)?;
         }
+        provider_manager.publish();
         Ok(provider_manager)
     }
 
     /// The providers for the controllers; kept current by [`ProviderManager::follow`].
     pub(crate) fn provided(&self) -> watch::Receiver<Arc<[Provided]>> {
         self.provided.subscribe()
+    }
+
+    /// All configured providers, for people.
+    pub(crate) fn overview(&self) -> watch::Receiver<Arc<[ProviderOverview]>> {
+        self.overview.subscribe()
     }
 
     /// The active provider of this name, if it serves.
@@ -300,6 +321,8 @@ impl ProviderManager {
             }
         }
         self.provided.send_replace(provided.into());
+        let overview = self.instances.values().map(ProviderInstance::overview);
+        self.overview.send_replace(overview.collect());
     }
 }
 

@@ -3,6 +3,8 @@
 //! The order is: validate all inputs, load the provider, win the lease, run the controllers. So a standby process is
 //! one that could lead (EDGE-095, PROC-054).
 
+mod configz;
+mod endpoints;
 mod leading;
 mod plan;
 mod unserved;
@@ -14,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ccm_controllers::lease::ElectionMetrics;
 use ccm_controllers::{Provided, RunError, tenure_client};
 use ccm_core::permit::Mode;
 use ccm_core::settings::ServiceRules;
@@ -29,11 +30,11 @@ use ccm_delivery::source::file::FileSource;
 use ccm_host::Module;
 use http::header::{HeaderValue, USER_AGENT};
 use ipnet::IpNet;
-use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::api_server_proxy::{named, set_proxy};
 use crate::audit::AuditWriter;
 use crate::builtin_grants;
 use crate::config::{Mistakes, ProviderConfig};
@@ -41,7 +42,9 @@ use crate::flags::{PodNetworkFlags, RunFlags};
 use crate::migration::Migration;
 use crate::provider_loading::{self, ClusterAddresses};
 use crate::provider_manager::{Configuration, ProviderManager, Secrets, Shared};
-use crate::{panic_hook, telemetry};
+use crate::status_board::StatusBoard;
+use crate::{metrics, panic_hook, telemetry};
+use endpoints::Served;
 use leading::{Groups, Manager};
 
 /// Runs until a signal ends it.
@@ -49,7 +52,6 @@ use leading::{Groups, Manager};
 /// # Errors
 /// What kept the manager from starting, or ended it.
 pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
-    telemetry::start(flags.verbosity, flags.log_json)?;
     panic_hook::keep_few();
     for warning in &flags.warnings {
         tracing::warn!("{warning}");
@@ -65,10 +67,16 @@ pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
 
 async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     let (kubernetes, api_server) = kubernetes(flags.kubeconfig, flags.master).await?;
+    let (registry, metrics) = metrics::register(flags.client_limit);
+    let clients = &metrics.clients;
     // Checks that clients can be created; each leadership creates its own.
-    tenure_client::client(&kubernetes, Arc::new(Tenure::pending()), None)?;
-    let audit = AuditWriter::open(&flags.safety.audit_log)?;
+    tenure_client::client(&kubernetes, Arc::new(Tenure::pending()), None, clients)?;
     let mode = flags.safety.mode;
+    let shown = telemetry::startup::shown(&kubernetes.cluster_url);
+    let board = StatusBoard::new(mode, shown);
+    let mut served =
+        Served::start(flags.serving, flags.values, &kubernetes, registry, board).await?;
+    let audit = AuditWriter::open(&flags.safety.audit_log)?;
     if mode != Mode::Enforce {
         tracing::info!(
             mode = mode.as_str(),
@@ -92,7 +100,8 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     let mut ranges = flags.node.service_cidrs.clone();
     ranges.extend(networks(&flags.cluster_cidrs));
     let cluster = ClusterAddresses { api_server, ranges };
-    let reader = Client::try_from(as_user(&kubernetes, "/delivery"))?;
+    let reads = Arc::new(Tenure::unlimited());
+    let reader = tenure_client::client(&as_user(&kubernetes, "/delivery"), reads, None, clients)?;
     let configuration = Configuration {
         file: flags.config,
         name: flags.cloud_provider,
@@ -101,14 +110,19 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     };
     let providers = configuration.read().await?;
     let names: Vec<String> = providers.iter().map(|one| one.name.clone()).collect();
+    for provider in &providers {
+        served.in_place_of_the_vendors(provider).await;
+    }
+    let endpoints = served.addresses();
+    telemetry::startup::announce(mode, &kubernetes.cluster_url, &endpoints, &names);
     let allowances = flags.safety.allowances;
     let (known, allowed) = (cluster.clone(), allowances.clone());
     let confirm_removal = flags.service.confirm_removal;
     let shared = Shared {
-        host: Arc::new(provider_loading::host(
-            flags.compiled_cache_dir.clone(),
-            flags.safety.isolation,
-        )?),
+        host: Arc::new(
+            provider_loading::host(flags.compiled_cache_dir.clone(), flags.safety.isolation)?
+                .counting(metrics.requests),
+        ),
         store: flags
             .compiled_cache_dir
             .map(|folder| folder.join("modules")),
@@ -126,7 +140,7 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
             )
         }),
         pace: 1,
-        metrics: ccm_delivery::metrics::Metrics::default(),
+        metrics: metrics.versions,
     };
     for provider in &providers {
         would_load(&shared, provider)
@@ -134,6 +148,7 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
             .context("Cloud provider could not be initialized")?;
     }
     let mut provider_manager = ProviderManager::begin(shared, providers)?;
+    served.board.shows_providers(provider_manager.overview());
     provider_manager
         .ready()
         .await
@@ -148,6 +163,10 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         provider_loading::settings(&flags.node, &flags.lifecycle, service, cluster.api_server);
     settings.drain = flags.leadership.drain;
     settings.mode = mode;
+    settings.heartbeats = served.heartbeats.clone();
+    settings.activity = served.board.activity();
+    let serving = provided.clone();
+    served.ready_while(move || !serving.borrow().is_empty());
     say_of_routes(&flags.pod_network, &provided.borrow());
     settings.route = flags.pod_network.route;
     settings.ipam = flags.pod_network.ipam;
@@ -163,8 +182,11 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         leadership_signal: provider_manager.leadership_signal(),
         settings,
         audit,
-        metrics: ccm_controllers::Metrics::default(),
-        election_metrics: ElectionMetrics::default(),
+        metrics: metrics.controllers,
+        election_metrics: metrics.elections,
+        clients: metrics.clients,
+        identity_per_controller: flags.identity_per_controller,
+        served,
     };
     // It ends with the runtime.
     tokio::spawn(provider_manager.follow(configuration));
@@ -288,16 +310,21 @@ async fn kubernetes(
     kubeconfig: Option<PathBuf>,
     master: Option<String>,
 ) -> anyhow::Result<(Config, Vec<IpAddr>)> {
-    let mut config = match kubeconfig.as_deref() {
+    let (mut config, proxy) = match kubeconfig.as_deref() {
         Some(path) => from_file(path).await?,
-        None => Config::incluster()
-            .context("no --kubeconfig was given, and this is not a pod with a service account")?,
+        None => {
+            let config = Config::incluster().context(
+                "no --kubeconfig was given, and this is not a pod with a service account",
+            )?;
+            (config, None)
+        }
     };
     if let Some(master) = master {
         config.cluster_url = master
             .parse()
             .with_context(|| format!("--master {master}"))?;
     }
+    set_proxy(&mut config, proxy)?;
     let host = config.cluster_url.host().unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     // An automatic retry could begin after the right to send is lost.
@@ -308,12 +335,15 @@ async fn kubernetes(
     ))
 }
 
-async fn from_file(path: &Path) -> anyhow::Result<Config> {
+/// The configuration of a kubeconfig, and the proxy that it names.
+async fn from_file(path: &Path) -> anyhow::Result<(Config, Option<String>)> {
     let kubeconfig = Kubeconfig::read_from(path)
         .with_context(|| format!("cannot read kubeconfig {}", path.display()))?;
-    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+    let proxy = named(&kubeconfig, None);
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
-        .with_context(|| format!("kubeconfig {} is not usable", path.display()))
+        .with_context(|| format!("kubeconfig {} is not usable", path.display()))?;
+    Ok((config, proxy))
 }
 
 /// The same configuration with its own user agent, for the API server's logs.

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use ccm_core::moment::Moment;
-use ccm_core::moment::Now;
+use ccm_core::moment::{Moment, Now};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
@@ -108,6 +107,11 @@ pub(crate) fn boottime() -> Moment {
 /// The machine's wall time, for display.
 pub(crate) fn wall() -> Timestamp {
     Timestamp::now()
+}
+
+/// The clock of the runtime's timers, for waits and for how long a request took.
+pub(crate) fn timer_now() -> Instant {
+    Instant::now()
 }
 
 #[cfg(test)]

@@ -11,11 +11,12 @@ use ccm_core::ownership::{ClaimRegistry, OwnershipContext, owner, stored_provide
 use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
 use k8s_openapi::api::core::v1::Node;
-use kube::Client;
 use kube::runtime::reflector::Store;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::Settings;
+use crate::activity::Activity;
+use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::executor::{BudgetStore, Events};
 use crate::metrics::Metrics;
@@ -25,12 +26,13 @@ use crate::service::ServiceIndex;
 
 /// The shared state of one leadership.
 pub(crate) struct Cluster {
-    pub(crate) client: Client,
+    pub(crate) clients: Clients,
     pub(crate) clock: Clock,
     pub(crate) mode: Mode,
     pub(crate) tenure: Arc<Tenure>,
     pub(crate) metrics: Metrics,
     pub(crate) planner: Arc<Planner>,
+    pub(crate) activity: Activity,
     pub(crate) events: Events,
     pub(crate) budget_store: BudgetStore,
     /// All nodes. Kept up to date by the node watch, together with [`Cluster::node_index`].
@@ -51,7 +53,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts without any state; `nodes` is empty.
     pub(crate) fn new(
-        client: Client,
+        clients: Clients,
         settings: &Settings,
         metrics: Metrics,
         nodes: Store<Node>,
@@ -64,14 +66,20 @@ impl Cluster {
             metrics.clone(),
         );
         Cluster {
-            events: Events::new(client.clone(), settings.tenure.clone()),
-            budget_store: BudgetStore::new(client.clone(), settings, clock, metrics.clone()),
-            client,
+            events: Events::new(clients.clone(), settings.tenure.clone()),
+            budget_store: BudgetStore::new(
+                clients.base().clone(),
+                settings,
+                clock,
+                metrics.clone(),
+            ),
+            clients,
             clock,
             mode: settings.mode,
             tenure: settings.tenure.clone(),
             metrics,
             planner: Arc::new(planner),
+            activity: settings.activity.clone(),
             nodes,
             new: Semaphore::new(settings.node.concurrent_syncs.get()),
             known: Semaphore::new(settings.node.status_updates().get()),
@@ -119,6 +127,7 @@ impl Cluster {
         locked(&self.listeners).remove(provider);
         locked(&self.routes).remove(provider);
         self.claims().withdraw(provider);
+        self.activity.ended_all(provider);
     }
 
     /// Number of nodes that have a provider ID and belong to this provider, and number of all nodes.

@@ -9,6 +9,7 @@ mod cloud;
 mod cluster_executor;
 mod events;
 mod node;
+mod other_allocator;
 mod request;
 mod route;
 mod service;
@@ -38,7 +39,6 @@ use crate::cluster::{Cluster, locked};
 use crate::lookup_batch::Batch;
 use crate::metrics::Metrics;
 use crate::plan::Planner;
-use crate::pruned_objects::PrunedNode;
 use cloud::Cloud;
 use events::{about_node, about_service};
 use request::stopping;
@@ -48,7 +48,7 @@ pub use budget_lease::LeaseName;
 pub(crate) use budget_store::BudgetStore;
 pub(crate) use cluster_executor::ClusterExecutor;
 pub(crate) use events::Events;
-pub(crate) use request::chain;
+pub(crate) use other_allocator::Answer;
 
 /// Scheduling class of an effect. Each class of nodes has its own look-up batch and its own write limit. Services need
 /// none: no more of their reconciliations run at once than may write.
@@ -74,7 +74,6 @@ impl Priority {
 /// Executes effects for one provider; each provider has its own.
 pub(crate) struct EffectExecutor {
     pub(crate) cluster: Arc<Cluster>,
-    nodes: Api<PrunedNode>,
     services: Services,
     ownership: StdMutex<Arc<OwnershipContext>>,
     cloud: Cloud,
@@ -119,7 +118,6 @@ impl EffectExecutor {
             }
         };
         EffectExecutor {
-            nodes: Api::all(cluster.client.clone()),
             services: Services::new(cloud.clone(), &settings.service.rules.allowances),
             ownership: StdMutex::new(ownership),
             new: priority(settings.node.concurrent_syncs.get()),
@@ -195,13 +193,16 @@ impl EffectExecutor {
             Priority::New => (&self.new, &self.cluster.new),
             Priority::Known => (&self.known, &self.cluster.known),
         };
+        // Whoever decides acts under its own identity, if it has one.
+        let client = self.cluster.clients.of(controller);
+        let nodes = || Api::all(client.clone());
         // The requests are boxed: thousands of reconciliations wait for a look-up while only a few write, and unboxed
         // each future would be as large as the largest of these.
         match effect {
             Effect::Find(node) => Outcome::Looked(self.find(priority.0, node).await),
             Effect::CastVote(node, word) => self.confer(node, word),
-            Effect::ReadNode(node) => Box::pin(node::read(&self.cluster, &self.nodes, node)).await,
-            Effect::ReadPods(node) => Box::pin(node::read_pods(&self.cluster, node)).await,
+            Effect::ReadNode(node) => Box::pin(node::read(&self.cluster, &nodes(), node)).await,
+            Effect::ReadPods(node) => Box::pin(node::read_pods(&self.cluster, client, node)).await,
             Effect::Survey(survey) => Outcome::Surveyed(self.survey(survey).await),
             Effect::TakeBudget(node, brake, rise) => {
                 let object = format!("node/{}", node.name);
@@ -214,33 +215,34 @@ impl EffectExecutor {
                 Outcome::Recorded
             }
             Effect::DeleteNode(node, deletion) => match self.may_write(priority, turn).await {
-                Ok(()) => Box::pin(self.delete(node, deletion)).await,
+                Ok(()) => Box::pin(self.delete(&nodes(), node, deletion)).await,
                 Err(outcome) => outcome,
             },
             Effect::PatchNodeStatus(node, patch) => match self.may_write(priority, turn).await {
-                Ok(()) => Box::pin(self.patch_status(node, patch)).await,
+                Ok(()) => Box::pin(self.patch_status(&nodes(), node, patch)).await,
                 Err(outcome) => outcome,
             },
             Effect::PatchNode(node, patch) => match self.may_write(priority, turn).await {
-                Ok(()) => Box::pin(self.patch(node, patch)).await,
+                Ok(()) => Box::pin(self.patch(&nodes(), node, patch)).await,
                 Err(outcome) => outcome,
             },
             Effect::PatchPodCidrs(node, patch) => match self.may_write(priority, turn).await {
                 Ok(()) => {
-                    let patched = node::patch_pod_cidrs(&self.cluster, &self.nodes, node, patch);
+                    let nodes = nodes();
+                    let patched = node::patch_pod_cidrs(&self.cluster, &nodes, node, patch);
                     Box::pin(patched).await
                 }
                 Err(outcome) => outcome,
             },
             Effect::PatchNetworkCondition(node, patch) => {
                 match self.may_write(priority, turn).await {
-                    Ok(()) => Box::pin(self.patch_network_condition(node, patch)).await,
+                    Ok(()) => Box::pin(self.patch_network_condition(&nodes(), node, patch)).await,
                     Err(outcome) => outcome,
                 }
             }
             Effect::RecordNodeEvent(node, event) => {
                 let about = about_node(node, controller);
-                Box::pin(self.cluster.events.record(&about, event)).await
+                Box::pin(self.cluster.events.record(controller, &about, event)).await
             }
             Effect::Service(service, ServiceEffect::TakeBudget(brake, rise)) => {
                 match Box::pin(self.take(&service.to_string(), *brake, *rise)).await {
@@ -259,7 +261,7 @@ impl EffectExecutor {
             }
             Effect::Service(service, ServiceEffect::RecordEvent(event)) => {
                 let about = about_service(service);
-                Box::pin(self.cluster.events.record(&about, event)).await
+                Box::pin(self.cluster.events.record(controller, &about, event)).await
             }
             Effect::Service(service, effect) => {
                 Box::pin(self.services.perform(service, effect)).await

@@ -1,12 +1,14 @@
 //! The node IPAM controller: one for the cluster, independent of providers. Schedules the nodes; `ccm-core` decides
-//! what they get. Runs in its own task; started, notified and stopped from outside, as provider controllers are.
+//! what they get, and whether another allocator is at work. Runs in its own task; started, notified and stopped from outside, as provider controllers are.
+
+mod other_allocator;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::effect::When;
-use ccm_core::ipam::{Facts, Memory, Tally};
+use ccm_core::ipam::{Facts, Memory, Tally, pod_cidrs};
 use ccm_core::moment::Moment;
 use ccm_core::permit::Mode;
 use ccm_core::retry;
@@ -15,16 +17,18 @@ use ccm_core::well_known::IPAM_CONTROLLER;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::{ObjectRef, Store};
+use other_allocator::AllocatorWatch;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::executor::ClusterExecutor;
+use crate::metrics::QueueName;
 use crate::node::{NodeChange, wait_until};
 use crate::provider_controllers::{Ended, when_ended};
 use crate::queue::{Capacity, Queue};
-use crate::reconcile::{Conclusion, converse};
+use crate::reconcile::{Conclusion, Performer as _, converse};
 use crate::{Settings, Stopped};
 
 /// Handle to the running controller.
@@ -44,6 +48,8 @@ struct IpamController {
     clock: Clock,
     queue: Queue,
     memory: Memory,
+    /// `None` outside enforce mode: without writes two allocators do not collide.
+    other_allocator: Option<AllocatorWatch>,
     /// The tally of each range that the metrics show.
     told: Vec<Option<Tally>>,
     reconciliations: JoinSet<Conclusion<Facts>>,
@@ -78,8 +84,10 @@ impl Ipam {
         let (stop, stopped) = watch::channel(false);
         let (end, ended) = watch::channel(None);
         let drain = settings.drain;
+        let heartbeats = settings.heartbeats.clone();
         tasks.spawn(async move {
-            let stopped = controller.run_until(before, stopped, drain).await;
+            let run = controller.run_until(before, stopped, drain);
+            let stopped = heartbeats.monitored(IPAM_CONTROLLER, run).await;
             // The receiver may be gone.
             let _ = end.send(Some(stopped));
         });
@@ -116,14 +124,21 @@ impl IpamController {
         memory: Memory,
         changes: mpsc::UnboundedReceiver<NodeChange>,
     ) -> IpamController {
+        let clock = executor.clock();
+        let queues = &executor.cluster.metrics.queues;
+        let queue = Queue::metered(queues.meter(QueueName::PodCidrs, clock));
+        let writes = executor.cluster.mode == Mode::Enforce;
+        let rules = settings.other_allocator;
+        let watch = || AllocatorWatch::new(executor.clone(), rules);
         IpamController {
-            clock: executor.clock(),
+            other_allocator: writes.then(watch),
+            clock,
             nodes: executor.cluster.nodes.clone(),
             told: vec![None; settings.families.len()],
             executor,
             settings,
             changes,
-            queue: Queue::default(),
+            queue,
             memory,
             reconciliations: JoinSet::new(),
             about: HashMap::new(),
@@ -148,7 +163,12 @@ impl IpamController {
             // An error means that the sender was dropped.
             _ = stopped.wait_for(|is_stopped| *is_stopped) => {}
         }
-        let drained = async { while self.reconciliations.join_next().await.is_some() {} };
+        let drained = async {
+            while self.reconciliations.join_next().await.is_some() {}
+            if let Some(watch) = &mut self.other_allocator {
+                watch.told().await;
+            }
+        };
         match tokio::time::timeout(drain, drained).await {
             Ok(()) => Stopped::Drained,
             Err(_) => {
@@ -181,7 +201,13 @@ impl IpamController {
                     Some(change) => self.see(&change),
                     None => return,
                 },
+                () = answered(&mut self.other_allocator) => {}
                 () = wait_until(timer) => {}
+            }
+            if let Some(watch) = &mut self.other_allocator {
+                for name in watch.released(&mut self.memory) {
+                    self.queue.ask(&name, self.clock.now(), false);
+                }
             }
             for name in self.memory.woken() {
                 self.queue.ask(&name, self.clock.now(), false);
@@ -193,9 +219,7 @@ impl IpamController {
     fn see(&mut self, change: &NodeChange) {
         match change {
             NodeChange::Applied(node) => {
-                if self.memory.see(node) {
-                    self.queue.ask(name(node), self.clock.now(), false);
-                }
+                self.see_node(node, self.clock.now());
             }
             NodeChange::Deleted(name) => {
                 self.memory.forget(name);
@@ -204,6 +228,15 @@ impl IpamController {
             NodeChange::Listed => self.see_all(),
             // Concern providers, of which this controller has none.
             NodeChange::Requeued(_) | NodeChange::Reassigned => {}
+        }
+    }
+
+    fn see_node(&mut self, node: &Node, now: Moment) {
+        if self.memory.see(node) {
+            self.queue.ask(name(node), now, false);
+        }
+        if let Some(watch) = &mut self.other_allocator {
+            watch.see(node);
         }
     }
 
@@ -222,11 +255,12 @@ impl IpamController {
             self.leave(&gone);
         }
         for node in &nodes {
-            if self.memory.see(node) {
-                self.queue.ask(name(node), now, false);
-            }
+            self.see_node(node, now);
         }
         if self.begins.is_none() {
+            if let Some(watch) = &mut self.other_allocator {
+                watch.begin(&nodes);
+            }
             // Without writes there can be no conflict.
             let is_bold = self.executor.cluster.mode != Mode::Enforce;
             let settle = if is_bold {
@@ -248,14 +282,21 @@ impl IpamController {
     /// Removes a node from queue and plan.
     fn leave(&mut self, name: &str) {
         self.queue.forget(name);
-        self.executor.cluster.planner.gone(&format!("node/{name}"));
+        if let Some(watch) = &mut self.other_allocator {
+            watch.leave(name);
+        }
+        let (cluster, object) = (&self.executor.cluster, format!("node/{name}"));
+        cluster.planner.gone(&object);
+        cluster.activity.left(self.executor.name(), &object);
     }
 
     fn next_moment(&self) -> Option<Moment> {
         let begins = self.begins?;
         // At the limit, only the end of a reconciliation makes room.
         let next = self.queue.next(Capacity::Any).filter(|_| self.has_room());
-        next.map(|next| next.max(begins))
+        let next = next.map(|next| next.max(begins));
+        let question = self.other_allocator.as_ref().and_then(AllocatorWatch::next);
+        next.into_iter().chain(question).min()
     }
 
     fn has_room(&self) -> bool {
@@ -270,23 +311,28 @@ impl IpamController {
         while self.has_room()
             && let Some((name, _)) = self.queue.take(now, Capacity::Any)
         {
-            self.start(&name);
+            self.start(&name, now);
         }
     }
 
-    fn start(&mut self, name: &str) {
+    fn start(&mut self, name: &str, now: Moment) {
         let Some(node) = self.nodes.get(&ObjectRef::new(name)) else {
-            self.queue.finish(name);
+            self.queue.finish(name, now);
             self.memory.forget(name);
             self.leave(name);
             return;
         };
+        let watch = self.other_allocator.as_mut();
+        if watch.is_some_and(|watch| watch.holds(&node)) {
+            self.queue.finish(name, now);
+            return;
+        }
         let Some(facts) = self.memory.begin(node.clone()) else {
             // The node already has what it needs.
             let object = format!("node/{name}");
             let planner = &self.executor.cluster.planner;
             planner.concluded(&object, IPAM_CONTROLLER, &When::AwaitChange, false);
-            self.queue.finish(name);
+            self.queue.finish(name, now);
             return;
         };
         for invalid in &facts.invalid_pod_cidrs {
@@ -309,9 +355,17 @@ impl IpamController {
             return;
         };
         let name = name(&node);
+        if conclusion.as_ref().map_or(true, Conclusion::is_retried) {
+            self.queue.retries();
+        }
         let next = match conclusion {
             Ok(Conclusion { when, facts, .. }) => {
                 let has_found = self.memory.conclude(&facts, &when);
+                if let Some(watch) = &mut self.other_allocator
+                    && !pod_cidrs(&facts.node).is_empty()
+                {
+                    watch.leave(name);
+                }
                 match when {
                     _ if has_found => Some(now),
                     When::Retry { after, .. } | When::NotBefore { after, .. } => {
@@ -334,7 +388,7 @@ impl IpamController {
         if let Some(next) = next.filter(|_| is_known) {
             self.queue.ask(name, next, false);
         }
-        self.queue.finish(name);
+        self.queue.finish(name, now);
     }
 
     /// Reports the first pass to the planner when every node was reconciled.
@@ -367,6 +421,13 @@ impl IpamController {
                 *told = now;
             }
         }
+    }
+}
+
+async fn answered(watch: &mut Option<AllocatorWatch>) {
+    match watch {
+        Some(watch) => watch.answered().await,
+        None => std::future::pending().await,
     }
 }
 

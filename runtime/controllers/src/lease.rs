@@ -17,10 +17,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use crate::api_error::told;
 use crate::clock::{boottime, wall};
-use crate::executor::chain;
 
 pub use metrics::ElectionMetrics;
 
@@ -56,6 +57,8 @@ pub struct Election {
     is_writing: bool,
     /// The holder that was logged last.
     said: Option<String>,
+    /// The holder as last read, for people; empty if there is none.
+    holder: watch::Sender<String>,
 }
 
 impl Election {
@@ -84,7 +87,15 @@ impl Election {
             now: boottime,
             is_writing: false,
             said: None,
+            holder: watch::Sender::default(),
         }
+    }
+
+    /// Tells who holds the Lease.
+    #[must_use]
+    pub fn telling(mut self, holder: watch::Sender<String>) -> Election {
+        self.holder = holder;
+        self
     }
 
     /// Waits until this process holds the Lease. Then [`Election::hold`] must run.
@@ -224,7 +235,7 @@ impl Election {
                 _ => {}
             }
         }
-        let error = chain(&error);
+        let error = told(&error);
         tracing::warn!(lease = %self.lease(), error, "the lease could not be read or written");
         Answer::Failed
     }
@@ -236,6 +247,7 @@ impl Election {
             return;
         }
         self.said = Some(holder.to_owned());
+        self.holder.send_replace(holder.to_owned());
         if !holder.is_empty() && holder != self.settings.identity {
             tracing::info!(lease = %self.lease(), leader = holder, "another process leads");
         }
@@ -255,7 +267,10 @@ impl Election {
             match timeout(most, events.create(&params, &event)).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "an Event about the lease could not be recorded");
+                    tracing::warn!(
+                        error = told(&error),
+                        "an Event about the lease could not be recorded"
+                    );
                 }
                 Err(_) => tracing::warn!("an Event about the lease was not recorded in time"),
             }

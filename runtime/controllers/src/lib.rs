@@ -12,12 +12,17 @@
 //!
 //! `executor` executes effects: the only module that writes to the cluster and the only one that calls a
 //! [`CloudProvider`]. `lease` is separate: it holds the Lease under which all this happens and writes nothing else.
-//! `tenure_client` is the lowest layer and refuses to send outside of the tenure. Only `clock` reads a clock.
+//! `clients` says which client each controller acts with. `tenure_client` is the lowest layer: it refuses to send outside
+//! of the tenure, leads through a proxy, and requests tokens for controllers that have an identity of their own. Only `clock` reads a clock.
 #![forbid(unsafe_code)]
 
+pub mod activity;
+pub mod api_error;
+mod clients;
 mod clock;
 mod cluster;
 mod executor;
+mod heartbeat;
 mod ipam;
 pub mod lease;
 mod lookup_batch;
@@ -30,6 +35,7 @@ mod providers;
 mod pruned_objects;
 mod queue;
 mod reconcile;
+mod rest_client;
 mod route;
 mod service;
 pub mod tenure_client;
@@ -47,14 +53,17 @@ use ccm_core::settings::{
     IpamSettings, LifecycleSettings, NodeSettings, RouteSettings, ServiceRules, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
-use kube::Client;
 use thiserror::Error;
 
+pub use activity::Activity;
+pub use clients::Clients;
 pub use clock::Pace;
 pub use executor::LeaseName;
+pub use heartbeat::Heartbeats;
 pub use metrics::Metrics;
 pub use plan::PlanBook;
 pub use providers::run_all;
+pub use rest_client::{RateLimit, RestClients};
 
 /// Settings shared by all controllers of all providers during one leadership.
 #[derive(Debug, Clone)]
@@ -79,6 +88,10 @@ pub struct Settings {
     pub plan: PlanBook,
     /// Whether writes are made.
     pub mode: Mode,
+    /// Where the controllers show that they do not hang.
+    pub heartbeats: Heartbeats,
+    /// Where the controllers tell what they decide and what waits.
+    pub activity: Activity,
     /// Speed of the decision clock.
     pub pace: Pace,
     /// Timeout of one provider call.
@@ -172,7 +185,7 @@ pub enum Stopped {
 ///
 /// # Errors See [`RunError`].
 pub async fn run(
-    client: Client,
+    client: impl Into<Clients>,
     provider: Arc<dyn CloudProvider>,
     settings: Settings,
     metrics: Metrics,

@@ -1,6 +1,9 @@
 //! The controllers' metrics, under upstream's names where it has one (2.7, 4.8). Holds no logic and starts no server.
 
 mod ipam;
+mod rest_client;
+mod running;
+mod workqueue;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,6 +17,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use ipam::IpamMetrics;
+pub(crate) use rest_client::{RequestMeter, RestMetrics};
+pub(crate) use running::RunningControllers;
+pub(crate) use workqueue::{QueueMeter, QueueMetrics, QueueName};
 
 /// Upstream's buckets for both node histograms: 1 s to about 17 min.
 const DELAYS: [f64; 6] = [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
@@ -50,6 +56,8 @@ pub struct Metrics {
     route_operations: Family<ByProvider<2>, Counter>,
     route_operation: Family<ByProvider<1>, Histogram>,
     pub(crate) ipam: IpamMetrics,
+    pub(crate) queues: QueueMetrics,
+    pub(crate) controllers: RunningControllers,
 }
 
 /// A provider operation on routes.
@@ -117,6 +125,8 @@ impl Default for Metrics {
             route_operations: Family::default(),
             route_operation: Family::new_with_constructor(|| Histogram::new(CALLS)),
             ipam: IpamMetrics::default(),
+            queues: QueueMetrics::default(),
+            controllers: RunningControllers::default(),
         }
     }
 }
@@ -127,12 +137,12 @@ impl Metrics {
         let metrics = Metrics::default();
         registry.register(
             "node_controller_cloud_provider_taint_removal_delay_seconds",
-            "Seconds from a node's creation until the uninitialized taint was removed",
+            "[ALPHA] Seconds from a node's creation until the uninitialized taint was removed",
             metrics.taint_removal.clone(),
         );
         registry.register(
             "node_controller_initial_node_sync_delay_seconds",
-            "Seconds from a node's creation until its initialisation was finished",
+            "[ALPHA] Seconds from a node's creation until its initialisation was finished",
             metrics.initial_sync.clone(),
         );
         registry.register(
@@ -153,22 +163,22 @@ impl Metrics {
         // The client appends `_total` to counters.
         registry.register(
             "service_controller_loadbalancer_sync",
-            "Attempts to hand a changed set of nodes to a load balancer",
+            "[ALPHA] Attempts to hand a changed set of nodes to a load balancer",
             metrics.target_updates.clone(),
         );
         registry.register(
             "service_controller_nodesync_error",
-            "Attempts to hand a changed set of nodes to a load balancer that failed",
+            "[ALPHA] Attempts to hand a changed set of nodes to a load balancer that failed",
             metrics.failed_target_updates.clone(),
         );
         registry.register(
             "service_controller_nodesync_latency_seconds",
-            "Seconds from a change of the set of nodes until every load balancer was told",
+            "[ALPHA] Seconds from a change of the set of nodes until every load balancer was told",
             metrics.node_pass.clone(),
         );
         registry.register(
             "service_controller_update_loadbalancer_host_latency_seconds",
-            "Seconds that it took to hand a changed set of nodes to one load balancer",
+            "[ALPHA] Seconds that it took to hand a changed set of nodes to one load balancer",
             metrics.target_update.clone(),
         );
         registry.register(
@@ -183,7 +193,7 @@ impl Metrics {
         );
         registry.register(
             "route_controller_route_sync",
-            "Passes over all routes",
+            "[ALPHA] Passes over all routes",
             metrics.route_passes.clone(),
         );
         registry.register(
@@ -202,6 +212,8 @@ impl Metrics {
             metrics.route_operation.clone(),
         );
         metrics.ipam.register(registry);
+        metrics.queues.register(registry);
+        metrics.controllers.register(registry);
         metrics
     }
 
@@ -309,149 +321,4 @@ fn by(provider: &str) -> [(&'static str, String); 1] {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use ccm_core::cloud::ProviderError;
-
-    use super::*;
-
-    #[test]
-    fn node_044_and_046_names_and_buckets_are_upstreams() {
-        let mut registry = Registry::default();
-        Metrics::register(&mut registry).initialised(Duration::from_secs(5));
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        for name in [
-            "node_controller_cloud_provider_taint_removal_delay_seconds",
-            "node_controller_initial_node_sync_delay_seconds",
-        ] {
-            assert!(text.contains(&format!("# TYPE {name} histogram")), "{text}");
-            for (le, count) in [
-                ("1.0", 0),
-                ("4.0", 0),
-                ("16.0", 1),
-                ("64.0", 1),
-                ("256.0", 1),
-                ("1024.0", 1),
-            ] {
-                assert!(
-                    text.contains(&format!("{name}_bucket{{le=\"{le}\"}} {count}")),
-                    "{text}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn names_and_buckets_about_load_balancers_are_upstreams() {
-        let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
-        metrics.asked(
-            "sim",
-            Operation::UpdateTargets,
-            "timed-out",
-            Duration::from_secs(3),
-        );
-        metrics.asked("sim", Operation::Ensure, "success", Duration::from_secs(3));
-        metrics.passed_nodes(Duration::from_secs(20_000));
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        for line in [
-            "service_controller_loadbalancer_sync_total 1",
-            "service_controller_nodesync_error_total 1",
-            "service_controller_update_loadbalancer_host_latency_seconds_bucket{le=\"2.0\"} 0",
-            "service_controller_update_loadbalancer_host_latency_seconds_bucket{le=\"4.0\"} 1",
-            "service_controller_nodesync_latency_seconds_bucket{le=\"16384.0\"} 0",
-            "service_controller_nodesync_latency_seconds_count 1",
-            "ccm_load_balancer_operations_total{operation=\"ensure\",result=\"success\",provider=\"sim\"} 1",
-            "ccm_load_balancer_operation_duration_seconds_count{operation=\"update-targets\",provider=\"sim\"} 1",
-        ] {
-            assert!(
-                text.lines().any(|one| one == line),
-                "{line} is not in {text}"
-            );
-        }
-    }
-
-    #[test]
-    fn route_020_passes_are_counted_under_upstreams_name_and_calls_and_states_under_ours() {
-        let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
-        metrics.passes_routes();
-        let second = Duration::from_secs(1);
-        metrics.asked_about_routes("sim", RouteOperation::Create, "denied", second);
-        let tally = Tally {
-            foreign: 3,
-            ..Tally::default()
-        };
-        metrics.count_routes("sim", &tally);
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        for line in [
-            "route_controller_route_sync_total 1",
-            "ccm_routes{state=\"foreign\",provider=\"sim\"} 3",
-            "ccm_routes{state=\"held\",provider=\"sim\"} 0",
-            "ccm_route_operations_total{operation=\"create\",result=\"denied\",provider=\"sim\"} 1",
-            "ccm_route_operation_duration_seconds_count{operation=\"create\",provider=\"sim\"} 1",
-        ] {
-            assert!(
-                text.lines().any(|one| one == line),
-                "{line} is not in {text}"
-            );
-        }
-    }
-
-    /// Label values are only fixed words and the provider names given by the operator.
-    #[test]
-    fn h8_twenty_providers_that_fail_in_every_way_make_a_bounded_number_of_series() {
-        let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
-        let series = |metrics: &Metrics| {
-            let second = Duration::from_secs(1);
-            let text = || "chosen by a guest".to_owned();
-            let results = [
-                ProviderError::Invalid(text()).reason(),
-                ProviderError::Denied(text()).reason(),
-                ProviderError::Unavailable(text()).reason(),
-                ProviderError::Unsupported(text()).reason(),
-                ProviderError::Internal(text()).reason(),
-                ProviderError::TimedOut(text()).reason(),
-                ProviderError::Trapped(text()).reason(),
-                ProviderError::Elsewhere.reason(),
-                "conflict",
-                "throttled",
-                "success",
-            ];
-            for provider in (0..20).map(|number| format!("provider-{number}")) {
-                for result in results {
-                    for operation in [
-                        Operation::Ensure,
-                        Operation::UpdateTargets,
-                        Operation::Delete,
-                        Operation::Get,
-                    ] {
-                        metrics.asked(&provider, operation, result, second);
-                    }
-                    for operation in [
-                        RouteOperation::List,
-                        RouteOperation::Create,
-                        RouteOperation::Delete,
-                    ] {
-                        metrics.asked_about_routes(&provider, operation, result, second);
-                    }
-                }
-                metrics.count_routes(&provider, &Tally::default());
-                for brake in Brake::ALL {
-                    metrics.held(brake, &provider);
-                }
-            }
-            let mut text = String::new();
-            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-            assert!(!text.contains("chosen"), "{text}");
-            text.lines().filter(|line| !line.starts_with('#')).count()
-        };
-        let first = series(&metrics);
-        assert!(first <= 5_000, "{first} series");
-        assert_eq!(series(&metrics), first, "no more come");
-    }
-}
+mod tests;

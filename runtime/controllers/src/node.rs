@@ -18,6 +18,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use crate::clock::Clock;
 use crate::executor::EffectExecutor;
 use crate::lookup_batch;
+use crate::metrics::QueueName;
 use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, converse};
 use memory::Memory;
@@ -78,6 +79,7 @@ impl NodeController {
         changes: mpsc::UnboundedReceiver<NodeChange>,
     ) -> Self {
         let clock = executor.clock();
+        let meter = executor.metrics().queues.meter(QueueName::Nodes, clock);
         NodeController {
             nodes: executor.cluster.nodes.clone(),
             executor,
@@ -85,7 +87,7 @@ impl NodeController {
             settings,
             changes,
             clock,
-            queue: Queue::default(),
+            queue: Queue::metered(meter),
             memories: HashMap::new(),
             reconciliations: JoinSet::new(),
             names: HashMap::new(),
@@ -168,8 +170,14 @@ impl NodeController {
 
     /// Removes a node from the queue and the pass.
     fn leave(&mut self, name: &str) {
+        self.tell_that_it_left(name);
         self.queue.forget(name);
         self.passed(name);
+    }
+
+    fn tell_that_it_left(&self, name: &str) {
+        let activity = &self.executor.cluster.activity;
+        activity.left(self.executor.name(), &format!("node/{name}"));
     }
 
     /// All nodes, by name: equal states give equal orders.
@@ -268,14 +276,14 @@ impl NodeController {
 
     fn start(&mut self, name: String, is_urgent: bool, now: Moment) {
         let Some(node) = self.nodes.get(&ObjectRef::new(&name)) else {
-            self.queue.finish(&name);
+            self.queue.finish(&name, now);
             self.forget(&name);
             return;
         };
         let memory = self.memories.entry(name.clone()).or_default();
         if let Some(caught_up) = memory.waits_for_cache(&node, now) {
             self.queue.ask(&name, caught_up, is_uninitialized(&node));
-            self.queue.finish(&name);
+            self.queue.finish(&name, now);
             return;
         }
         let facts = memory.facts(node, self.executor.ownership(), self.rules.clone(), now);
@@ -304,7 +312,10 @@ impl NodeController {
         {
             self.executor.count_initialised(&node);
         }
-        self.queue.finish(&name);
+        if !self.memories.contains_key(&name) {
+            self.tell_that_it_left(&name);
+        }
+        self.queue.finish(&name, now);
         self.passed(&name);
     }
 }

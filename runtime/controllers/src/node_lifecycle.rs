@@ -107,6 +107,7 @@ impl NodeLifecycleController {
         let nodes = self.sorted();
         self.hear_of_others();
         let surveys = self.with_pass(&nodes, |memory, pass| memory.begin(pass));
+        self.tell_who_still_waits();
         for survey in surveys {
             let names = survey.about.iter().map(|node| name(node).to_owned());
             let names = names.collect();
@@ -124,6 +125,15 @@ impl NodeLifecycleController {
         let node_index = self.executor.cluster.node_index();
         self.memory
             .hear_of_others(|name, uid| node_index.found(name, uid));
+    }
+
+    /// Nodes that are Ready again, gone or another provider's wait no longer, and have no reconciliation that says so.
+    fn tell_who_still_waits(&self) {
+        let activity = &self.executor.cluster.activity;
+        activity.keep(self.executor.name(), NODE_LIFECYCLE_CONTROLLER, |object| {
+            let name = object.strip_prefix("node/");
+            name.is_some_and(|name| self.memory.is_concerned(name))
+        });
     }
 
     fn start_reconciliations(&mut self, nodes: &[Arc<Node>]) {
@@ -199,7 +209,7 @@ async fn ask(survey: Survey, executor: &EffectExecutor, clock: Clock) -> Ended {
         .await;
     let object = "nodes";
     let provider = executor.name();
-    tracing::info!(target: "decision", controller = NODE_LIFECYCLE_CONTROLLER, provider, object, %effect, %outcome);
+    tracing::debug!(target: "decision", controller = NODE_LIFECYCLE_CONTROLLER, provider, object, %effect, %outcome);
     let answer = match outcome {
         Outcome::Surveyed(answer) => answer,
         other => Err(ProviderError::Internal(format!(

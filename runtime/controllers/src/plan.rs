@@ -91,12 +91,7 @@ impl Planner {
         if self.mode != Mode::Plan {
             return;
         }
-        let why = match when {
-            When::AwaitChange => None,
-            When::Blocked { why } | When::Retry { why, .. } | When::NotBefore { why, .. } => {
-                Some(why.as_str())
-            }
-        };
+        let why = when.why();
         let mut plan = self.book.open();
         plan.set_unsure(object, controller, why);
         let is_settled = why.is_none() && !has_withheld && plan.settled(object, controller);

@@ -1,12 +1,14 @@
 //! The controllers of one provider: its queues, batches, priorities, memories and executor. They run in their own task,
 //! so that a failing, slow or hostile provider affects no other. Started, notified and stopped from outside.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use ccm_core::ownership::OwnershipContext;
 use ccm_core::service::Claims;
 use ccm_core::settings::ServiceSettings;
+use ccm_core::well_known::{
+    NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER,
+};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared, join_all};
 use k8s_openapi::api::core::v1::Node;
@@ -16,6 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
 use crate::executor::EffectExecutor;
+use crate::heartbeat::Heartbeats;
 use crate::node::{NodeChange, NodeController};
 use crate::node_lifecycle::NodeLifecycleController;
 use crate::route::RouteController;
@@ -43,6 +46,7 @@ pub(crate) struct ProviderControllers {
 
 /// The running side.
 struct Controllers {
+    heartbeats: Heartbeats,
     executor: Arc<EffectExecutor>,
     node: Option<NodeController>,
     lifecycle: Option<NodeLifecycleController>,
@@ -119,6 +123,7 @@ impl ProviderControllers {
             route = Some(RouteController::new(executor.clone(), settings, changes));
         }
         let controllers = Controllers {
+            heartbeats: settings.heartbeats.clone(),
             executor: executor.clone(),
             node,
             lifecycle,
@@ -237,13 +242,23 @@ impl Controllers {
             () = &mut stopped => return Stopped::Drained,
             () = std::future::ready(()), if !waits => {}
         }
+        let beats = self.heartbeats.clone();
+        let running = [
+            self.node.as_ref().map(|_| "cloud-node"),
+            self.lifecycle.as_ref().map(|_| "cloud-node-lifecycle"),
+            self.service.as_ref().map(|_| "service"),
+            self.route.as_ref().map(|_| "route"),
+        ];
+        let controllers = &self.executor.metrics().controllers;
+        // They count as running until the end of this function.
+        let _running = running.map(|name| name.map(|name| controllers.start(name)));
         // `biased`, so that equal states give equal sequences; no branch ever ends by itself.
         tokio::select! {
             biased;
-            () = when(self.node.as_mut().map(NodeController::run)) => {}
-            () = when(self.service.as_mut().map(ServiceController::run)) => {}
-            () = when(self.lifecycle.as_mut().map(NodeLifecycleController::run)) => {}
-            () = when(self.route.as_mut().map(RouteController::run)) => {}
+            () = beats.when(NODE_CONTROLLER, self.node.as_mut().map(NodeController::run)) => {}
+            () = beats.when(SERVICE_CONTROLLER, self.service.as_mut().map(ServiceController::run)) => {}
+            () = beats.when(NODE_LIFECYCLE_CONTROLLER, self.lifecycle.as_mut().map(NodeLifecycleController::run)) => {}
+            () = beats.when(ROUTE_CONTROLLER, self.route.as_mut().map(RouteController::run)) => {}
             () = &mut stopped => {}
         }
         let provider = self.executor.name().to_owned();
@@ -272,13 +287,5 @@ impl Controllers {
                 Stopped::OnTheWire
             }
         }
-    }
-}
-
-/// Completes when `future` does; never if there is none.
-async fn when(future: Option<impl Future<Output = ()>>) {
-    match future {
-        Some(future) => future.await,
-        None => std::future::pending().await,
     }
 }

@@ -13,12 +13,12 @@ use ccm_core::well_known::{IPAM_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::{Node, Service};
-use kube::Client;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher::Event;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::clients::Clients;
 use crate::cluster::Cluster;
 use crate::ipam::Ipam;
 use crate::metrics::Metrics;
@@ -30,7 +30,7 @@ use crate::{Provided, RunError, Settings, Stopped};
 
 /// Runs the controllers of every provider in `provided`, which may change at any time, until `shutdown` completes; then
 /// waits at most `settings.drain` for requests in flight. Ignores `settings.service.rules`: each provider brings its
-/// own.
+/// own. The controllers act with their clients of `clients`, and share the watches of its base.
 ///
 /// An entry is unchanged while it has the same cloud (the very same object), claim and rules; then its controllers keep
 /// running. Otherwise they end, within `settings.drain`, and new ones start. A contradictory list changes nothing. With
@@ -40,7 +40,7 @@ use crate::{Provided, RunError, Settings, Stopped};
 ///
 /// # Errors See [`RunError`]: only for the first list. Mistakes in a later one are logged.
 pub async fn run_all(
-    client: Client,
+    clients: impl Into<Clients>,
     mut provided: watch::Receiver<Arc<[Provided]>>,
     settings: Settings,
     metrics: Metrics,
@@ -59,8 +59,9 @@ pub async fn run_all(
             "not started: the cloud provider does not support external load balancers"
         );
     }
-    let mut watched = nodes(client.clone());
-    let cluster = Cluster::new(client, &settings, metrics, watched.store.clone());
+    let clients = clients.into();
+    let mut watched = nodes(clients.base().clone());
+    let cluster = Cluster::new(clients, &settings, metrics, watched.store.clone());
     let mut sets = ControllerManager::new(Arc::new(cluster), settings);
     sets.start_ipam(Vec::new());
     sets.take(list);
@@ -330,7 +331,7 @@ impl ControllerManager {
         }
         if set.serves() {
             if self.watched_services.is_none() {
-                let watched = services(self.cluster.client.clone());
+                let watched = services(self.cluster.clients.base().clone());
                 self.watched_services = Some(watched.boxed());
             }
             if let Some(all) = self.services.all() {

@@ -1,12 +1,15 @@
 //! Queue of due objects, with one reconciliation per object at a time. A plain data structure: time is an argument, and
-//! nothing here waits.
+//! nothing here waits. What it counts for upstream's `workqueue_*` metrics costs it nothing per object that waits.
 //!
 //! kube's own scheduler and runner are not used, because the runner polls every running reconciliation whenever one of
 //! them makes progress: with thousands that wait for one batched look-up that is quadratic.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 
 use ccm_core::moment::Moment;
+
+use crate::metrics::QueueMeter;
 
 /// The queue, keyed by object name.
 #[derive(Debug, Default)]
@@ -15,6 +18,9 @@ pub(crate) struct Queue {
     low_priority: BTreeMap<Due, String>,
     entries: HashMap<String, Entry>,
     sequence: u64,
+    /// Turns until this moment are counted as waiting.
+    counted: Option<Moment>,
+    meter: Option<QueueMeter>,
 }
 
 /// Sort key of a turn: by moment, then in the order of requests.
@@ -28,7 +34,7 @@ struct Due {
 struct Entry {
     turn: Option<Due>,
     is_urgent: bool,
-    is_running: bool,
+    running_since: Option<Moment>,
     not_before: Option<Moment>,
 }
 
@@ -44,11 +50,19 @@ pub(crate) enum Capacity {
 }
 
 impl Queue {
+    /// An empty queue that counts for metrics.
+    pub(crate) fn metered(meter: QueueMeter) -> Queue {
+        Queue {
+            meter: Some(meter),
+            ..Queue::default()
+        }
+    }
+
     /// Requests a turn for `name` at `at`. If it already has one, the earlier of the two stays, urgent if either is.
     /// Never earlier than [`Queue::hold`] allows.
     pub(crate) fn ask(&mut self, name: &str, at: Moment, is_urgent: bool) {
         let mut entry = self.entries.remove(name).unwrap_or_default();
-        self.withdraw(&entry);
+        let was_counted = self.withdraw(&entry);
         let at = entry.not_before.map_or(at, |earliest| at.max(earliest));
         self.sequence += 1;
         let turn = Due {
@@ -60,20 +74,65 @@ impl Queue {
             Some(old) if old.at <= at => old,
             _ => turn,
         });
-        self.put(name, &entry);
+        self.put(name, &entry, was_counted);
         self.entries.insert(name.to_owned(), entry);
     }
 
-    /// Inserts the turn into its line, unless a reconciliation of the object is running.
-    fn put(&mut self, name: &str, entry: &Entry) {
-        if let Some(turn) = entry.turn.filter(|_| !entry.is_running) {
+    /// Inserts the turn into its line, unless a reconciliation of the object is running. `was_counted`: the object
+    /// counted as waiting before.
+    fn put(&mut self, name: &str, entry: &Entry, was_counted: bool) {
+        let mut is_counted = false;
+        if let Some(turn) = entry.turn.filter(|_| entry.running_since.is_none()) {
             self.line(entry.is_urgent).insert(turn, name.to_owned());
+            is_counted = self.is_counted(turn);
+        }
+        match (&self.meter, was_counted, is_counted) {
+            (Some(meter), false, true) => meter.added(1),
+            (Some(meter), true, false) => meter.waits(-1),
+            _ => {}
         }
     }
 
-    fn withdraw(&mut self, entry: &Entry) {
-        if let Some(turn) = &entry.turn {
-            self.line(entry.is_urgent).remove(turn);
+    /// Removes the turn from its line; returns whether the object counted as waiting.
+    fn withdraw(&mut self, entry: &Entry) -> bool {
+        let Some(turn) = entry.turn else {
+            return false;
+        };
+        self.line(entry.is_urgent).remove(&turn).is_some() && self.is_counted(turn)
+    }
+
+    fn is_counted(&self, turn: Due) -> bool {
+        self.counted.is_some_and(|until| turn.at <= until)
+    }
+
+    /// Counts the turns that have come since this was done last: each turn once, however long the lines are.
+    fn count(&mut self, now: Moment) {
+        let Some(meter) = self.meter.as_ref() else {
+            return;
+        };
+        if self.counted.is_some_and(|until| now <= until) {
+            return;
+        }
+        let last = |at| Due {
+            at,
+            sequence: u64::MAX,
+        };
+        let range = (
+            self.counted
+                .map_or(Bound::Unbounded, |until| Bound::Excluded(last(until))),
+            Bound::Included(last(now)),
+        );
+        let come = self.urgent.range(range).count() + self.low_priority.range(range).count();
+        if come > 0 {
+            meter.added(come);
+        }
+        self.counted = Some(now);
+    }
+
+    /// Counts an object that is put back because something failed.
+    pub(crate) fn retries(&self) {
+        if let Some(meter) = &self.meter {
+            meter.retries();
         }
     }
 
@@ -92,7 +151,10 @@ impl Queue {
         if let Some(turn) = entry.turn.filter(|turn| turn.at < earliest) {
             let is_urgent = entry.is_urgent;
             entry.turn = None;
-            self.line(is_urgent).remove(&turn);
+            let was_waiting = self.line(is_urgent).remove(&turn).is_some() && self.is_counted(turn);
+            if let Some(meter) = self.meter.as_ref().filter(|_| was_waiting) {
+                meter.waits(-1);
+            }
             self.ask(name, earliest, is_urgent);
         }
     }
@@ -116,6 +178,7 @@ impl Queue {
     /// Takes the next due object that `capacity` allows, urgent ones first; returns also whether it is urgent. The
     /// object gets no other turn until [`Queue::finish`].
     pub(crate) fn take(&mut self, now: Moment, capacity: Capacity) -> Option<(String, bool)> {
+        self.count(now);
         let is_due =
             |line: &BTreeMap<Due, String>| line.keys().next().is_some_and(|turn| turn.at <= now);
         let is_urgent = capacity != Capacity::Calm && is_due(&self.urgent);
@@ -123,10 +186,13 @@ impl Queue {
         if !is_urgent && !is_low_priority {
             return None;
         }
-        let (_, name) = self.line(is_urgent).pop_first()?;
+        let (turn, name) = self.line(is_urgent).pop_first()?;
+        if let Some(meter) = &self.meter {
+            meter.begins(turn.at, now);
+        }
         if let Some(entry) = self.entries.get_mut(&name) {
             *entry = Entry {
-                is_running: true,
+                running_since: Some(now),
                 ..Entry::default()
             };
         }
@@ -134,13 +200,15 @@ impl Queue {
     }
 
     /// Ends the reconciliation of `name`; queues a turn requested meanwhile.
-    pub(crate) fn finish(&mut self, name: &str) {
+    pub(crate) fn finish(&mut self, name: &str, now: Moment) {
         let Some(mut entry) = self.entries.remove(name) else {
             return;
         };
-        entry.is_running = false;
+        if let (Some(began), Some(meter)) = (entry.running_since.take(), &self.meter) {
+            meter.ends(began, now);
+        }
         if entry.turn.is_some() || entry.not_before.is_some() {
-            self.put(name, &entry);
+            self.put(name, &entry, false);
             self.entries.insert(name.to_owned(), entry);
         }
     }
@@ -150,10 +218,13 @@ impl Queue {
         let Some(entry) = self.entries.remove(name) else {
             return;
         };
-        self.withdraw(&entry);
-        if entry.is_running {
+        let was_counted = self.withdraw(&entry);
+        if let Some(meter) = self.meter.as_ref().filter(|_| was_counted) {
+            meter.waits(-1);
+        }
+        if entry.running_since.is_some() {
             let running = Entry {
-                is_running: true,
+                running_since: entry.running_since,
                 ..Entry::default()
             };
             self.entries.insert(name.to_owned(), running);

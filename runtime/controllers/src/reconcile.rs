@@ -1,8 +1,11 @@
 //! Reconciliation: decide on facts, execute effects, absorb outcomes, repeat.
 //!
-//! Logs with three targets: `decision` (one per effect, with its outcome), `waiting` (why a node is not done, and when
+//! Logs with three targets: `decision` (one per effect, with its outcome), `waiting` (why an object is not done, and when
 //! it is reconciled again), `reconciliation` (nothing left to do). A fourth target, `initialised`, is in
 //! `node/memory.rs`: how long each node waited for its initialisation.
+//!
+//! What goes well is silent at the default level: what was changed at the cloud or deleted is in the audit, and what an
+//! operator should know is an Event. A wait that has no failure is told once, and again when it lasts.
 
 use ccm_core::effect::{Decision, Effect, Outcome, ServiceEffect, When};
 use ccm_core::retry;
@@ -12,6 +15,7 @@ use ccm_core::well_known::{
 use ccm_core::{ipam, node, node_lifecycle, service};
 use k8s_openapi::api::core::v1::Node;
 
+use crate::activity::{About, Activity};
 use crate::clock::Clock;
 use crate::executor::{EffectExecutor, Priority, WritePermit};
 use crate::plan::Planner;
@@ -24,6 +28,8 @@ const MOST_ROUNDS: u32 = 128;
 pub(crate) trait Performer: Send + Sync {
     /// The provider's name, for logs.
     fn name(&self) -> &str;
+    /// Where decisions and their ends are told.
+    fn activity(&self) -> &Activity;
     /// Records withheld writes in plan mode.
     fn planner(&self) -> &Planner;
     /// Executes one effect for the reconciliation that holds `turn`.
@@ -39,6 +45,10 @@ pub(crate) trait Performer: Send + Sync {
 impl Performer for EffectExecutor {
     fn name(&self) -> &str {
         EffectExecutor::name(self)
+    }
+
+    fn activity(&self) -> &Activity {
+        &self.cluster.activity
     }
 
     fn planner(&self) -> &Planner {
@@ -70,8 +80,16 @@ pub(crate) trait Facts {
     fn priority(&self) -> Priority;
     /// Number of consecutive failed reconciliations of the object.
     fn failures(&self) -> u32;
+    /// Whether the reconciliation before this one has left a wait that is part of normal operation.
+    fn waits_already(&self) -> bool {
+        self.failures() > 0
+    }
     /// Whether another provider is responsible for the object.
     fn is_anothers(&self) -> bool;
+    /// Whether the object, or what it stands for at the cloud, is to be deleted.
+    fn is_deletion(&self) -> bool {
+        false
+    }
 }
 
 impl Facts for node::Facts {
@@ -113,6 +131,11 @@ impl Facts for node_lifecycle::Facts {
         node_lifecycle::Facts::absorb(self, effect, outcome);
     }
 
+    fn is_deletion(&self) -> bool {
+        use node_lifecycle::Finding;
+        matches!(self.finding, Finding::Gone(_) | Finding::Held(_))
+    }
+
     fn object(&self) -> String {
         named(&self.node)
     }
@@ -141,6 +164,10 @@ impl Facts for service::Facts {
         service::Facts::absorb(self, effect, outcome);
     }
 
+    fn is_deletion(&self) -> bool {
+        service::needs_cleanup(&self.service)
+    }
+
     fn object(&self) -> String {
         service::service_ref(&self.service).to_string()
     }
@@ -151,6 +178,10 @@ impl Facts for service::Facts {
 
     fn failures(&self) -> u32 {
         self.past.failures
+    }
+
+    fn waits_already(&self) -> bool {
+        self.past.is_pending() || self.past.failures > 0
     }
 
     fn is_anothers(&self) -> bool {
@@ -197,6 +228,13 @@ pub(crate) struct Conclusion<F> {
     pub(crate) has_written: bool,
 }
 
+impl<F> Conclusion<F> {
+    /// Whether the object is put back because something failed or is not finished.
+    pub(crate) fn is_retried(&self) -> bool {
+        matches!(self.when, When::Retry { .. } | When::NotBefore { .. })
+    }
+}
+
 /// Runs one reconciliation of one object.
 pub(crate) async fn converse<F: Facts, D: Performer>(
     mut facts: F,
@@ -205,11 +243,12 @@ pub(crate) async fn converse<F: Facts, D: Performer>(
 ) -> Conclusion<F> {
     let mut has_written = false;
     let mut has_withheld = false;
+    let mut has_failed = false;
     let mut turn = WritePermit::default();
     for _ in 0..MOST_ROUNDS {
         let effects = match facts.decide(clock) {
             Decision::Done(when) => {
-                log_end(&facts, executor.name(), &when);
+                log_end(&facts, executor, &when, clock, has_failed);
                 if !facts.is_anothers() {
                     let (planner, object) = (executor.planner(), facts.object());
                     planner.concluded(&object, F::CONTROLLER, &when, has_withheld);
@@ -227,10 +266,11 @@ pub(crate) async fn converse<F: Facts, D: Performer>(
             let outcome = executor
                 .perform(effect, F::CONTROLLER, priority, &mut turn)
                 .await;
-            log_effect(&facts, executor.name(), effect, &outcome, priority);
+            log_effect(&facts, executor, effect, &outcome, priority);
             let goes_on = outcome.is_success();
             has_written |= goes_on && is_write(effect);
             has_withheld |= matches!(outcome, Outcome::Withheld) && !is_event(effect);
+            has_failed |= !goes_on && !matches!(outcome, Outcome::Withheld);
             facts.absorb(effect, outcome);
             if !goes_on {
                 break;
@@ -270,31 +310,119 @@ fn named(node: &Node) -> String {
     format!("node/{}", node.metadata.name.as_deref().unwrap_or_default())
 }
 
-fn log_effect<F: Facts>(
+fn log_effect<F: Facts, D: Performer>(
     facts: &F,
-    provider: &str,
+    executor: &D,
     effect: &Effect,
     outcome: &Outcome,
     priority: Priority,
 ) {
-    let (controller, object) = (F::CONTROLLER, facts.object());
-    // Successful look-ups in a pass over thousands of unchanged nodes are logged at debug level only.
+    let (controller, provider, object) = (F::CONTROLLER, executor.name(), facts.object());
     if priority == Priority::Known && outcome.is_success() && matches!(effect, Effect::Find(_)) {
-        tracing::debug!(target: "decision", controller, provider, object, %effect, %outcome);
+        // A pass over thousands of unchanged nodes has one for each.
+        tracing::trace!(target: "decision", controller, provider, object, %effect, %outcome);
     } else {
-        tracing::info!(target: "decision", controller, provider, object, %effect, %outcome);
+        tracing::debug!(target: "decision", controller, provider, object, %effect, %outcome);
+        let about = About {
+            object: &object,
+            provider,
+            controller,
+        };
+        let is_success = outcome.is_success();
+        executor
+            .activity()
+            .decided(about, effect, outcome, is_success);
     }
 }
 
-fn log_end<F: Facts>(facts: &F, provider: &str, when: &When) {
-    let (controller, object) = (F::CONTROLLER, facts.object());
-    match when {
-        When::AwaitChange => {
-            tracing::debug!(target: "reconciliation", controller, provider, object, done = %when);
-        }
-        When::Blocked { why } | When::Retry { why, .. } | When::NotBefore { why, .. } => {
-            let attempt = facts.failures().saturating_add(1);
-            tracing::info!(target: "waiting", controller, provider, object, why, attempt, done = %when);
+fn log_end<F: Facts, D: Performer>(
+    facts: &F,
+    executor: &D,
+    when: &When,
+    clock: Clock,
+    has_failed: bool,
+) {
+    let (controller, provider, object) = (F::CONTROLLER, executor.name(), facts.object());
+    let attempt = facts.failures().saturating_add(1);
+    if matches!(when, When::AwaitChange) {
+        tracing::debug!(target: "reconciliation", controller, provider, object, done = %when);
+    }
+    let wait = Wait {
+        controller,
+        provider,
+        object: &object,
+        attempt,
+        severity: if has_failed || attempt > PATIENT {
+            Severity::Failure
+        } else if facts.waits_already() {
+            Severity::Usual
+        } else {
+            Severity::News
+        },
+    };
+    wait.log(when);
+    let about = About {
+        object: &object,
+        provider,
+        controller,
+    };
+    let after = match when {
+        When::AwaitChange | When::Blocked { .. } => None,
+        When::Retry { after, .. } | When::NotBefore { after, .. } => Some(clock.timer(*after)),
+    };
+    let is_deletion = facts.is_deletion();
+    executor
+        .activity()
+        .ended(about, when, attempt, after, is_deletion);
+}
+
+/// Number of attempts that an object may need without anything being wrong: with the cloud's backoff, half a minute.
+const PATIENT: u32 = 5;
+
+/// What the log says about an object that is not done.
+pub(crate) struct Wait<'a> {
+    pub(crate) controller: &'static str,
+    pub(crate) provider: &'a str,
+    /// The object's name in logs and plans.
+    pub(crate) object: &'a str,
+    /// Number of this attempt, from 1.
+    pub(crate) attempt: u32,
+    pub(crate) severity: Severity,
+}
+
+/// What a wait means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Severity {
+    /// Something has failed, or takes too long.
+    Failure,
+    /// It is part of normal operation, and begins.
+    News,
+    /// It is part of normal operation, and goes on.
+    Usual,
+}
+
+impl Wait<'_> {
+    /// Logs the reason, once, and what comes next. Logs nothing if there is no reason to wait.
+    pub(crate) fn log(&self, when: &When) {
+        let Some(why) = when.why() else { return };
+        let Wait {
+            controller,
+            provider,
+            object,
+            attempt,
+            severity,
+        } = *self;
+        let next = when.next();
+        match severity {
+            Severity::Failure => {
+                tracing::warn!(target: "waiting", controller, provider, object, next, attempt, "{why}");
+            }
+            Severity::News => {
+                tracing::info!(target: "waiting", controller, provider, object, next, attempt, "{why}");
+            }
+            Severity::Usual => {
+                tracing::debug!(target: "waiting", controller, provider, object, next, attempt, "{why}");
+            }
         }
     }
 }

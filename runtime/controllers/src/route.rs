@@ -19,8 +19,9 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::clock::Clock;
 use crate::executor::{EffectExecutor, Priority, WritePermit};
+use crate::metrics::{QueueMeter, QueueName};
 use crate::node::{NodeChange, wait_until};
-use crate::reconcile::{self, Conclusion, converse};
+use crate::reconcile::{self, Conclusion, Severity, Wait, converse};
 
 /// Name of the listing of routes in logs and plans.
 const LISTING: &str = "routes";
@@ -40,6 +41,10 @@ pub(crate) struct RouteController {
     told: Foreign,
     has_listed: bool,
     has_passed: bool,
+    /// Counts the passes.
+    meter: QueueMeter,
+    /// When the listing under way began.
+    listing_since: Option<Moment>,
 }
 
 /// The result of a task.
@@ -56,8 +61,10 @@ impl RouteController {
         changes: mpsc::UnboundedReceiver<NodeChange>,
     ) -> Self {
         let settings = Arc::new(settings);
+        let clock = executor.clock();
+        let meter = executor.metrics().queues.meter(QueueName::Routes, clock);
         RouteController {
-            clock: executor.clock(),
+            clock,
             nodes: executor.cluster.nodes.clone(),
             memory: Memory::new(settings.clone()),
             executor,
@@ -68,6 +75,8 @@ impl RouteController {
             told: Foreign::default(),
             has_listed: false,
             has_passed: false,
+            meter,
+            listing_since: None,
         }
     }
 
@@ -123,7 +132,11 @@ impl RouteController {
         let now = self.clock.now();
         match change {
             NodeChange::Applied(node) => self.memory.see(node, &self.executor.ownership(), now),
-            NodeChange::Deleted(name) => self.memory.forget(name, now),
+            NodeChange::Deleted(name) => {
+                self.memory.forget(name, now);
+                let activity = &self.executor.cluster.activity;
+                activity.left(self.executor.name(), &format!("node/{name}"));
+            }
             // The nodes' owners may have changed.
             NodeChange::Listed | NodeChange::Reassigned => {
                 self.with_pass(|memory, pass| memory.look_around(pass));
@@ -134,9 +147,12 @@ impl RouteController {
 
     fn begin_pass(&mut self) {
         let now = self.clock.now();
-        if self.memory.next_listing().is_none_or(|at| at > now) {
+        let Some(due) = self.memory.next_listing().filter(|at| *at <= now) else {
             return;
-        }
+        };
+        self.meter.added(1);
+        self.meter.begins(due, now);
+        self.listing_since = Some(now);
         let nodes = self.with_pass(|memory, pass| memory.begin(pass));
         self.executor.metrics().passes_routes();
         let executor = self.executor.clone();
@@ -195,6 +211,9 @@ impl RouteController {
 
     fn listed(&mut self, answer: &Result<ListRoutesReply, ProviderError>) {
         let when = self.with_pass(|memory, pass| memory.absorb(pass, answer));
+        if let Some(began) = self.listing_since.take() {
+            self.meter.ends(began, self.clock.now());
+        }
         let planner = self.executor.planner();
         planner.concluded(LISTING, ROUTE_CONTROLLER, &when, false);
         match when {
@@ -209,10 +228,16 @@ impl RouteController {
                     .count_routes(self.executor.name(), &tally);
                 self.tell_of_others();
             }
-            When::Retry { ref why, .. } | When::NotBefore { ref why, .. } => {
-                let (controller, provider, object) =
-                    (ROUTE_CONTROLLER, self.executor.name(), LISTING);
-                tracing::info!(target: "waiting", controller, provider, object, why, done = %when);
+            When::Retry { .. } | When::NotBefore { .. } => {
+                self.meter.retries();
+                let wait = Wait {
+                    controller: ROUTE_CONTROLLER,
+                    provider: self.executor.name(),
+                    object: LISTING,
+                    attempt: self.memory.failed_listings().max(1),
+                    severity: Severity::Failure,
+                };
+                wait.log(&when);
             }
         }
     }
@@ -265,7 +290,7 @@ async fn ask(nodes: Arc<[Arc<Node>]>, executor: &EffectExecutor) -> Ended {
         .perform(&effect, ROUTE_CONTROLLER, Priority::Known, &mut turn)
         .await;
     let (controller, provider, object) = (ROUTE_CONTROLLER, executor.name(), LISTING);
-    tracing::info!(target: "decision", controller, provider, object, %effect, %outcome);
+    tracing::debug!(target: "decision", controller, provider, object, %effect, %outcome);
     let answer = match outcome {
         Outcome::Route(RouteOutcome::Listed(answer)) => answer,
         other => Err(ProviderError::Internal(format!(
@@ -306,6 +331,10 @@ impl reconcile::Facts for Facts {
 
     fn is_anothers(&self) -> bool {
         false
+    }
+
+    fn is_deletion(&self) -> bool {
+        matches!(self.about, About::Destination(_))
     }
 }
 

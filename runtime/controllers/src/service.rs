@@ -22,6 +22,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::clock::Clock;
 use crate::executor::EffectExecutor;
+use crate::metrics::{QueueMeter, QueueName};
 use crate::node::wait_until;
 use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, Facts as _, converse};
@@ -40,6 +41,8 @@ pub(crate) struct ServiceController {
     nodes: NodeSet,
     clock: Clock,
     queue: Queue,
+    /// Counts the passes.
+    node_meter: QueueMeter,
     /// By `namespace/name`. Contains no Services that never had to do with a load balancer.
     slots: BTreeMap<String, Slot>,
     /// Whether all Services were listed once.
@@ -77,17 +80,21 @@ impl ServiceController {
         nodes: NodeSet,
     ) -> Self {
         let rules = Arc::new(settings.rules.clone());
+        let (clock, queues) = (executor.clock(), &executor.metrics().queues);
+        let queue = Queue::metered(queues.meter(QueueName::Services, clock));
+        let node_meter = queues.meter(QueueName::ServiceNodes, clock);
         let (ownership, mode) = (executor.ownership(), executor.cluster.mode);
         let world =
             World::new(ownership, executor.annotation_prefixes(), rules, mode).among(claims);
         ServiceController {
-            clock: executor.clock(),
+            clock,
             executor,
             settings,
             world: Arc::new(world),
             changes,
             nodes,
-            queue: Queue::default(),
+            queue,
+            node_meter,
             slots: BTreeMap::new(),
             is_listed: false,
             reconciliations: JoinSet::new(),
@@ -230,9 +237,12 @@ impl ServiceController {
     /// SVC-065, EDGE-060: one pass for many changes, only over Services whose provider knows other targets.
     fn begin_pass(&mut self) {
         let now = self.clock.now();
-        if !self.is_ready() || self.nodes.pass_at().is_none_or(|at| at > now) {
+        let due = self.nodes.pass_at().filter(|at| *at <= now);
+        let Some(due) = due.filter(|_| self.is_ready()) else {
             return;
-        }
+        };
+        self.node_meter.added(1);
+        self.node_meter.begins(due, now);
         self.nodes.settle();
         let targets = self.nodes.targets();
         // A running reconciliation may have sent older targets.
@@ -247,6 +257,7 @@ impl ServiceController {
             }
         }
         if let Some(before) = self.pass.take() {
+            self.node_meter.ends(before.began, now);
             left.extend(before.left);
         }
         self.pass = Some(Pass { began: now, left });
@@ -269,7 +280,9 @@ impl ServiceController {
 
     fn end_pass(&mut self) {
         if let Some(pass) = self.pass.take_if(|pass| pass.left.is_empty()) {
-            let took = pass.began.until(self.clock.now());
+            let now = self.clock.now();
+            let took = pass.began.until(now);
+            self.node_meter.ends(pass.began, now);
             self.executor.metrics().passed_nodes(took);
         }
     }
@@ -312,7 +325,7 @@ impl ServiceController {
         let slot = self.slots.get_mut(&key);
         let next_at = slot.as_ref().and_then(|slot| slot.next_at());
         let Some(memory) = slot.and_then(|slot| slot.first(now)) else {
-            self.queue.finish(&key);
+            self.queue.finish(&key, now);
             self.passed(&key);
             return;
         };
@@ -321,7 +334,7 @@ impl ServiceController {
             if let Some(at) = next_at {
                 self.queue.ask(&key, at, false);
             }
-            self.queue.finish(&key);
+            self.queue.finish(&key, now);
             self.passed(&key);
             return;
         }
@@ -356,6 +369,12 @@ impl ServiceController {
         } = talk;
         self.low_priority -= usize::from(!is_urgent);
         let is_anothers = matches!(&ended, Ok((_, conclusion)) if conclusion.facts.is_anothers());
+        if ended
+            .as_ref()
+            .map_or(true, |(_, conclusion)| conclusion.is_retried())
+        {
+            self.queue.retries();
+        }
         let slot = self.slots.entry(key.clone()).or_default();
         let next = slot.with_uid(&uid).map(|memory| match ended {
             Ok((_, conclusion)) => memory.conclude(conclusion, now, self.settings.drift_check),
@@ -405,8 +424,10 @@ impl ServiceController {
                 self.executor.planner().gone(&format!("service/{key}"));
             }
             self.queue.forget(&key);
+            let activity = &self.executor.cluster.activity;
+            activity.left(self.executor.name(), &format!("service/{key}"));
         }
-        self.queue.finish(&key);
+        self.queue.finish(&key, now);
         self.passed(&key);
     }
 }

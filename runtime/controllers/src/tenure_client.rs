@@ -6,9 +6,14 @@
 //! delivering them late, it drops unacknowledged bytes after the time between the renew deadline and the end of the
 //! lease (`TCP_USER_TIMEOUT`), even while the process is stopped, and when the connection closes (`SO_LINGER` of zero).
 //! One gap of a few instructions remains: a process can be stopped between the check and the system call. No response
-//! is awaited beyond the end of the lease.
+//! is awaited beyond the end of the lease. A proxy in between changes none of this: what is said to the proxy passes the
+//! same check (`proxy`). What the proxy has taken it may deliver late, as any router may.
 //!
-//! Everything else is as in kube's own builder for a [`Config`], without its retries and its tracing layer.
+//! Everything else is as in kube's own builder for a [`Config`], without its retries and its tracing layer, and with
+//! `rest_client`'s metrics and limit.
+
+mod proxy;
+mod service_account;
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -24,36 +29,68 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::client::{Body, ConfigExt as _};
+use kube::config::AuthInfo;
 use kube::{Client, Config};
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
+use crate::RestClients;
 use crate::clock::boottime;
+use proxy::Dial;
+
+pub use service_account::TokenSource;
 
 /// Why a client cannot be created.
 #[derive(Debug, Error)]
 pub enum GuardedError {
-    /// A proxy is configured; this client connects to the API server directly.
-    #[error("a proxy to the API server (proxy-url {0}) is not supported")]
+    /// The proxy's URL, without user and password, is none that a connection can go through.
+    #[error(
+        "the proxy to the API server ({0}) needs a URL with a host and one of the schemes http, https and socks5"
+    )]
     Proxy(String),
     /// The configuration is unusable.
     #[error("cannot make a Kubernetes client")]
     Config(#[source] kube::Error),
 }
 
-/// Creates a client that sends only within `tenure`. Bytes that the API server has not acknowledged after
-/// `unacknowledged` are dropped; `None`: the operating system's default. Must be called inside a tokio runtime.
+/// Creates a client that sends only within `tenure`, through the proxy of `config` if it has one: the environment is not
+/// read here. Bytes that the API server has not acknowledged after
+/// `unacknowledged` are dropped; `None`: the operating system's default. Its requests are counted, and limited, as
+/// `clients` says. Must be called inside a tokio runtime.
 ///
 /// # Errors See [`GuardedError`].
 pub fn client(
     config: &Config,
     tenure: Arc<Tenure>,
     unacknowledged: Option<Duration>,
+    clients: &RestClients,
 ) -> Result<Client, GuardedError> {
-    if let Some(proxy) = &config.proxy_url {
-        return Err(GuardedError::Proxy(shown(proxy)));
-    }
+    authenticated(config, None, tenure, unacknowledged, clients)
+}
+
+/// As [`client`], but authenticates with `tokens` in place of the credential of `config`.
+///
+/// # Errors See [`GuardedError`].
+pub fn client_of(
+    tokens: TokenSource,
+    config: &Config,
+    tenure: Arc<Tenure>,
+    unacknowledged: Option<Duration>,
+    clients: &RestClients,
+) -> Result<Client, GuardedError> {
+    let mut config = config.clone();
+    config.auth_info = AuthInfo::default();
+    authenticated(&config, Some(tokens), tenure, unacknowledged, clients)
+}
+
+fn authenticated(
+    config: &Config,
+    tokens: Option<TokenSource>,
+    tenure: Arc<Tenure>,
+    unacknowledged: Option<Duration>,
+    clients: &RestClients,
+) -> Result<Client, GuardedError> {
     let mut dial = HttpConnector::new();
     dial.enforce_http(false);
     dial.set_tcp_user_timeout(unacknowledged);
@@ -66,6 +103,7 @@ pub fn client(
             tenure: guard.clone(),
         }
     });
+    let dial = Dial::new(config, dial)?;
     let encrypted = config
         .rustls_https_connector_with_connector(dial)
         .map_err(GuardedError::Config)?;
@@ -88,17 +126,13 @@ pub fn client(
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(GuardedError::Config)?)
+        .option_layer(tokens)
         .layer(config.extra_headers_layer().map_err(GuardedError::Config)?)
         .map_future(ends_with_the_lease)
+        .layer(clients.layer(&config.cluster_url))
         .map_err(BoxError::from)
         .service(connections);
     Ok(Client::new(service, config.default_namespace.clone()))
-}
-
-/// The proxy's URL without user and password.
-fn shown(proxy: &http::Uri) -> String {
-    let scheme = proxy.scheme_str().unwrap_or("http");
-    format!("{scheme}://{}", proxy.host().unwrap_or_default())
 }
 
 /// Timeout of a request that begins now: `most`, or the rest of the lease if that is less.

@@ -11,6 +11,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
+use crate::api_error::told;
 use crate::pruned_objects::{Pruned, PrunedNode, PrunedService};
 use bounded::bounded;
 
@@ -83,7 +84,9 @@ fn is_refused<T>(event: &watcher::Result<watcher::Event<T>>, what: &str) -> bool
 
 fn logged<T>(event: watcher::Result<watcher::Event<T>>, what: &str) -> Option<watcher::Event<T>> {
     event
-        .inspect_err(|error| tracing::warn!(error = %error, "watching {what} failed; trying again"))
+        .inspect_err(|error| {
+            tracing::warn!(error = told(error), "watching {what} failed; trying again")
+        })
         .ok()
 }
 

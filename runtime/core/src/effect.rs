@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::brake::{Brake, Rise};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, FindReply, Lookup};
-use crate::moment::Moment;
+use crate::moment::{Moment, rounded};
 use crate::node::object::NodeRef;
 use crate::node_index::Clashes;
 use crate::node_lifecycle::survey::Survey;
@@ -314,13 +314,34 @@ impl fmt::Display for Outcome {
     }
 }
 
+impl When {
+    /// Why the reconciliation is not finished; `None` if it is.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            When::AwaitChange => None,
+            When::Blocked { why } | When::Retry { why, .. } | When::NotBefore { why, .. } => {
+                Some(why)
+            }
+        }
+    }
+
+    /// When the object is reconciled again, without the reason: for people, so that the time is rounded.
+    pub fn next(&self) -> String {
+        match self {
+            When::AwaitChange | When::Blocked { .. } => "await change".to_owned(),
+            When::Retry { after, .. } => format!("again in {:?}", rounded(*after)),
+            When::NotBefore { after, .. } => format!("not before {:?}", rounded(*after)),
+        }
+    }
+}
+
+/// What comes next, and the reason.
 impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            When::AwaitChange => write!(f, "await change"),
-            When::Blocked { why } => write!(f, "await change: {why}"),
-            When::Retry { after, why } => write!(f, "again in {after:?}: {why}"),
-            When::NotBefore { after, why } => write!(f, "not before {after:?}: {why}"),
+        write!(f, "{}", self.next())?;
+        match self.why() {
+            Some(why) => write!(f, ": {why}"),
+            None => Ok(()),
         }
     }
 }

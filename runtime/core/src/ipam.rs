@@ -16,6 +16,7 @@ mod facts;
 mod flags;
 mod holder;
 mod memory;
+pub mod other_allocator;
 
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, Effect, When};

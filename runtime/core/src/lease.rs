@@ -13,6 +13,8 @@
 //! Our own lease is counted from when the last successful renewal was *sent*. A lost answer renews nothing, even when
 //! the record shows later that the write was made.
 
+mod observation;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::moment::Moment;
+
+pub use observation::Observation;
 
 /// Jitter factor that client-go's start check assumes for retries (PROC-041).
 const JITTER_OF_CHECK: f64 = 1.2;
@@ -165,8 +169,8 @@ pub struct Elector {
     timing: Timing,
     standing: Role,
     view: View,
-    /// The last record seen, and when it was first seen in this form.
-    observed: Option<(LeaseSpec, Moment)>,
+    /// The last record seen.
+    observed: Option<Observation>,
     /// No request is sent before this moment.
     next_try: Option<Moment>,
     conflicts: u32,
@@ -199,7 +203,7 @@ impl Elector {
 
     /// Last known holder of the Lease; `""` if it has none.
     pub fn holder(&self) -> Option<&str> {
-        self.observed.as_ref().map(|(record, _)| holder(record))
+        self.observed.as_ref().map(Observation::holder)
     }
 
     /// The Lease as read or written last.
@@ -313,8 +317,9 @@ impl Elector {
     /// Rule of observed changes: only a changed record restarts the clock. Labels and annotations do not count.
     fn observe(&mut self, lease: &Lease, now: Moment) {
         let record = lease.spec.clone().unwrap_or_default();
-        if self.observed.as_ref().map(|(seen, _)| seen) != Some(&record) {
-            self.observed = Some((record, now));
+        match &mut self.observed {
+            Some(observed) => observed.see(record, now),
+            None => self.observed = Some(Observation::new(record, now)),
         }
     }
 
@@ -324,15 +329,10 @@ impl Elector {
         if holder.is_empty() || holder == self.identity {
             return true;
         }
-        let Some((_, since)) = &self.observed else {
-            return false;
-        };
         // Without a stated duration our own applies.
-        let seconds = record.lease_duration_seconds;
-        let lasts = seconds.map_or(self.timing.lease_duration, |seconds| {
-            Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
-        });
-        now > since.after(lasts)
+        let lasts = self.timing.lease_duration;
+        let observed = self.observed.as_ref();
+        observed.is_some_and(|observed| now > observed.ends(lasts))
     }
 
     fn try_again(&mut self, since: Moment, chance: f64) {

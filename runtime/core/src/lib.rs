@@ -25,6 +25,7 @@ pub mod cloud_node;
 pub mod cloud_route;
 pub mod effect;
 pub mod event;
+pub mod failure;
 pub mod ipam;
 pub mod lease;
 pub mod load_balancer;

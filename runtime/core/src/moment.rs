@@ -21,6 +21,18 @@ impl Moment {
     }
 }
 
+/// A duration as people want to read it: whole milliseconds below one second, tenths below ten, seconds above.
+pub fn rounded(duration: Duration) -> Duration {
+    let step = match duration {
+        short if short < Duration::from_secs(1) => Duration::from_millis(1),
+        middle if middle < Duration::from_secs(10) => Duration::from_millis(100),
+        _ => Duration::from_secs(1),
+    };
+    let steps = duration.saturating_add(step / 2).as_millis() / step.as_millis();
+    let steps = u32::try_from(steps).unwrap_or(u32::MAX);
+    step.saturating_mul(steps)
+}
+
 /// The moment of a decision, on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
@@ -28,4 +40,27 @@ pub struct Now {
     pub moment: Moment,
     /// The wall clock.
     pub wall: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_read_is_rounded() {
+        for (exact, shown) in [
+            (Duration::ZERO, "0ns"),
+            (Duration::from_micros(400), "0ns"),
+            (Duration::from_micros(52_341), "52ms"),
+            (Duration::from_millis(5), "5ms"),
+            (Duration::from_micros(999_700), "1s"),
+            (Duration::from_millis(1_449), "1.4s"),
+            (Duration::from_millis(8_990), "9s"),
+            (Duration::from_nanos(29_956_349_593), "30s"),
+            (Duration::from_secs(300), "300s"),
+        ] {
+            assert_eq!(format!("{:?}", rounded(exact)), shown, "{exact:?}");
+        }
+        assert!(rounded(Duration::MAX) >= Duration::from_secs(u32::MAX.into()));
+    }
 }

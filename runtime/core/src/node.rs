@@ -178,7 +178,10 @@ fn found(facts: &Facts) -> Found<'_> {
             }
         }
         Lookup::Gone => Found::Not(Obstacle::Gone),
-        Lookup::NotMine => Found::Not(Obstacle::NotMine),
+        Lookup::NotMine => Found::Not(Obstacle::NotMine {
+            provider: &facts.ownership.name,
+            node: &facts.node,
+        }),
         Lookup::Unknown(why) => Found::Not(Obstacle::Unknown(why)),
     }
 }

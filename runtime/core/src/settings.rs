@@ -108,8 +108,8 @@ pub struct ServiceRules {
     pub classes: BTreeSet<String>,
     /// Whether the provider serves Services without a class.
     pub is_default: bool,
-    /// Whether a load balancer without an owner, or whose owner no longer exists, may be adopted.
-    pub adoption: bool,
+    /// Which load balancers may be adopted.
+    pub adoption: Adoption,
     /// Which addresses a Service may get.
     pub ingress: IngressRules,
     /// `--load-balancer-removal-confirm-after`: minimum time between the first and the confirming request to remove
@@ -117,6 +117,30 @@ pub struct ServiceRules {
     pub confirm_removal: Duration,
     /// Budgets for dangerous changes.
     pub allowances: Allowances,
+}
+
+/// Which load balancers that are called as a Service wants may be adopted for it. One whose owner is a Service of this
+/// cluster never is (F22).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Adoption {
+    /// None.
+    #[default]
+    Never,
+    /// Those that have no owner written down. One that names an owner may be another cluster's.
+    Unowned,
+    /// Those, and those whose owner is no Service of this cluster.
+    Orphaned,
+}
+
+impl Adoption {
+    /// Whether it allows the adoption of a load balancer with this owner, who is no Service of this cluster.
+    pub fn allows(self, owner: Option<&str>) -> bool {
+        match self {
+            Adoption::Never => false,
+            Adoption::Unowned => owner.is_none(),
+            Adoption::Orphaned => true,
+        }
+    }
 }
 
 /// Which addresses a Service may get, in addition to the general checks.
@@ -159,6 +183,22 @@ pub struct IpamSettings {
     /// How long nothing is allocated after the first list of all nodes, so that the last writes of the previous leader
     /// have been observed.
     pub settle: Duration,
+    /// When another allocator counts as absent.
+    pub other_allocator: OtherAllocatorRules,
+}
+
+/// How long a node has to be without pod CIDRs, although every range has a free block, until there is no other
+/// allocator. kube-controller-manager serves a node within a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtherAllocatorRules {
+    /// While a process holds kube-controller-manager's Lease, or the Lease may not be read. A process that has just
+    /// started needs longer than a second.
+    pub settle: Duration,
+    /// While nobody holds the Lease: a kube-controller-manager without leader election starts with its API server.
+    pub settle_without_lease: Duration,
+    /// After kube-controller-manager was seen to allocate without holding its Lease, or had no free block: the nodes'
+    /// heartbeats, five minutes apart at most, make it try again.
+    pub patience: Duration,
 }
 
 /// One pod address range, and the size of each node's block.
@@ -168,6 +208,16 @@ pub struct PodNetwork {
     pub cluster_cidr: IpNet,
     /// Prefix length of a node's block.
     pub node_mask: u8,
+}
+
+impl Default for OtherAllocatorRules {
+    fn default() -> OtherAllocatorRules {
+        OtherAllocatorRules {
+            settle: Duration::from_secs(30),
+            settle_without_lease: Duration::from_secs(10),
+            patience: Duration::from_secs(330),
+        }
+    }
 }
 
 impl Default for RouteSettings {
@@ -187,7 +237,7 @@ impl Default for ServiceRules {
         ServiceRules {
             classes: BTreeSet::new(),
             is_default: true,
-            adoption: false,
+            adoption: Adoption::Never,
             ingress: IngressRules::default(),
             confirm_removal: crate::brake::targets::CONFIRM_AFTER,
             allowances: Allowances::default(),

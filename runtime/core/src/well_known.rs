@@ -111,5 +111,7 @@ pub const IPAM_CONTROLLER: &str = "node-ipam-controller";
 pub const IPAM_EVENTS: &str = "cidrAllocator";
 /// Node condition: pods on the node cannot reach others. Written by the route controller and by network plugins.
 pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";
+/// Namespace and name of the Lease whose holder is the kube-controller-manager that acts.
+pub const KUBE_CONTROLLER_MANAGER_LEASE: (&str, &str) = ("kube-system", "kube-controller-manager");
 /// Field manager of every write of this manager.
 pub const FIELD_MANAGER: &str = "ccm";

@@ -32,7 +32,6 @@ mod message;
 mod permit;
 mod quota;
 mod rate_limit_hold;
-mod request_counts;
 mod request_identity;
 mod request_matching;
 mod resolve_target;
@@ -58,10 +57,12 @@ pub use limits::EgressLimits;
 pub use message::{Exchange, ExchangeEnd, FetchError, FetchRequest, FetchResponse};
 pub use permit::now;
 pub(crate) use quota::QuotaGroups;
-pub use request_counts::Count;
 pub use resolve::{Lookup, SystemLookup};
 pub use scope::CallScope;
 pub(crate) use scope::{MAX_TOGETHER, side_by_side};
+pub use target::TargetLevel;
+
+use ccm_metrics::requests::RequestMetrics;
 
 use crate::manifest::Granted;
 use crate::sanitize;
@@ -117,6 +118,7 @@ pub struct Egress {
     kept: Arc<ResponseCache>,
     budget: Arc<Budget>,
     slots: Semaphore,
+    requests: RequestMetrics,
 }
 
 impl Egress {
@@ -154,7 +156,19 @@ impl Egress {
             budget: Budget::of_provider(limits.held_bytes),
             slots: Semaphore::new(limits.in_flight),
             limits,
+            requests: RequestMetrics::default(),
         })
+    }
+
+    /// Counts the requests in these metrics, which all generations of all providers can share.
+    pub fn counting(mut self, requests: RequestMetrics) -> Egress {
+        self.requests = requests;
+        self
+    }
+
+    /// The metrics in which requests are counted.
+    pub fn requests(&self) -> &RequestMetrics {
+        &self.requests
     }
 
     /// Sets the module digest that audit records name.
@@ -186,6 +200,12 @@ impl Egress {
         self.targets.iter().filter_map(held).max()
     }
 
+    /// What each target admits now, for people.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = TargetLevel> {
+        let now = Instant::now();
+        self.targets.iter().map(move |target| target.level(now))
+    }
+
     /// Scope of one guest call: it may send until `deadline` and as far as `permit` allows. A `fresh` call neither
     /// reads from nor writes to the response cache: its answers are independent of every other call's.
     pub fn scope(
@@ -205,14 +225,6 @@ impl Egress {
     /// Whether any target is granted.
     pub fn has_targets(&self) -> bool {
         !self.targets.is_empty()
-    }
-
-    /// Number of requests since the generation began, by target, method and end.
-    pub fn counts(&self) -> Vec<Count> {
-        self.targets
-            .iter()
-            .flat_map(|target| target.counts.read(&target.name))
-            .collect()
     }
 
     /// Sanitises a text for display: one line, length-limited, without any target's credential. Redacts before and

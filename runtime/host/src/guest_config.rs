@@ -25,6 +25,9 @@ impl GuestConfig {
     }
 }
 
+/// From this likeness on, of 1, one key is taken for another one with a typing error.
+const LIKE: f64 = 0.75;
+
 /// Checks the configuration against the keys that the manifest declares.
 ///
 /// # Errors
@@ -33,7 +36,7 @@ pub(crate) fn check(manifest: &Manifest, config: &GuestConfig) -> Result<(), Vec
     let mut mistakes = Vec::new();
     let declared = |name: &str| manifest.config.iter().any(|key| key.key == name);
     for name in config.values.keys().filter(|name| !declared(name)) {
-        mistakes.push(format!("{name} is not a key of {}", manifest.name));
+        mistakes.push(unknown(name, manifest));
     }
     for key in manifest
         .config
@@ -62,6 +65,21 @@ pub(crate) fn check(manifest: &Manifest, config: &GuestConfig) -> Result<(), Vec
         Ok(())
     } else {
         Err(mistakes)
+    }
+}
+
+/// Reports a key that the manifest does not declare, with the declared one that was probably meant.
+fn unknown(name: &str, manifest: &Manifest) -> String {
+    let likeness = |key: &str| strsim::normalized_damerau_levenshtein(name, key);
+    let likely = manifest.config.iter().map(|key| key.key.as_str());
+    let likely = likely
+        .map(|key| (likeness(key), key))
+        .filter(|(likeness, _)| *likeness > LIKE)
+        .max_by(|(left, _), (right, _)| left.total_cmp(right));
+    let known = format!("{name} is not a key of {}", manifest.name);
+    match likely {
+        Some((_, key)) => format!("{known}; did you mean {key}?"),
+        None => known,
     }
 }
 
@@ -99,6 +117,14 @@ mod tests {
             values: values.collect(),
             ..GuestConfig::default()
         }
+    }
+
+    #[test]
+    fn a_typing_error_has_a_suggestion() {
+        let manifest = manifest();
+        let mistakes = check(&manifest, &config(&[("NEEDED", ""), ("OTHR", "")]));
+        let expected = "OTHR is not a key of sample; did you mean OTHER?";
+        assert_eq!(mistakes, Err(vec![expected.to_owned()]));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ccm_core::cloud::Capabilities;
+use ccm_metrics::requests::RequestMetrics;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -73,6 +74,7 @@ pub struct Host {
     quota_groups: QuotaGroups,
     scheduler: CpuScheduler,
     isolation: Isolation,
+    requests: RequestMetrics,
 }
 
 impl Host {
@@ -96,7 +98,14 @@ impl Host {
             quota_groups: QuotaGroups::default(),
             scheduler: CpuScheduler::first(),
             isolation: options.isolation,
+            requests: RequestMetrics::default(),
         })
+    }
+
+    /// Counts the requests of all providers in these metrics.
+    pub fn counting(mut self, requests: RequestMetrics) -> Host {
+        self.requests = requests;
+        self
     }
 
     /// Loads a module under its manifest's name and with the limits that it wants: see [`Host::load_as`].
@@ -160,7 +169,8 @@ impl Host {
                 reason,
             })?
             .of_module(digest.to_string())
-            .sharing(&self.quota_groups);
+            .sharing(&self.quota_groups)
+            .counting(self.requests.clone());
         egress.serves(!is_on_trial);
 
         let component = self
@@ -224,7 +234,6 @@ impl Host {
         }
         Ok(Provider {
             name,
-            call_limit: granted_limits.call_limit(&manifest),
             limits: granted_limits,
             capabilities: enabled,
             warnings,

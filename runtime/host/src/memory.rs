@@ -44,10 +44,17 @@ fn available(limits: &[String], machine: Option<&str>) -> Option<u64> {
     limit.into_iter().chain(total).min()
 }
 
+/// As much as a semaphore counts, in MiB: more than any machine has.
+const MOST: u32 = if Semaphore::MAX_PERMITS < u32::MAX as usize {
+    Semaphore::MAX_PERMITS as u32
+} else {
+    u32::MAX
+};
+
 /// Memory for guests, in MiB.
 pub(crate) struct MemoryBudget {
-    all: u32,
-    is_known: bool,
+    /// All of it, used or not. `None`: the available memory is unknown.
+    all: Option<u32>,
     free: Semaphore,
 }
 
@@ -55,35 +62,33 @@ impl MemoryBudget {
     /// Budget of three quarters of these bytes. The rest is for the controllers and a concurrent compilation.
     fn new(available: Option<u64>) -> MemoryBudget {
         let mebibytes = available.map(|bytes| bytes / 4 * 3 / (1 << 20));
-        let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
-        let all = mebibytes.map_or(most, |all| u32::try_from(all).unwrap_or(most));
+        MemoryBudget::of(mebibytes.map(|all| u32::try_from(all).unwrap_or(MOST)))
+    }
+
+    fn of(all: Option<u32>) -> MemoryBudget {
+        let all = all.map(|all| all.clamp(1, MOST));
         MemoryBudget {
-            all: all.clamp(1, most),
-            is_known: mebibytes.is_some(),
-            free: Semaphore::new(all.clamp(1, most) as usize),
+            all,
+            free: Semaphore::new(all.unwrap_or(MOST) as usize),
         }
     }
 
     /// Budget of one provider: at most half, so that no other provider waits for all of its calls.
     pub(crate) fn part(&self) -> MemoryBudget {
-        let all = (self.all / 2).max(1);
-        MemoryBudget {
-            all,
-            is_known: self.is_known,
-            free: Semaphore::new(all as usize),
-        }
+        MemoryBudget::of(self.all.map(|all| all / 2))
     }
 
     /// Total budget in MiB, used or not. `None`: the available memory is unknown.
     pub(crate) fn mebibytes(&self) -> Option<u32> {
-        self.is_known.then_some(self.all)
+        self.all
     }
 
     /// Waits until there is room for a call with this much guest memory and the host's share for it. A call larger
     /// than the whole budget takes the whole budget.
     pub(crate) async fn take(&self, guest_bytes: usize) -> Option<SemaphorePermit<'_>> {
         let wanted = (guest_bytes + limits::HELD_BYTES) >> 20;
-        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).min(self.all);
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
+        let wanted = wanted.min(self.all.unwrap_or(MOST));
         self.free.acquire_many(wanted).await.ok()
     }
 }

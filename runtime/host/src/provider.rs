@@ -9,7 +9,7 @@ use ccm_core::permit::Permit;
 
 use crate::call::{Call, Calls, deadline};
 use crate::digest::Digest;
-use crate::egress::{Egress, now};
+use crate::egress::{Egress, TargetLevel, now};
 use crate::load_options::{CallLimits, LimitsGranted};
 use crate::manifest::Manifest;
 use crate::sandbox::{Answer, Ask, Sandbox};
@@ -27,7 +27,6 @@ pub struct Provider {
     pub(crate) annotation_prefixes: Vec<String>,
     pub(crate) checks_itself: bool,
     pub(crate) egress: Arc<Egress>,
-    pub(crate) call_limit: Duration,
     pub(crate) limits: LimitsGranted,
 }
 
@@ -84,6 +83,11 @@ impl Provider {
         self.egress.held_for()
     }
 
+    /// What it may reach, and how many requests it may send there now, for people.
+    pub fn targets(&self) -> Vec<TargetLevel> {
+        self.egress.targets().collect()
+    }
+
     /// Lets the guest verify that its credential works and its cloud is reachable. Succeeds for a guest without such
     /// a check.
     ///
@@ -103,7 +107,10 @@ impl Provider {
 
     /// Parameters of a call under this permit. A fresh one gets no cached answers and an empty state.
     pub(crate) fn call(&self, permit: Arc<Permit>, fresh: bool) -> Call {
-        let deadline = deadline(self.call_limit, now().until(permit.valid_until()));
+        let deadline = deadline(
+            self.limits.call_limit(&self.manifest),
+            now().until(permit.valid_until()),
+        );
         Call {
             deadline,
             scope: Some(self.egress.scope(permit, deadline, fresh)),

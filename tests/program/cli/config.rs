@@ -122,7 +122,7 @@ fn what_run_would_refuse_of_a_module_in_the_binary_is_told() {
     for (entries, expected) in [
         (
             "- name: hcloud\n  config: { HCLOUD_LOAD_BALANCERS_LOCATON: fsn1 }\n",
-            "provider \"hcloud\": HCLOUD_LOAD_BALANCERS_LOCATON is not a key of hcloud",
+            "provider \"hcloud\": HCLOUD_LOAD_BALANCERS_LOCATON is not a key of hcloud; did you mean HCLOUD_LOAD_BALANCERS_LOCATION?",
         ),
         (
             "- name: one\n  source: embedded:hclod\n",

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use ccm_core::brake::{Allowances, Brake, Budgets, Rise};
 use ccm_core::effect::{ClusterError, Decision, Effect, NodeDeletion, Outcome, When};
-use ccm_core::moment::Moment;
-use ccm_core::moment::Now;
+use ccm_core::moment::{Moment, Now};
 use ccm_core::node::object::NodeRef;
 use ccm_core::node_lifecycle::{Facts, Finding, Memory, Pass, Survey, decide};
 use ccm_core::ownership::OwnershipContext;

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, SystemTime};
 
-use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
+use ccm_controllers::{Activity, Controllers, Heartbeats, Metrics, PlanBook, Settings};
 use ccm_core::audit::{Author, NoAudit};
 use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, ProviderError, Reply};
 use ccm_core::cloud_route::{
@@ -15,8 +15,8 @@ use ccm_core::cloud_route::{
 use ccm_core::load_balancer::Progress;
 use ccm_core::permit::{Access, CloudRequest, Mode, Permit, RequestOutcome};
 use ccm_core::settings::{
-    IpamSettings, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, PodNetwork,
-    RouteSettings, ServiceSettings,
+    IpamSettings, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, OtherAllocatorRules,
+    PodNetwork, RouteSettings, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::Cluster;
@@ -208,10 +208,16 @@ fn settings(mode: Mode, plan: PlanBook) -> Settings {
             service_cidrs: Vec::new(),
             concurrent_syncs: NonZeroUsize::MIN,
             settle: Duration::from_secs(5),
+            other_allocator: OtherAllocatorRules {
+                settle_without_lease: Duration::from_secs(5),
+                ..OtherAllocatorRules::default()
+            },
         }),
         budget_lease: None,
         audit: Arc::new(NoAudit),
         plan,
+        heartbeats: Heartbeats::default(),
+        activity: Activity::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::MIN,

@@ -8,14 +8,14 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_controllers::{Controllers, Metrics, Pace, PlanBook, Settings};
+use ccm_controllers::{Activity, Controllers, Heartbeats, Metrics, Pace, PlanBook, Settings};
 use ccm_core::audit::{AuditSink, NoAudit};
 use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::cloud::CloudProvider;
 use ccm_core::permit::Mode;
 use ccm_core::settings::{
-    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceRules,
-    ServiceSettings,
+    Adoption, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings,
+    ServiceRules, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
 use ccm_host::grant::{Credential, Secret};
@@ -58,6 +58,8 @@ pub(crate) struct Setup {
     pub(crate) has_network: bool,
     /// By the clock of decisions.
     pub(crate) drift_check: Duration,
+    /// What may be taken over.
+    pub(crate) adoption: Adoption,
     /// Further values of the guest's configuration.
     pub(crate) values: Vec<(&'static str, &'static str)>,
 }
@@ -69,6 +71,7 @@ impl Default for Setup {
             pace: 1,
             has_network: false,
             drift_check: Duration::from_secs(3600),
+            adoption: Adoption::Never,
             values: Vec::new(),
         }
     }
@@ -212,6 +215,7 @@ impl Stage {
             service: ServiceSettings {
                 drift_check: Some(self.setup.drift_check),
                 rules: ServiceRules {
+                    adoption: self.setup.adoption,
                     allowances: allowances.clone(),
                     ..ServiceRules::default()
                 },
@@ -236,6 +240,8 @@ impl Stage {
             pace: Pace::times(self.setup.pace),
             audit,
             plan: PlanBook::default(),
+            heartbeats: Heartbeats::default(),
+            activity: Activity::default(),
             mode: Mode::Enforce,
             call_time: Duration::from_secs(60),
             drain: Duration::from_secs(10),

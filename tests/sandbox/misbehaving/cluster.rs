@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
+use ccm_controllers::{Activity, Controllers, Heartbeats, Metrics, PlanBook, Settings};
 use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::permit::Mode;
@@ -105,6 +105,8 @@ pub(crate) fn settings(call_time: Duration) -> Settings {
         pace: ccm_controllers::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),
+        heartbeats: Heartbeats::default(),
+        activity: Activity::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(20),
             concurrent_syncs: NonZeroUsize::MIN,
@@ -274,7 +276,7 @@ fn a_guest_that_does_not_end() {
             let is_said = |name: &str| {
                 lines.so_far().iter().any(|line| {
                     let object = line.fields["object"].as_str().unwrap_or_default();
-                    let why = line.fields["why"].as_str().unwrap_or_default();
+                    let why = line.message.as_str();
                     object.strip_prefix("node/") == Some(name)
                         && why.contains("timed out: instances.find in module")
                 })

@@ -237,8 +237,7 @@ async fn check_worthless(routing: Routing, why: &str) {
     let reasons = || {
         let lines = lines.so_far().into_iter();
         let waiting = lines.filter(|line| line.target == "waiting");
-        let reason = |line: Line| line.fields["why"].as_str().map(str::to_owned);
-        waiting.filter_map(reason).collect::<Vec<_>>()
+        waiting.map(|line: Line| line.message).collect::<Vec<_>>()
     };
     let over = async {
         let told = tokio::time::timeout(PATIENCE, async {

@@ -39,7 +39,7 @@ fn without_any_value_the_defaults_are_those_of_the_go_manager() {
         zones: true,
         lists: true,
         max_age: Duration::from_secs(10),
-        robot: None,
+        robot: Robot::Disabled,
         load_balancers: ordinary(),
         routes: None,
     };
@@ -54,8 +54,8 @@ fn without_any_value_the_defaults_are_those_of_the_go_manager() {
         ("ROBOT_CACHE_TIMEOUT", "0"),
         ("ROBOT_RATE_LIMIT_WAIT_TIME", "0s"),
     ];
-    assert_eq!(read(&zero[..1]).robot, Some(robot.clone()));
-    assert_eq!(read(&zero).robot, Some(robot));
+    assert_eq!(read(&zero[..1]).robot, Robot::Granted(robot.clone()));
+    assert_eq!(read(&zero).robot, Robot::Granted(robot));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn every_value_is_read() {
         zones: false,
         lists: false,
         max_age: Duration::from_secs(60),
-        robot: Some(RobotSettings {
+        robot: Robot::Granted(RobotSettings {
             list_age: Duration::from_secs(90),
             hold: Duration::from_secs(3600),
             forward_internal_ips: false,
@@ -138,7 +138,7 @@ fn routes_are_ours_wholly_inside_of_the_cluster_cidrs() {
 
 #[test]
 fn all_mistakes_are_reported_at_once() {
-    let mut config = config(&[
+    let config = config(&[
         ("HCLOUD_DEBUG", "foo"),
         ("HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK", "perhaps"),
         ("HCLOUD_NETWORK_ROUTES_ENABLED", "maybe"),
@@ -146,12 +146,11 @@ fn all_mistakes_are_reported_at_once() {
         ("HCLOUD_INSTANCES_ZONE_LABEL_ENABLED", "sometimes"),
         ("HCLOUD_SERVER_CACHE_MODE", "foobar"),
         ("HCLOUD_SERVER_CACHE_MAX_AGE", "ten"),
-        ("ROBOT_ENABLED", "true"),
+        ("ROBOT_ENABLED", "perhaps"),
         ("ROBOT_CACHE_TIMEOUT", "biweekly"),
         ("ROBOT_RATE_LIMIT_WAIT_TIME", "42fortnights"),
         ("ROBOT_FORWARD_INTERNAL_IPS", "y"),
     ]);
-    config.targets = Some(vec!["api".to_owned()]);
     let error = Settings::read(&config).unwrap_err();
     assert!(matches!(error, Error::Invalid(_)), "{error:?}");
     for key in [
@@ -162,7 +161,7 @@ fn all_mistakes_are_reported_at_once() {
         "HCLOUD_INSTANCES_ZONE_LABEL_ENABLED: must be true or false",
         "HCLOUD_SERVER_CACHE_MODE: must be one of all, one, off",
         "HCLOUD_SERVER_CACHE_MAX_AGE: must be a duration",
-        "ROBOT_ENABLED: the target robot is not granted",
+        "ROBOT_ENABLED: must be true or false",
         "ROBOT_CACHE_TIMEOUT: must be a duration",
         "ROBOT_RATE_LIMIT_WAIT_TIME: must be a duration",
         "ROBOT_FORWARD_INTERNAL_IPS: must be true or false",
@@ -281,20 +280,18 @@ fn mistakes_about_load_balancers_are_reported_at_once_too() {
 }
 
 #[test]
-fn robot_needs_its_target_and_nothing_else_does() {
-    for (enabled, granted, accepted) in [
-        ("true", "robot", true),
-        ("true", "other", false),
-        ("false", "robot", true),
-        ("false", "other", true),
+fn robot_is_asked_only_where_it_is_granted() {
+    for (enabled, granted, is_enabled, is_granted) in [
+        ("true", "robot", true, true),
+        ("true", "other", true, false),
+        ("false", "robot", false, false),
+        ("false", "other", false, false),
     ] {
         let mut config = config(&[("ROBOT_ENABLED", enabled)]);
         config.targets = Some(vec!["api".to_owned(), granted.to_owned()]);
-        assert_eq!(
-            Settings::read(&config).is_ok(),
-            accepted,
-            "{enabled} {granted}"
-        );
+        let robot = Settings::read(&config).unwrap().robot;
+        let read = (robot.is_enabled(), robot.granted().is_some());
+        assert_eq!(read, (is_enabled, is_granted), "{enabled} {granted}");
     }
 }
 

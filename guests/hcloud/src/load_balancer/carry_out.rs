@@ -53,6 +53,14 @@ impl Done {
         }
     }
 
+    /// Done, and to be read again at once.
+    pub fn again() -> Done {
+        Done {
+            more: true,
+            ..Done::default()
+        }
+    }
+
     /// Whether the load balancer is known to match now.
     pub fn is_settled(&self) -> bool {
         self.is_idle() && !self.more

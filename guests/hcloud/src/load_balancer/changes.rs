@@ -375,6 +375,18 @@ pub fn of_targets(
     all
 }
 
+/// Whether it sends traffic to machines that are not wanted: other servers, other addresses, or whatever a label selector
+/// finds.
+pub fn serves_others(wanted: &WantedTargets, found: &LoadBalancer) -> bool {
+    let is_wanted = |target: Target| {
+        let otherwise = reached_otherwise(target);
+        wanted.targets.contains_key(&target)
+            || otherwise.is_some_and(|other| wanted.targets.contains_key(&other))
+    };
+    let mut targets = found.targets.iter();
+    targets.any(|target| !read_target(target).is_some_and(is_wanted))
+}
+
 fn read_target(target: &api::Target) -> Option<Target> {
     match target.kind.as_str() {
         "server" => Some(Target::Server {

@@ -182,7 +182,7 @@ fn hint_of(done: Done, digest: u64, waits: u64, id: u64, addresses: Option<Addre
 
 /// Reads the addresses of dedicated servers among the targets from Robot.
 fn resolve(settings: &Settings, targets: &mut WantedTargets) -> Result<(), Error> {
-    let Some(robot) = settings.robot.as_ref() else {
+    let Some(robot) = settings.robot.granted() else {
         return Ok(());
     };
     if targets.dedicated.is_empty() {
@@ -199,7 +199,7 @@ fn resolve(settings: &Settings, targets: &mut WantedTargets) -> Result<(), Error
 
 /// With Robot, an unknown IP target may belong to a former node.
 fn keeps_addresses(settings: &Settings) -> bool {
-    settings.load_balancers.keep_foreign_ports && settings.robot.is_none()
+    settings.load_balancers.keep_foreign_ports && !settings.robot.is_enabled()
 }
 
 /// An `ensure` call that must read the load balancer.
@@ -217,7 +217,7 @@ impl Ensuring<'_> {
     fn look_and_write(&mut self) -> Result<(Done, Option<LoadBalancer>), Error> {
         let uid = &self.service.uid;
         let found = owner::of_service(uid)?;
-        if found.is_none() {
+        if found.is_none() && !self.is_looked_up_by_name() {
             self.wanted.place()?;
         }
         if let Some(network) = &self.wanted.network {
@@ -241,12 +241,19 @@ impl Ensuring<'_> {
         }
     }
 
+    /// Whether the load balancer may exist already, with another owner or none: an annotation names it, or the host has
+    /// heard of it. Such a one needs no place.
+    fn is_looked_up_by_name(&self) -> bool {
+        self.adopt.is_some() || self.wanted.is_named
+    }
+
     /// Adopts the load balancer with the wanted name, or creates one.
     fn obtain(&mut self) -> Result<(Done, Option<LoadBalancer>), Error> {
         let uid = &self.service.uid;
-        if self.adopt.is_some() {
+        if self.is_looked_up_by_name() {
             match owner::by_name(&self.wanted, uid, self.adopt)? {
                 Named::Ours(found) => return self.agree(*found),
+                Named::Adopted => return Ok((Done::again(), None)),
                 Named::Busy => return Ok((Done::nothing(), None)),
                 Named::Nobody => {}
             }
@@ -256,6 +263,7 @@ impl Ensuring<'_> {
             Order::Busy => Ok((Done::nothing(), None)),
             Order::NameTaken => match owner::by_name(&self.wanted, uid, self.adopt)? {
                 Named::Ours(found) => self.agree(*found),
+                Named::Adopted => Ok((Done::again(), None)),
                 Named::Busy | Named::Nobody => Ok((Done::nothing(), None)),
             },
         }

@@ -1,12 +1,14 @@
 //! Finds a Service's load balancer: only the owner label decides.
 //!
 //! A load balancer with only the right name belongs to another owner, unless the host allows its adoption: naming
-//! another owner's load balancer in an annotation has no effect.
+//! another owner's load balancer in an annotation has no effect. One without an owner that serves machines of others is
+//! not adopted even then: somebody depends on it, such as the clients of an API server.
 
 use ccm_guest::{Error, log};
 use serde_json::json;
 
 use super::api::{self, LoadBalancer};
+use super::changes;
 use super::names::SERVICE_UID;
 use super::wanted::Wanted;
 
@@ -34,8 +36,11 @@ pub fn of_service(uid: &str) -> Result<Option<LoadBalancer>, Error> {
 pub enum Named {
     /// No load balancer has the name.
     Nobody,
-    /// A load balancer owned by this Service, possibly just adopted.
+    /// A load balancer owned by this Service.
     Ours(Box<LoadBalancer>),
+    /// One that was just adopted. It has to be read again before anything else is changed: another Service that wants it,
+    /// too, may have set its own label at the same time.
+    Adopted,
     /// The cloud is too busy to set the owner label.
     Busy,
 }
@@ -44,10 +49,10 @@ pub enum Named {
 /// without a label.
 ///
 /// # Errors
-/// [`Error::Conflict`] when it has another owner.
+/// [`Error::Conflict`] when it has another owner; [`Error::Invalid`] when it has none, and serves others.
 pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&str>) -> Result<Named, Error> {
     let name = &wanted.name;
-    let Some(mut found) = api::by_name(name)? else {
+    let Some(found) = api::by_name(name)? else {
         return Ok(Named::Nobody);
     };
     let owner = found.owner().map(str::to_owned);
@@ -63,14 +68,20 @@ pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&str>) -> Result<Named,
         let message = format!("load balancer {id} is called {name} already and {whose}");
         return Err(Error::conflict(message, owner));
     }
+    if owner.is_none() && changes::serves_others(&wanted.targets, &found) {
+        return Err(Error::invalid(format!(
+            "load balancer {id} is called {name}, belongs to no Service, and has targets that are no nodes of this Service: whoever made it has to remove those, or to give it the label {SERVICE_UID}={uid}, before it can be taken over"
+        )));
+    }
     let fields = [("id", id.to_string()), ("owner", owner.unwrap_or_default())];
     log::info(
         "taking the load balancer over from its former owner",
         &fields.each_ref().map(|(key, value)| (*key, value.as_str())),
     );
-    found.labels.extend(wanted.labels.clone());
-    match api::update(id, &json!({"labels": found.labels})) {
-        Ok(()) => Ok(Named::Ours(Box::new(found))),
+    let mut labels = found.labels;
+    labels.extend(wanted.labels.clone());
+    match api::update(id, &json!({"labels": labels})) {
+        Ok(()) => Ok(Named::Adopted),
         Err(refusal) if refusal.is_busy() => Ok(Named::Busy),
         Err(refusal) => Err(refusal.error),
     }

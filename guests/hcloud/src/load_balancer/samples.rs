@@ -57,6 +57,13 @@ pub fn settings(values: Pairs<'_>) -> Settings {
     Settings::read(&config(values)).unwrap()
 }
 
+/// The settings from these values, where only these targets are granted.
+pub fn granted(targets: &[&str], values: Pairs<'_>) -> Settings {
+    let mut config = config(values);
+    config.targets = Some(targets.iter().map(|name| (*name).to_owned()).collect());
+    Settings::read(&config).unwrap()
+}
+
 /// A node with an InternalIP.
 pub fn node_at(name: &str, provider_id: &str, internal_ip: &str) -> Node {
     Node {

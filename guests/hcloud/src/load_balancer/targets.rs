@@ -2,7 +2,8 @@
 //!
 //! Cloud servers are targets by id. Dedicated servers are targets by address, only with `ROBOT_ENABLED`: by the node's
 //! InternalIP if private addresses are wanted, otherwise by the public address from Robot, because a node's own data
-//! does not prove who has an address. Nodes of other clouds are left out and reported.
+//! does not prove who has an address. Where Robot is not granted, only private addresses are targets. Nodes of other
+//! clouds are left out and reported.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -47,22 +48,25 @@ impl WantedTargets {
         let selector = selector(annotations);
         let mut wanted = WantedTargets::default();
         let (mut unknown, mut without_internal_ip) = (Vec::new(), Vec::new());
+        let is_granted = settings.robot.granted().is_some();
         for node in nodes.iter().filter(|node| selector.matches(&node.labels)) {
             match ProviderId::parse(node.provider_id.as_deref().unwrap_or_default()) {
                 ProviderId::Server(id) => {
                     let target = Target::Server { id, use_private_ip };
                     wanted.targets.insert(target, node.name.clone());
                 }
-                ProviderId::Robot(_) if settings.robot.is_none() => {}
+                ProviderId::Robot(_) if !settings.robot.is_enabled() => {}
                 ProviderId::Robot(number) => match internal_ip(node).filter(|_| use_private_ip) {
                     Some(ip) => {
                         wanted.targets.insert(Target::Ip(ip), node.name.clone());
                     }
                     None => {
-                        if use_private_ip {
+                        if use_private_ip || !is_granted {
                             without_internal_ip.push(node.name.as_str());
                         }
-                        wanted.dedicated.insert(number, node.name.clone());
+                        if is_granted {
+                            wanted.dedicated.insert(number, node.name.clone());
+                        }
                     }
                 },
                 // One such node must not keep all others from becoming targets.
@@ -80,13 +84,23 @@ impl WantedTargets {
                 .push(warning("UnknownProviderIDPrefix", &message));
         }
         if !without_internal_ip.is_empty() {
-            let message = format!(
-                "the load balancer of service {name} is to use private addresses, and these nodes have no InternalIP, so that their public ones are used: {}",
-                listed(&without_internal_ip)
-            );
-            wanted
-                .events
-                .push(warning("InternalIPNotConfigured", &message));
+            let (reason, consequence) = match (is_granted, use_private_ip) {
+                (true, _) => (
+                    "InternalIPNotConfigured",
+                    "is to use private addresses, and these nodes have no InternalIP, so that their public ones are used",
+                ),
+                (false, true) => (
+                    "InternalIPNotConfigured",
+                    "does not reach these nodes: they have no InternalIP, and without ROBOT_USER and ROBOT_PASSWORD no other address of a dedicated server is known",
+                ),
+                (false, false) => (
+                    "ServerNotFound",
+                    "does not reach these nodes: without ROBOT_USER and ROBOT_PASSWORD only private addresses of dedicated servers are known, and load-balancer.hetzner.cloud/use-private-ip is not true",
+                ),
+            };
+            let nodes = listed(&without_internal_ip);
+            let message = format!("the load balancer of service {name} {consequence}: {nodes}");
+            wanted.events.push(warning(reason, &message));
         }
         wanted
     }

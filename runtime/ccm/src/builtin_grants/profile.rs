@@ -1,13 +1,31 @@
 //! The profiles as data: variables as named by the vendors' own managers. No logic.
 
+use ccm_core::settings::Adoption;
+
 /// The variables with a shipped provider's endpoints and credentials.
 pub(super) struct Profile {
     /// Name of the embedded module.
     pub(super) guest: &'static str,
     /// Its targets.
     pub(super) targets: &'static [TargetProfile],
-    /// Variables of the vendor's manager for which the module has no key, with their consequences.
+    /// The metrics of the vendor's manager.
+    pub(super) metrics: Option<MetricsProfile>,
+    /// Variables of the vendor's manager that nothing here reads, with their consequences.
     pub(super) unserved: &'static [Unserved],
+    /// Which load balancers it may adopt if it runs without a file.
+    pub(super) adoption: Adoption,
+    /// With what the names of its variables begin.
+    pub(super) prefixes: &'static [&'static str],
+}
+
+/// Variables of metrics that are served in plain HTTP.
+pub(super) struct MetricsProfile {
+    /// Variable that switches them off if it is false.
+    pub(super) switch: &'static str,
+    /// Variable of the address, as in Go's `net.Listen`.
+    pub(super) address: &'static str,
+    /// The address unless it is set.
+    pub(super) default_address: &'static str,
 }
 
 /// The variables of one target.
@@ -20,9 +38,12 @@ pub(super) struct TargetProfile {
     pub(super) login: Login,
     /// Configuration key that must be true for it to be granted. `None`: always granted.
     pub(super) switch: Option<&'static str>,
+    /// What follows, for people, when no credential is set: the target is not granted. `None`: that is a mistake.
+    pub(super) without_login: Option<&'static str>,
 }
 
-/// Variables with a credential. Each may have the suffix `_FILE`: then it names a file that holds the value.
+/// Variables with a credential. Each may have the suffix `_FILE`: then it names a file that holds the value. Of both, the
+/// variable counts.
 pub(super) enum Login {
     /// A bearer token.
     Token {
@@ -59,6 +80,7 @@ pub(super) const PROFILES: &[Profile] = &[Profile {
                 length: 64,
             },
             switch: None,
+            without_login: None,
         },
         TargetProfile {
             name: "robot",
@@ -68,10 +90,21 @@ pub(super) const PROFILES: &[Profile] = &[Profile {
                 password: "ROBOT_PASSWORD",
             },
             switch: Some("ROBOT_ENABLED"),
+            without_login: Some(
+                "ROBOT_ENABLED without ROBOT_USER and ROBOT_PASSWORD: dedicated servers are targets of load balancers by their nodes' InternalIP, and the controllers of nodes leave them alone",
+            ),
         },
     ],
+    metrics: Some(MetricsProfile {
+        switch: "HCLOUD_METRICS_ENABLED",
+        address: "HCLOUD_METRICS_ADDRESS",
+        default_address: ":8233",
+    }),
     unserved: &[Unserved {
-        why: "the vendor's own metrics are not served yet",
-        variables: &["HCLOUD_METRICS_ADDRESS", "HCLOUD_METRICS_ENABLED"],
+        why: "the vendor's manager has called it HCLOUD_SERVER_CACHE_MAX_AGE since 1.33",
+        variables: &["HCLOUD_SERVER_CACHE_TTL"],
     }],
+    // As the vendor's manager, but for load balancers that name an owner.
+    adoption: Adoption::Unowned,
+    prefixes: &["HCLOUD_", "ROBOT_"],
 }];

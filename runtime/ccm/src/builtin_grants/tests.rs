@@ -3,6 +3,8 @@
 
 use super::*;
 
+mod drop_in;
+
 const TOKEN: &str = "jr5g7ZHpPptyhJzZyHw2Pqu4g9gTqDvEceYpngPf79jN_NOT_VALID_dzhepnahq";
 
 fn manifest() -> Manifest {
@@ -112,8 +114,7 @@ fn endpoints_are_replaced_and_lose_their_last_slash() {
 #[test]
 fn all_mistakes_are_reported_at_once_and_no_secret_is_repeated() {
     let read = read(&[
-        ("HCLOUD_TOKEN", TOKEN),
-        ("HCLOUD_TOKEN_FILE", "/secret"),
+        ("HCLOUD_TOKEN_FILE", "/nowhere"),
         ("HCLOUD_ENDPOINT", "here"),
         ("ROBOT_ENABLED", "true"),
         ("ROBOT_USER_FILE", "/nowhere"),
@@ -121,7 +122,7 @@ fn all_mistakes_are_reported_at_once_and_no_secret_is_repeated() {
     ]);
     let expected = [
         "HCLOUD_ENDPOINT \"here\"",
-        "HCLOUD_TOKEN and HCLOUD_TOKEN_FILE are both set",
+        "HCLOUD_TOKEN_FILE /nowhere: no such file",
         "ROBOT_ENDPOINT \"https://\"",
         "ROBOT_USER_FILE /nowhere: no such file",
         "neither ROBOT_PASSWORD nor ROBOT_PASSWORD_FILE is set",
@@ -149,17 +150,9 @@ fn a_token_of_another_length_is_a_warning_that_does_not_show_it() {
 
 #[test]
 fn what_has_no_effect_is_said_in_one_line_for_each_reason() {
-    let read = read(&[
-        ("HCLOUD_TOKEN", TOKEN),
-        ("HCLOUD_METRICS_ENABLED", "false"),
-        ("HCLOUD_METRICS_ADDRESS", ":8233"),
-    ]);
-    assert_eq!(
-        read.warnings,
-        [
-            "without effect, because the vendor's own metrics are not served yet: HCLOUD_METRICS_ADDRESS",
-        ]
-    );
+    let read = read(&[("HCLOUD_TOKEN", TOKEN), ("HCLOUD_SERVER_CACHE_TTL", "10s")]);
+    let expected = "without effect, because the vendor's manager has called it HCLOUD_SERVER_CACHE_MAX_AGE since 1.33: HCLOUD_SERVER_CACHE_TTL";
+    assert_eq!(read.warnings, [expected]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ccm_core::name_syntax::is_label_key;
+use ccm_core::settings::Adoption;
 use ipnet::IpNet;
 
 use super::ProviderConfig;
@@ -17,8 +18,9 @@ pub(crate) struct LoadBalancerConfig {
     pub is_default: Option<bool>,
     /// `ingressCIDRs`: ranges that must contain every load balancer address. Empty: anywhere outside the cluster.
     pub ingress_cidrs: Vec<IpNet>,
-    /// `adoptLoadBalancers`: whether it may take over load balancers without an owner, or whose owner is not alive.
-    pub adoption: bool,
+    /// `adoptLoadBalancers`: true for [`Adoption::Orphaned`], false for [`Adoption::Never`]. Default: false. A shipped
+    /// module that runs without a file has the default of its [profile](crate::builtin_grants::adoption).
+    pub adoption: Adoption,
 }
 
 /// Reports two providers that both serve Services without a class.
@@ -82,6 +84,9 @@ pub(super) fn load_balancers(
         classes,
         is_default: raw.default_load_balancer,
         ingress_cidrs,
-        adoption: raw.adopt_load_balancers.unwrap_or(false),
+        adoption: match raw.adopt_load_balancers {
+            Some(true) => Adoption::Orphaned,
+            Some(false) | None => Adoption::Never,
+        },
     }
 }

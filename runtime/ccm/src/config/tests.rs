@@ -4,6 +4,8 @@ mod hostile;
 
 use std::path::PathBuf;
 
+use ccm_core::settings::Adoption;
+
 use super::*;
 
 fn read(text: &str) -> Result<Vec<ProviderConfig>, Mistakes> {
@@ -163,7 +165,10 @@ fn load_balancers_are_for_services_without_a_class_unless_the_file_says_otherwis
         panic!("one provider")
     };
     assert_eq!(unset.load_balancers, LoadBalancerConfig::default());
-    assert!(unset.load_balancers.is_default.is_none() && !unset.load_balancers.adoption);
+    assert!(
+        unset.load_balancers.is_default.is_none()
+            && unset.load_balancers.adoption == Adoption::Never
+    );
     let text = GOOD.replace(
         "  grants:",
         "  loadBalancerClasses: [internal, example.com/hcloud]
@@ -185,7 +190,7 @@ fn load_balancers_are_for_services_without_a_class_unless_the_file_says_otherwis
         classes.iter().collect::<Vec<_>>(),
         ["example.com/hcloud", "internal"]
     );
-    assert_eq!((*is_default, *adoption), (Some(false), true));
+    assert_eq!((*is_default, *adoption), (Some(false), Adoption::Orphaned));
     assert_eq!(ingress_cidrs.len(), 2);
 }
 

@@ -112,7 +112,7 @@ impl<S: Subscriber> Layer<S> for Narrator {
             None => (object.trim_end_matches('s'), object),
         };
         if target == "waiting" {
-            self.decided("waiting", object, text("why"));
+            self.decided("waiting", object, text("message"));
             self.waiting
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)

@@ -1,5 +1,6 @@
 //! The 86 flags of the Go cloud-controller-manager, and this program's own, as data. Names, defaults and sections are
-//! upstream's (`k8s.io/cloud-provider/options`, component-base), the help texts are not.
+//! upstream's (`k8s.io/cloud-provider/options`, component-base), the help texts are not. `flags/arguments.rs` has the
+//! order of the sections.
 
 /// Type of a flag's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(crate) enum Kind {
     Duration,
     /// Comma-separated; may be repeated.
     List,
+    /// One value each time the flag is given; commas are part of it.
+    Repeated,
 }
 
 /// Effect of the flag.
@@ -29,9 +32,21 @@ pub(crate) enum Kind {
 pub(crate) enum State {
     /// Works as upstream's.
     Works,
-    /// Accepted without effect, so that a manifest written for the Go binary starts; any value but the default prints a
-    /// warning with this reason.
+    /// Accepted without effect, so that a manifest written for the Go binary starts. Any value but the default asks for
+    /// something that is not there, and prints a warning with this reason.
     Accepted(&'static str),
+    /// Accepted without effect, too. These values ask for what is so anyway, for this reason, and warn nobody; every other
+    /// value but the default warns.
+    Fulfilled(Wishes, &'static str),
+}
+
+/// Values of a flag that ask for what is so anyway.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wishes {
+    /// All.
+    All,
+    /// Only these, or others that mean the same.
+    These(&'static [&'static str]),
 }
 
 /// One flag.
@@ -68,16 +83,15 @@ const fn flag(
     }
 }
 
-use Kind::{Bool, Cidrs, Duration, File, Float, Folder, List, Number, Text};
-use State::{Accepted, Works};
+use Kind::{Bool, Cidrs, Duration, File, Float, Folder, List, Number, Repeated, Text};
+use State::{Accepted, Fulfilled, Works};
+use Wishes::{All, These};
 
-const NO_SERVING: State = Accepted("this version serves no HTTPS endpoints");
+const ALWAYS_SHARED: State = Accepted("the address can always be taken over, as in Go");
 const NO_WEBHOOKS: State = Accepted("webhooks are not served");
-const NO_THROTTLE: State =
-    Accepted("there is no client-side limit: priority and fairness is the API server's");
 const NO_PPROF: State = Accepted("Go's profiling endpoints do not exist here");
-const NO_KLOG: State = Accepted("a detail of Go's logger");
-const ALWAYS_WATCH: State = Accepted("the watch cache is never resynchronised on a timer");
+const ONE_STREAM: State = Accepted("the whole log goes to standard error");
+const NO_BUFFER: State = Accepted("each line is written at once");
 
 /// Every flag of `ccm run`, in the order of `--help`.
 // One flag per line, so that columns can be compared.
@@ -109,72 +123,72 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("generic", "cluster-name", Text, "kubernetes", Works, "The name under which this cluster owns cloud objects"),
     flag("generic", "cluster-cidr", Cidrs, "", Works, "Ranges of the pods, comma-separated: one, or one of each family. Nodes get their pod CIDRs out of them, routes are made and removed only within them, and the provider is told them; empty: no routes are made"),
     flag("generic", "controllers", List, "*", Works, "Controllers to run: '*' all, 'name' this one, '-name' not this one; the first entry that names a controller counts. The names, and what they are called for short: cloud-node-controller (cloud-node), cloud-node-lifecycle-controller (cloud-node-lifecycle), service-lb-controller (service), node-route-controller (route), node-ipam-controller (nodeipam)"),
-    flag("generic", "kube-api-qps", Float, "20", NO_THROTTLE, "Requests per second to the API server"),
-    flag("generic", "kube-api-burst", Number, "30", NO_THROTTLE, "Burst of requests to the API server"),
-    flag("generic", "kube-api-content-type", Text, "application/vnd.kubernetes.protobuf", Accepted("requests are JSON"), "Content type of requests"),
-    flag("generic", "min-resync-period", Duration, "12h0m0s", ALWAYS_WATCH, "Shortest time between two resyncs"),
+    flag("generic", "kube-api-qps", Float, "20", Works, "Requests per second to the API server, of each Kubernetes client of this program; watches do not count. Neither this nor --kube-api-burst given: no limit, because fairness between clients is the API server's"),
+    flag("generic", "kube-api-burst", Number, "30", Works, "Requests to the API server that each client may begin at once after a pause; see --kube-api-qps"),
+    flag("generic", "kube-api-content-type", Text, "application/vnd.kubernetes.protobuf", Fulfilled(These(&["application/json"]), "requests are JSON"), "Content type of requests"),
+    flag("generic", "min-resync-period", Duration, "12h0m0s", Fulfilled(These(&["0s"]), "the watch cache is never resynchronised on a timer"), "Shortest time between two resyncs"),
     flag("generic", "controller-start-interval", Duration, "0s", Accepted("all controllers start at once"), "Pause between two controller starts"),
-    flag("generic", "allow-untagged-cloud", Bool, "false", Accepted("providers have no cluster-ID check"), "Whether a cluster without an ID in the cloud may run"),
-    flag("generic", "use-service-account-credentials", Bool, "false", Accepted("one identity is used"), "One service account per controller"),
-    flag("generic", "node-sync-period", Duration, "0s", Accepted("a no-op upstream, too"), "Time between two looks at all nodes"),
+    flag("generic", "allow-untagged-cloud", Bool, "false", Fulfilled(All, "providers have no cluster-ID check, so every cluster may run"), "Whether a cluster without an ID in the cloud may run"),
+    flag("generic", "use-service-account-credentials", Bool, "false", Works, "Each controller acts as a ServiceAccount of its own in kube-system: node-controller, service-controller or route-controller; created if missing. Watches and elections keep the identity of the kubeconfig"),
+    flag("generic", "node-sync-period", Duration, "0s", Fulfilled(All, "a no-op upstream, too"), "Time between two looks at all nodes"),
     flag("generic", "node-monitor-period", Duration, "5s", Works, "Time between two looks at NotReady nodes; each asks the cloud at most once about those that are due"),
     flag("generic", "route-reconciliation-period", Duration, "5m0s", Works, "How often all routes are listed although no node has changed; changes of nodes are seen at once (upstream: every 10s, and only then)"),
     flag("generic", "configure-cloud-routes", Bool, "true", Works, "Whether routes to the nodes' pod CIDRs are made, by a provider that can make them"),
     flag("generic", "allocate-node-cidrs", Bool, "false", Works, "Whether nodes are given pod CIDRs out of --cluster-cidr"),
     flag("generic", "cidr-allocator-type", Text, "RangeAllocator", Works, "How pod CIDRs are chosen; RangeAllocator is the only way"),
-    flag("generic", "external-cloud-volume-plugin", Text, "", Accepted("unused upstream, too"), "Volume plugin of the former in-tree providers"),
-    flag("generic", "feature-gates", Text, "", Accepted("there are no feature gates yet"), "Feature gates, as A=true,B=false"),
-    flag("leader election", "leader-elect", Bool, "true", Works, "Whether a Lease says who acts; false only where no second manager can run"),
-    flag("leader election", "leader-elect-lease-duration", Duration, "15s", Works, "How long a Lease that is not renewed is respected; longer than the renew deadline"),
-    flag("leader election", "leader-elect-renew-deadline", Duration, "10s", Works, "How long after its last renewal a leader begins no request any more, and ends"),
-    flag("leader election", "leader-elect-retry-period", Duration, "2s", Works, "Time between two renewals, and between two looks at another's Lease"),
-    flag("leader election", "leader-elect-resource-lock", Text, "leases", Works, "Kind of the lock; leases is the only one"),
-    flag("leader election", "leader-elect-resource-name", Text, "cloud-controller-manager", Works, "Name of the Lease"),
-    flag("leader election", "leader-elect-resource-namespace", Text, "kube-system", Works, "Namespace of the Lease"),
-    flag("leader migration", "enable-leader-migration", Bool, "false", Works, "Whether controllers move between this manager and kube-controller-manager under a Lease of their own"),
-    flag("leader migration", "leader-migration-config", File, "", Works, "File with the migration's configuration (controllermanager.config.k8s.io); empty: the built-in one"),
+    flag("generic", "external-cloud-volume-plugin", Text, "", Fulfilled(All, "unused upstream, too"), "Volume plugin of the former in-tree providers"),
+    flag("generic", "feature-gates", List, "", Works, "Feature gates of upstream's manager, as A=true,B=false. None switches anything here but LoggingBetaOptions, without which there is no JSON log; a gate that asks for something this program does not do warns"),
+    flag("generic", "leader-elect", Bool, "true", Works, "Whether a Lease says who acts; false only where no second manager can run"),
+    flag("generic", "leader-elect-lease-duration", Duration, "15s", Works, "How long a Lease that is not renewed is respected; longer than the renew deadline"),
+    flag("generic", "leader-elect-renew-deadline", Duration, "10s", Works, "How long after its last renewal a leader begins no request any more, and ends"),
+    flag("generic", "leader-elect-retry-period", Duration, "2s", Works, "Time between two renewals, and between two looks at another's Lease"),
+    flag("generic", "leader-elect-resource-lock", Text, "leases", Works, "Kind of the lock; leases is the only one"),
+    flag("generic", "leader-elect-resource-name", Text, "cloud-controller-manager", Works, "Name of the Lease"),
+    flag("generic", "leader-elect-resource-namespace", Text, "kube-system", Works, "Namespace of the Lease"),
+    flag("leader-migration", "enable-leader-migration", Bool, "false", Works, "Whether controllers move between this manager and kube-controller-manager under a Lease of their own"),
+    flag("leader-migration", "leader-migration-config", File, "", Works, "File with the migration's configuration (controllermanager.config.k8s.io); empty: the built-in one"),
     flag("cloud-node-controller", "concurrent-node-syncs", Number, "1", Works, "Nodes initialised side by side; left at its default: 16"),
     flag("cloud-node-controller", "concurrent-node-status-updates", Number, "0", Works, "Nodes refreshed side by side; 0: as many as --concurrent-node-syncs"),
-    flag("cloud-node-controller", "node-status-update-frequency", Duration, "5m0s", Works, "Time between two refreshes of all nodes' addresses"),
+    flag("misc", "node-status-update-frequency", Duration, "5m0s", Works, "Time between two refreshes of all nodes' addresses"),
     flag("service-lb-controller", "concurrent-service-syncs", Number, "1", Works, "Services worked on side by side; waiting for what the cloud has begun does not count. Not given: 16"),
     flag("node-ipam-controller", "node-cidr-mask-size", Number, "0", Works, "Prefix length of a node's pod CIDR, in a cluster with one family; 0: 24 for IPv4 and 64 for IPv6"),
     flag("node-ipam-controller", "node-cidr-mask-size-ipv4", Number, "0", Works, "The same for IPv4, in a cluster with both families too; 0: 24"),
     flag("node-ipam-controller", "node-cidr-mask-size-ipv6", Number, "0", Works, "The same for IPv6; 0: 64"),
-    flag("kubernetes client", "kubeconfig", File, "", Works, "Kubeconfig file; empty: the pod's own service account"),
-    flag("kubernetes client", "master", Text, "", Works, "URL of the API server; replaces the kubeconfig's"),
+    flag("misc", "kubeconfig", File, "", Works, "Kubeconfig file; empty: the pod's own service account"),
+    flag("misc", "master", Text, "", Works, "URL of the API server; replaces the kubeconfig's"),
     flag("debugging", "profiling", Bool, "true", NO_PPROF, "Profiling endpoints"),
     flag("debugging", "contention-profiling", Bool, "false", NO_PPROF, "Lock profiling"),
-    flag("secure serving", "bind-address", Text, "0.0.0.0", NO_SERVING, "Address to serve on"),
-    flag("secure serving", "secure-port", Number, "10258", NO_SERVING, "Port to serve on; 0: none"),
-    flag("secure serving", "disable-http2-serving", Bool, "false", NO_SERVING, "HTTP/1.1 only"),
-    flag("secure serving", "cert-dir", Folder, "", NO_SERVING, "Folder of the serving certificate"),
-    flag("secure serving", "tls-cert-file", File, "", NO_SERVING, "Serving certificate"),
-    flag("secure serving", "tls-private-key-file", File, "", NO_SERVING, "Key of the serving certificate"),
-    flag("secure serving", "tls-cipher-suites", List, "", NO_SERVING, "Allowed cipher suites"),
-    flag("secure serving", "tls-curve-preferences", List, "", NO_SERVING, "Allowed curves"),
-    flag("secure serving", "tls-min-version", Text, "", NO_SERVING, "Lowest TLS version"),
-    flag("secure serving", "tls-sni-cert-key", List, "", NO_SERVING, "More certificates"),
-    flag("secure serving", "http2-max-streams-per-connection", Number, "0", NO_SERVING, "HTTP/2 stream limit"),
-    flag("secure serving", "permit-port-sharing", Bool, "false", NO_SERVING, "SO_REUSEPORT"),
-    flag("secure serving", "permit-address-sharing", Bool, "false", NO_SERVING, "SO_REUSEADDR"),
-    flag("authentication", "authentication-kubeconfig", File, "", NO_SERVING, "Kubeconfig for token reviews"),
-    flag("authentication", "authentication-token-webhook-cache-ttl", Duration, "10s", NO_SERVING, "How long a token review is kept"),
-    flag("authentication", "client-ca-file", File, "", NO_SERVING, "CA of client certificates"),
-    flag("authentication", "requestheader-username-headers", List, "x-remote-user", NO_SERVING, "Headers with the user name"),
-    flag("authentication", "requestheader-uid-headers", List, "", NO_SERVING, "Headers with the user's UID"),
-    flag("authentication", "requestheader-group-headers", List, "x-remote-group", NO_SERVING, "Headers with groups"),
-    flag("authentication", "requestheader-extra-headers-prefix", List, "x-remote-extra-", NO_SERVING, "Prefix of headers with more"),
-    flag("authentication", "requestheader-client-ca-file", File, "", NO_SERVING, "CA of the front proxy"),
-    flag("authentication", "requestheader-allowed-names", List, "", NO_SERVING, "Names of the front proxy"),
-    flag("authentication", "authentication-skip-lookup", Bool, "false", NO_SERVING, "Whether to skip the cluster's settings"),
-    flag("authentication", "authentication-tolerate-lookup-failure", Bool, "false", NO_SERVING, "Whether a failed look-up of them is tolerated"),
-    flag("authorization", "authorization-kubeconfig", File, "", NO_SERVING, "Kubeconfig for access reviews"),
-    flag("authorization", "authorization-webhook-cache-authorized-ttl", Duration, "10s", NO_SERVING, "How long a yes is kept"),
-    flag("authorization", "authorization-webhook-cache-unauthorized-ttl", Duration, "10s", NO_SERVING, "How long a no is kept"),
-    flag("authorization", "authorization-always-allow-paths", List, "/healthz,/readyz,/livez", NO_SERVING, "Paths that need no authorisation"),
+    flag("secure serving", "bind-address", Text, "0.0.0.0", Works, "Address on which the secure port listens"),
+    flag("secure serving", "secure-port", Number, "10258", Works, "Port that serves health, metrics and status over HTTPS, with authentication and authorisation; 0: none"),
+    flag("secure serving", "disable-http2-serving", Bool, "false", Works, "Serve HTTP/1.1 only"),
+    flag("secure serving", "cert-dir", Folder, "", Works, "Folder with the pair cloud-controller-manager.crt and .key, which is made and signed by itself if it is missing. Ignored with --tls-cert-file; empty: such a pair is kept in memory"),
+    flag("secure serving", "tls-cert-file", File, "", Works, "PEM file with the serving certificate and its chain; read again when it changes"),
+    flag("secure serving", "tls-private-key-file", File, "", Works, "PEM file with the key of --tls-cert-file"),
+    flag("secure serving", "tls-cipher-suites", List, "", Works, "Cipher suites of TLS 1.2 by their IANA names; those without forward secrecy and with CBC are never offered. Empty: all others"),
+    flag("secure serving", "tls-curve-preferences", List, "", Works, "Key exchange groups by their IANA numbers: 29 is X25519, 23 P-256, 24 P-384. Empty: all three"),
+    flag("secure serving", "tls-min-version", Text, "", Works, "Lowest TLS version: VersionTLS12 or VersionTLS13; older ones are never spoken"),
+    flag("secure serving", "tls-sni-cert-key", Repeated, "", Works, "Another certificate and its key, as CERT,KEY or CERT,KEY:NAME,NAME; may be given more than once. Without names: those of the certificate"),
+    flag("secure serving", "http2-max-streams-per-connection", Number, "0", Works, "Streams of one HTTP/2 connection; 0: 250"),
+    flag("secure serving", "permit-port-sharing", Bool, "false", Works, "Whether several processes may listen on the port (SO_REUSEPORT)"),
+    flag("secure serving", "permit-address-sharing", Bool, "false", ALWAYS_SHARED, "Whether a specific address may be used beside 0.0.0.0 (SO_REUSEADDR)"),
+    flag("authentication", "authentication-kubeconfig", File, "", Works, "Kubeconfig of the API server that reviews tokens; empty: the pod's own service account, or else --kubeconfig"),
+    flag("authentication", "authentication-token-webhook-cache-ttl", Duration, "10s", Works, "How long a token's review counts"),
+    flag("authentication", "client-ca-file", File, "", Works, "CA of client certificates; empty: the cluster's, from ConfigMap kube-system/extension-apiserver-authentication"),
+    flag("authentication", "requestheader-username-headers", List, "x-remote-user", Works, "Headers with the user name, from a front proxy"),
+    flag("authentication", "requestheader-uid-headers", List, "", Works, "Headers with the user's UID"),
+    flag("authentication", "requestheader-group-headers", List, "x-remote-group", Works, "Headers with groups"),
+    flag("authentication", "requestheader-extra-headers-prefix", List, "x-remote-extra-", Works, "Prefixes of headers with further attributes"),
+    flag("authentication", "requestheader-client-ca-file", File, "", Works, "CA of the front proxy's certificate; empty: the cluster's, with its own header names"),
+    flag("authentication", "requestheader-allowed-names", List, "", Works, "Common names that the front proxy's certificate may have; empty: any"),
+    flag("authentication", "authentication-skip-lookup", Bool, "false", Works, "Whether the cluster's own settings are not read: only the flags count"),
+    flag("authentication", "authentication-tolerate-lookup-failure", Bool, "false", Works, "Whether the process starts although they cannot be read"),
+    flag("authorization", "authorization-kubeconfig", File, "", Works, "Kubeconfig of the API server that reviews access; empty: the pod's own service account, or else --kubeconfig"),
+    flag("authorization", "authorization-webhook-cache-authorized-ttl", Duration, "10s", Works, "How long a yes counts"),
+    flag("authorization", "authorization-webhook-cache-unauthorized-ttl", Duration, "10s", Works, "How long a no counts"),
+    flag("authorization", "authorization-always-allow-paths", List, "/healthz,/readyz,/livez", Works, "Paths that everybody may read; a * at the end stands for anything"),
     flag("webhook", "webhooks", List, "", NO_WEBHOOKS, "Webhooks to serve"),
     flag("webhook serving", "webhook-bind-address", Text, "0.0.0.0", NO_WEBHOOKS, "Address to serve on"),
-    flag("webhook serving", "webhook-secure-port", Number, "10260", NO_WEBHOOKS, "Port to serve on; 0: none"),
+    flag("webhook serving", "webhook-secure-port", Number, "10260", Fulfilled(These(&["0"]), "webhooks are not served"), "Port to serve on; 0: none"),
     flag("webhook serving", "webhook-disable-http2-serving", Bool, "false", NO_WEBHOOKS, "HTTP/1.1 only"),
     flag("webhook serving", "webhook-cert-dir", Folder, "", NO_WEBHOOKS, "Folder of the serving certificate"),
     flag("webhook serving", "webhook-tls-cert-file", File, "", NO_WEBHOOKS, "Serving certificate"),
@@ -182,13 +196,13 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("webhook serving", "webhook-tls-cipher-suites", List, "", NO_WEBHOOKS, "Allowed cipher suites"),
     flag("webhook serving", "webhook-tls-curve-preferences", List, "", NO_WEBHOOKS, "Allowed curves"),
     flag("webhook serving", "webhook-tls-min-version", Text, "", NO_WEBHOOKS, "Lowest TLS version"),
-    flag("webhook serving", "webhook-tls-sni-cert-key", List, "", NO_WEBHOOKS, "More certificates"),
-    flag("logs", "logging-format", Text, "text", Works, "text or json"),
-    flag("logs", "v", Number, "0", Works, "Verbosity: 0 what happened, 2 each decision, 4 each cloud request, 6 everything"),
-    flag("logs", "vmodule", Text, "", NO_KLOG, "Verbosity per file"),
-    flag("logs", "log-flush-frequency", Duration, "5s", NO_KLOG, "Time between two flushes"),
-    flag("logs", "log-text-split-stream", Bool, "false", NO_KLOG, "Errors to another stream"),
-    flag("logs", "log-text-info-buffer-size", Text, "0", NO_KLOG, "Size of the buffer"),
-    flag("logs", "log-json-split-stream", Bool, "false", NO_KLOG, "Errors to another stream"),
-    flag("logs", "log-json-info-buffer-size", Text, "0", NO_KLOG, "Size of the buffer"),
+    flag("webhook serving", "webhook-tls-sni-cert-key", Repeated, "", NO_WEBHOOKS, "More certificates"),
+    flag("global", "logging-format", Text, "text", Works, "text: klog's lines; json: component-base's objects, one per line. Not given, and `ccm run` in a terminal: lines for people"),
+    flag("global", "v", Number, "0", Works, "Verbosity: 0 what happened, 2 each decision, 4 each cloud request, 6 everything"),
+    flag("global", "vmodule", List, "", Works, "Verbosity of single source files, as PATTERN=N,…; the pattern is of the file's name without .rs, such as node*=4"),
+    flag("global", "log-flush-frequency", Duration, "5s", Fulfilled(All, "each line is written at once"), "Time between two flushes"),
+    flag("global", "log-text-split-stream", Bool, "false", ONE_STREAM, "Errors to another stream"),
+    flag("global", "log-text-info-buffer-size", Text, "0", NO_BUFFER, "Size of the buffer"),
+    flag("global", "log-json-split-stream", Bool, "false", ONE_STREAM, "Errors to another stream"),
+    flag("global", "log-json-info-buffer-size", Text, "0", NO_BUFFER, "Size of the buffer"),
 ];

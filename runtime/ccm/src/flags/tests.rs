@@ -1,8 +1,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod controllers;
+
 use super::*;
 
-fn run(arguments: &str) -> Result<RunFlags, String> {
+pub(super) fn run(arguments: &str) -> Result<RunFlags, String> {
     let words = std::iter::once("run").chain(arguments.split_whitespace());
     let matches = run_command()
         .try_get_matches_from(words.map(|word| dashed(word.into())))
@@ -20,23 +22,113 @@ fn a_manifest_written_for_the_go_binary_starts() {
     .unwrap();
     assert_eq!(flags.cloud_provider.as_deref(), Some("hcloud"));
     assert_eq!(flags.cluster_cidrs, ["10.244.0.0/16"]);
-    assert_eq!(flags.verbosity, 4);
+    assert_eq!(flags.logs.verbosity, 4);
     assert!(flags.node_controller);
     assert!(flags.leadership.election.is_none());
     assert_eq!(flags.pod_network.route.resync, Duration::from_secs(30));
     assert!(flags.pod_network.ipam.is_some());
-    assert!(
-        flags
-            .warnings
-            .iter()
-            .any(|line| line.starts_with("--use-service-account-credentials has no effect"))
-    );
+    assert!(flags.identity_per_controller);
 }
 
 #[test]
-fn a_flag_left_at_its_default_is_not_warned_about() {
-    let flags = run("--cloud-provider=hcloud --leader-elect=true --kube-api-qps=20").unwrap();
-    assert_eq!(flags.warnings, Vec::<String>::new());
+fn a_wish_that_is_fulfilled_warns_nobody() {
+    for flags in [
+        "--leader-elect=true --kube-api-qps=20.0 --min-resync-period=12h --controller-start-interval=0",
+        // What the containers of Go managers are started with.
+        "--allow-untagged-cloud --webhook-secure-port=0 --route-reconciliation-period=30s",
+        "--allow-untagged-cloud=false --webhook-secure-port=10260 --node-sync-period=10s",
+        "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=true",
+        "--min-resync-period=0 --kube-api-content-type=application/json --log-flush-frequency=1s",
+        "--external-cloud-volume-plugin=x --webhooks= --log-text-split-stream=false --vmodule=node*=4",
+    ] {
+        let read = run(&format!("--cloud-provider=hcloud {flags}")).unwrap();
+        assert_eq!(read.warnings, Vec::<String>::new(), "{flags}");
+    }
+}
+
+#[test]
+fn a_wish_that_is_not_fulfilled_is_told_with_the_reason() {
+    for (flag, reason) in [
+        ("--webhook-secure-port=10300", "webhooks are not served"),
+        (
+            "--controller-start-interval=5s",
+            "all controllers start at once",
+        ),
+        (
+            "--min-resync-period=1h",
+            "the watch cache is never resynchronised on a timer",
+        ),
+        (
+            "--kube-api-content-type=application/cbor",
+            "requests are JSON",
+        ),
+        (
+            "--log-json-split-stream",
+            "the whole log goes to standard error",
+        ),
+    ] {
+        let read = run(&format!("--cloud-provider=hcloud {flag}")).unwrap();
+        let name = flag.split('=').next().unwrap();
+        assert_eq!(read.warnings, [format!("{name} has no effect: {reason}")]);
+    }
+}
+
+#[test]
+fn the_log_is_as_the_flags_say() {
+    let logs = run("--cloud-provider=x").unwrap().logs;
+    assert_eq!((logs.format, logs.verbosity), (None, 0));
+    assert!(logs.modules.is_empty());
+    let flags = run(
+        "--cloud-provider=x --logging-format=json --v 2 --vmodule=node*=4, --vmodule=run=0,x=+1",
+    )
+    .err();
+    assert!(flags.unwrap().contains("parsing verbosity in \"x=+1\""));
+    let flags = "--cloud-provider=x --logging-format=json --v 2 --vmodule=node*=4, --vmodule=run=0";
+    let logs = run(flags).unwrap().logs;
+    assert_eq!((logs.format, logs.verbosity), (Some(LogFormat::Json), 2));
+    let modules: Vec<_> = logs
+        .modules
+        .iter()
+        .map(|one| (one.pattern.as_str(), one.verbosity))
+        .collect();
+    assert_eq!(modules, [("node*", 4), ("run", 0)]);
+    for (flags, mistake) in [
+        ("--vmodule=a", "\"a\" does not have the pattern=N format"),
+        ("--vmodule==1", "\"=1\" does not have the pattern=N format"),
+        (
+            "--vmodule=a=1=2",
+            "\"a=1=2\" does not have the pattern=N format",
+        ),
+        ("--vmodule=a=x", "parsing verbosity in \"a=x\""),
+        (
+            "--vmodule=a=2147483648",
+            "parsing verbosity in \"a=2147483648\"",
+        ),
+        (
+            "--log-flush-frequency=0s",
+            "--log-flush-frequency must be greater than zero",
+        ),
+    ] {
+        let text = run(&format!("--cloud-provider=x {flags}")).err().unwrap();
+        assert!(text.contains(mistake), "{flags}: {text}");
+    }
+}
+
+#[test]
+fn proc_032_clients_are_limited_only_if_a_flag_says_so() {
+    for (arguments, limit) in [
+        ("", None),
+        ("--kube-api-qps=20", RateLimit::new(20.0, 30)),
+        ("--kube-api-burst=7", RateLimit::new(20.0, 7)),
+        (
+            "--kube-api-qps=2.5 --kube-api-burst=50",
+            RateLimit::new(2.5, 50),
+        ),
+        ("--kube-api-qps=-1", None),
+    ] {
+        let flags = run(&format!("--cloud-provider=hcloud {arguments}")).unwrap();
+        assert_eq!(flags.client_limit, limit, "{arguments}");
+    }
 }
 
 #[test]
@@ -55,11 +147,103 @@ fn proc_003_all_mistakes_are_reported_at_once() {
 }
 
 #[test]
-fn proc_004_zero_workers_are_refused() {
-    let text = run("--cloud-provider=x --concurrent-node-syncs=0")
-        .err()
+fn proc_004_workers_that_cannot_work_are_refused() {
+    for (case, syncs, updates, is_allowed) in [
+        ("TestNodeControllerValidation/01", None, None, true),
+        ("TestNodeControllerValidation/02", Some("-5"), None, false),
+        ("TestNodeControllerValidation/03", Some("0"), None, false),
+        (
+            "TestNodeControllerValidation/04",
+            Some("5"),
+            Some("0"),
+            true,
+        ),
+        (
+            "TestNodeControllerValidation/05",
+            Some("5"),
+            Some("5"),
+            true,
+        ),
+        (
+            "TestNodeControllerValidation/06",
+            Some("5"),
+            Some("-1"),
+            false,
+        ),
+    ] {
+        let mut words = "--cloud-provider=x".to_owned();
+        if let Some(syncs) = syncs {
+            words.push_str(&format!(" --concurrent-node-syncs={syncs}"));
+        }
+        if let Some(updates) = updates {
+            words.push_str(&format!(" --concurrent-node-status-updates={updates}"));
+        }
+        let said = run(&words).err();
+        assert_eq!(said.is_none(), is_allowed, "{case}: {said:?}");
+    }
+    let text = run("--cloud-provider=x --concurrent-node-syncs=0").err();
+    let text = text.unwrap();
+    assert!(
+        text.contains("concurrent-node-syncs must be a positive number"),
+        "{text}"
+    );
+}
+
+#[test]
+fn upstream_add_flags_its_command_line_is_read() {
+    let case = "TestAddFlags/01";
+    // Upstream's own, but for the controllers, which do not exist.
+    let flags = run(
+        "--allocate-node-cidrs=true --authorization-always-allow-paths= --bind-address=192.168.4.21 --cert-dir=/a/b/c \
+         --cloud-config=/cloud-config --cloud-provider=gce --cluster-cidr=1.2.3.4/24 --cluster-name=k8s \
+         --configure-cloud-routes=false --contention-profiling=true --controller-start-interval=2m \
+         --controllers=route,service --http2-max-streams-per-connection=47 --kube-api-burst=100 \
+         --kube-api-content-type=application/vnd.kubernetes.protobuf --kube-api-qps=50.0 --kubeconfig=/kubeconfig \
+         --leader-elect=false --leader-elect-lease-duration=30s --leader-elect-renew-deadline=15s \
+         --leader-elect-resource-lock=leases --leader-elect-retry-period=5s --master=192.168.4.20 \
+         --min-resync-period=100m --node-status-update-frequency=10m --profiling=false \
+         --route-reconciliation-period=30s --secure-port=10001 --use-service-account-credentials=false \
+         --concurrent-node-syncs=5 --webhooks=foo,bar,-baz --webhook-disable-http2-serving=true \
+         --webhook-tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA,TLS_RSA_WITH_AES_256_CBC_SHA \
+         --webhook-tls-min-version=VersionTLS13 --webhook-tls-sni-cert-key=example.crt,example.key:example.com",
+    );
+    let flags = flags.unwrap_or_else(|error| panic!("{case}: {error}"));
+    assert_eq!(flags.cloud_provider.as_deref(), Some("gce"));
+    assert_eq!(flags.config, Some(PathBuf::from("/cloud-config")));
+    assert_eq!(flags.kubeconfig, Some(PathBuf::from("/kubeconfig")));
+    assert_eq!(flags.master.as_deref(), Some("192.168.4.20"));
+    assert_eq!(flags.cluster_name, "k8s");
+    assert_eq!(flags.cluster_cidrs, ["1.2.3.4/24"]);
+    assert_eq!(flags.node.concurrent_syncs, NonZeroUsize::new(5));
+    assert_eq!(flags.node.status_update_frequency, Duration::from_secs(600));
+    assert!(flags.leadership.election.is_none());
+    assert!(flags.service_controller && !flags.node_controller);
+}
+
+#[test]
+fn upstream_create_config_workers_for_the_status_are_as_many_as_for_nodes_unless_given() {
+    for (case, flag, expected) in [
+        ("TestCreateConfig/01", "", None),
+        (
+            "TestCreateConfigWithoutWebHooks/01",
+            "--concurrent-node-status-updates=2",
+            NonZeroUsize::new(2),
+        ),
+    ] {
+        let flags = run(&format!(
+            "--cloud-provider=aws --concurrent-node-syncs=1 {flag}"
+        ))
         .unwrap();
-    assert!(text.contains("must be a positive number"), "{text}");
+        assert_eq!(flags.node.concurrent_syncs, NonZeroUsize::new(1), "{case}");
+        // `None` is the same number (`--concurrent-node-syncs`).
+        assert_eq!(flags.node.concurrent_status_updates, expected, "{case}");
+    }
+}
+
+#[test]
+fn proc_005_the_pods_ranges_are_checked_with_the_flags() {
+    let text = run("--cloud-provider=x --cluster-cidr=10.244.0.0/33").err();
+    assert!(text.unwrap().contains("10.244.0.0/33"));
 }
 
 #[test]
@@ -90,21 +274,6 @@ fn the_help_marks_every_flag_that_does_nothing() {
             "{}: {help}",
             flag.name
         );
-    }
-}
-
-#[test]
-fn proc_020_the_first_hit_wins_and_aliases_count() {
-    for (list, enabled) in [
-        ("*", true),
-        ("cloud-node", true),
-        ("-cloud-node,*", false),
-        ("*,-cloud-node-controller", false),
-        ("cloud-node-controller,-cloud-node-controller", true),
-        ("service", false),
-    ] {
-        let flags = run(&format!("--cloud-provider=x --controllers={list}")).unwrap();
-        assert_eq!(flags.node_controller, enabled, "{list}");
     }
 }
 

@@ -42,12 +42,17 @@ fn proc_044_a_controller_runs_where_the_file_says() {
         ("cloud-node-lifecycle-controller", ANY),
     ];
     for (case, leaders, component, listed) in [
-        ("from config, KCM", from, KCM, Migrated),
-        ("from config, CCM", from, COMPONENT, Elsewhere),
-        ("to config, KCM", to, KCM, Elsewhere),
-        ("to config, CCM", to, COMPONENT, Migrated),
-        ("wildcard, KCM", any, KCM, Migrated),
-        ("wildcard, CCM", any, COMPONENT, Migrated),
+        ("TestLeaderMigratorFilterFunc/01", from, KCM, Migrated),
+        (
+            "TestLeaderMigratorFilterFunc/02",
+            from,
+            COMPONENT,
+            Elsewhere,
+        ),
+        ("TestLeaderMigratorFilterFunc/03", to, KCM, Elsewhere),
+        ("TestLeaderMigratorFilterFunc/04", to, COMPONENT, Migrated),
+        ("TestLeaderMigratorFilterFunc/05", any, KCM, Migrated),
+        ("TestLeaderMigratorFilterFunc/06", any, COMPONENT, Migrated),
     ] {
         let migration = with(leaders);
         for (controller, place) in [
@@ -71,9 +76,13 @@ fn proc_044_a_controller_runs_where_the_file_says() {
 fn proc_011_a_file_is_read_strictly() {
     let basic = "leaderName: migration-120-to-121\nresourceLock: leases\ncontrollerLeaders: []\n";
     for (case, text, expected) in [
-        ("empty", String::new(), Err("unexpected end")),
         (
-            "wrong kind",
+            "TestReadLeaderMigrationConfiguration/01",
+            String::new(),
+            Err("unexpected end"),
+        ),
+        (
+            "TestReadLeaderMigrationConfiguration/02",
             text("v1alpha1", basic).replace(KIND, "AdmissionConfiguration"),
             Err("expected LeaderMigrationConfiguration"),
         ),
@@ -82,14 +91,18 @@ fn proc_011_a_file_is_read_strictly() {
             text("v2", basic),
             Err("expected LeaderMigrationConfiguration"),
         ),
-        ("basic", text("v1alpha1", basic), Ok(("leases", 0))),
         (
-            "endpoints",
+            "TestReadLeaderMigrationConfiguration/03",
+            text("v1alpha1", basic),
+            Ok(("leases", 0)),
+        ),
+        (
+            "TestReadLeaderMigrationConfiguration/04",
             text("v1alpha1", &basic.replace("leases", "endpoints")),
             Ok(("endpoints", 0)),
         ),
         (
-            "unknown field",
+            "TestReadLeaderMigrationConfiguration/05",
             text("v1alpha1", &format!("{basic}foo: bar\n")),
             Err("foo"),
         ),
@@ -102,12 +115,12 @@ fn proc_011_a_file_is_read_strictly() {
             Err("foo"),
         ),
         (
-            "duplicate field",
+            "TestReadLeaderMigrationConfiguration/06",
             text("v1alpha1", &format!("{basic}leaderName: other\n")),
             Err("leaderName"),
         ),
         (
-            "leaders parsed",
+            "TestReadLeaderMigrationConfiguration/07",
             text(
                 "v1alpha1",
                 "leaderName: x\nresourceLock: leases\ncontrollerLeaders:\n- name: route-controller\n  component: kube-controller-manager\n- name: service-controller\n  component: cloud-controller-manager\n",
@@ -133,7 +146,7 @@ fn proc_011_a_file_needs_a_name_and_a_known_lock() {
     let valid = with(&[("route-controller", KCM)]);
     for (case, migration, mistakes) in [
         (
-            "empty name",
+            "TestValidateLeaderMigrationConfiguration/01",
             Migration {
                 leader_name: String::new(),
                 ..valid.clone()
@@ -141,16 +154,16 @@ fn proc_011_a_file_needs_a_name_and_a_known_lock() {
             1,
         ),
         (
-            "invalid lock",
+            "TestValidateLeaderMigrationConfiguration/02",
             Migration {
                 resource_lock: "invalid".to_owned(),
                 ..valid.clone()
             },
             1,
         ),
-        ("no leaders", with(&[]), 0),
+        ("TestValidateLeaderMigrationConfiguration/03", with(&[]), 0),
         (
-            "endpoints",
+            "TestValidateLeaderMigrationConfiguration/04",
             Migration {
                 resource_lock: ENDPOINTS.to_owned(),
                 ..valid.clone()
@@ -175,37 +188,37 @@ fn proc_045_every_version_of_the_file_is_taken_and_there_is_one_built_in() {
     let ipam = format!("{unlocked}- name: node-ipam-controller\n  component: \"*\"\n");
     for (case, read, name, count) in [
         (
-            "default",
+            "TestLeaderMigrationOptions/01",
             Migration::built_in(),
             "cloud-provider-extraction-migration",
             3,
         ),
         (
-            "v1alpha1",
+            "TestLeaderMigrationOptions/02",
             Migration::read(&text("v1alpha1", &leaders("*"))).unwrap(),
             "test-leader-migration",
             3,
         ),
         (
-            "v1beta1",
+            "TestLeaderMigrationOptions/03",
             Migration::read(&text("v1beta1", &leaders("*"))).unwrap(),
             "test-leader-migration",
             3,
         ),
         (
-            "v1, lock defaulted",
+            "TestLeaderMigrationOptions/04",
             Migration::read(&text("v1", &unlocked)).unwrap(),
             "test-leader-migration",
             3,
         ),
         (
-            "v1, any, with node-ipam",
+            "TestLeaderMigrationOptions/05",
             Migration::read(&text("v1", &ipam)).unwrap(),
             "test-leader-migration",
             4,
         ),
         (
-            "v1, components",
+            "TestLeaderMigrationOptions/06",
             Migration::read(&text("v1", &leaders(COMPONENT))).unwrap(),
             "test-leader-migration",
             3,

@@ -5,6 +5,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use super::arguments::ClusterOptions;
+use crate::api_server_proxy::{named, set_proxy, unbound_client};
 
 /// Creates a client for it.
 pub(super) async fn client(options: &ClusterOptions) -> anyhow::Result<Client> {
@@ -12,20 +13,34 @@ pub(super) async fn client(options: &ClusterOptions) -> anyhow::Result<Client> {
         context: options.context.clone(),
         ..KubeConfigOptions::default()
     };
-    let config = match &options.kubeconfig {
+    let (mut config, proxy) = match &options.kubeconfig {
         Some(path) => {
             let kubeconfig = Kubeconfig::read_from(path)
                 .with_context(|| format!("cannot read kubeconfig {}", path.display()))?;
-            Config::from_custom_kubeconfig(kubeconfig, &context)
+            let proxy = named(&kubeconfig, context.context.as_deref());
+            let config = Config::from_custom_kubeconfig(kubeconfig, &context)
                 .await
-                .with_context(|| format!("kubeconfig {} is not usable", path.display()))?
+                .with_context(|| format!("kubeconfig {} is not usable", path.display()))?;
+            (config, proxy)
         }
-        None if options.context.is_some() => Config::from_kubeconfig(&context)
-            .await
-            .context("the kubeconfig is not usable")?,
-        None => Config::infer()
-            .await
-            .context("there is no kubeconfig, and this is not a pod with a service account")?,
+        None if options.context.is_some() => {
+            let config = Config::from_kubeconfig(&context).await;
+            let config = config.context("the kubeconfig is not usable")?;
+            (config, in_its_usual_place(&context))
+        }
+        None => {
+            let config = Config::infer()
+                .await
+                .context("there is no kubeconfig, and this is not a pod with a service account")?;
+            (config, in_its_usual_place(&context))
+        }
     };
-    Ok(Client::try_from(config)?)
+    set_proxy(&mut config, proxy)?;
+    Ok(unbound_client(&config)?)
+}
+
+/// The proxy of the kubeconfig that kubectl would read, if there is one.
+fn in_its_usual_place(options: &KubeConfigOptions) -> Option<String> {
+    let kubeconfig = Kubeconfig::read().ok()?;
+    named(&kubeconfig, options.context.as_deref())
 }

@@ -95,6 +95,11 @@ impl Configuration {
             }
             found.source = module;
         }
+        if position.is_none()
+            && let Location::Embedded(guest) = &found.source
+        {
+            found.load_balancers.adoption = builtin_grants::adoption(guest);
+        }
         Ok(vec![found])
     }
 }
@@ -110,4 +115,35 @@ pub(crate) fn location(text: &str) -> anyhow::Result<Location> {
         &absolute
     };
     Location::parse(text).with_context(|| format!("module {text:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use ccm_core::settings::Adoption;
+
+    use super::*;
+
+    #[test]
+    fn only_the_shipped_module_without_a_file_adopts_what_nobody_owns() {
+        let written = || vec![ProviderConfig::unwritten("hcloud")];
+        let table = [
+            (Vec::new(), None, Adoption::Unowned),
+            (Vec::new(), Some("embedded:hcloud"), Adoption::Unowned),
+            (Vec::new(), Some("file:///hcloud.wasm"), Adoption::Never),
+            (written(), None, Adoption::Never),
+            (written(), Some("embedded:hcloud"), Adoption::Never),
+        ];
+        for (configured, module, expected) in table {
+            let configuration = Configuration {
+                file: None,
+                name: Some("hcloud".to_owned()),
+                module: module.map(str::to_owned),
+                secrets: Secrets::of(None),
+            };
+            let picked = configuration.pick(configured).unwrap();
+            let adoption = picked[0].load_balancers.adoption;
+            assert_eq!(adoption, expected, "{module:?}");
+        }
+    }
 }

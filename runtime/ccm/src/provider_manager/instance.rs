@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use ccm_core::rollout::RolloutRules;
 use ccm_delivery::load_policy::LoadPolicyOf;
-use ccm_delivery::record::{ClusterRecordStore, MemoryRecordStore, RecordStore};
+use ccm_delivery::record::{ClusterRecordStore, MemoryRecordStore, RecordStore, Seen};
 use ccm_delivery::rollout_controller::{Lead, RolloutController, RolloutControllerParts, Served};
 use ccm_delivery::source::configmap::ConfigMapSource;
 use ccm_delivery::source::embedded::EmbeddedSource;
@@ -17,7 +17,7 @@ use ccm_delivery::trust::TrustPolicy;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use super::Shared;
+use super::{ProviderOverview, Shared};
 use crate::builtin_grants;
 use crate::config::ProviderConfig;
 
@@ -31,6 +31,7 @@ pub(super) struct ProviderInstance {
     terms: watch::Sender<Arc<dyn LoadPolicyOf>>,
     rules: watch::Sender<RolloutRules>,
     served: watch::Receiver<Served>,
+    recorded: watch::Receiver<Seen>,
     store_of_record: Option<Arc<ClusterRecordStore>>,
     tasks: Vec<AbortHandle>,
 }
@@ -96,6 +97,7 @@ impl ProviderInstance {
             }
             None => Arc::new(memory),
         };
+        let recorded = store_of_record.seen();
         let (trust, trusted) = watch::channel(Arc::new(config.trust.clone()));
         let (terms, granted) = watch::channel(terms(&config, shared));
         let (rules, ruled) = watch::channel(config.rollout);
@@ -124,6 +126,7 @@ impl ProviderInstance {
             terms,
             rules,
             served,
+            recorded,
             store_of_record: in_cluster,
             tasks,
         })
@@ -171,6 +174,16 @@ impl ProviderInstance {
     /// Its current configuration.
     pub(super) fn config(&self) -> &ProviderConfig {
         &self.config
+    }
+
+    /// What people are shown of it.
+    pub(super) fn overview(&self) -> ProviderOverview {
+        ProviderOverview {
+            name: self.config.name.clone(),
+            source: self.config.source.to_string(),
+            served: self.served.clone(),
+            recorded: self.recorded.clone(),
+        }
     }
 
     /// What it serves.

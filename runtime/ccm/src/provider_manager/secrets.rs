@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ccm_controllers::api_error::told;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
@@ -115,7 +116,12 @@ impl Secrets {
                 Ok(watcher::Event::Delete(_)) => Err(MISSING.to_owned()),
                 Err(error) => {
                     // Keeps the known value: an unavailable API server does not revoke credentials.
-                    tracing::warn!(namespace = place.0, secret = place.1, %error, "watching a Secret failed; trying again");
+                    tracing::warn!(
+                        namespace = place.0,
+                        secret = place.1,
+                        error = told(&error),
+                        "watching a Secret failed; trying again"
+                    );
                     continue;
                 }
             };

@@ -1,12 +1,15 @@
 //! Wins leases and runs controllers under them until the end. All controllers share one set of providers (EDGE-094).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use ccm_controllers::lease::{ElectionMetrics, ElectionSettings};
+use ccm_controllers::tenure_client::TokenSource;
 use ccm_controllers::{
-    Controllers, LeaseName, Metrics, Provided, Settings, Stopped, tenure_client,
+    Clients, Controllers, LeaseName, Metrics, Provided, RestClients, Settings, Stopped,
+    tenure_client,
 };
 use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
@@ -15,16 +18,18 @@ use ccm_core::well_known::{
     SERVICE_CONTROLLER,
 };
 use ccm_delivery::rollout_controller::Lead;
-use kube::Config;
+use kube::{Client, Config};
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
+use super::endpoints::Served;
 use super::{Stop, as_user};
 use crate::audit::AuditWriter;
 use crate::flags::ElectionFlags;
 use crate::leadership::{Leadership, Lock};
 use crate::migration::{COMPONENT, Migration, Place};
 use crate::provider_manager::LeadershipSignal;
+use crate::status_board::Candidacy;
 
 /// Controllers that run under one lease.
 pub(super) struct Group {
@@ -123,6 +128,10 @@ pub(super) struct Manager {
     pub(super) audit: AuditWriter,
     pub(super) metrics: Metrics,
     pub(super) election_metrics: ElectionMetrics,
+    pub(super) clients: RestClients,
+    /// `--use-service-account-credentials`.
+    pub(super) identity_per_controller: bool,
+    pub(super) served: Served,
 }
 
 impl Manager {
@@ -175,12 +184,22 @@ impl Manager {
             namespace: lease.settings.namespace.clone(),
             name: lease.settings.name.clone(),
         };
+        let holder = watch::Sender::default();
+        let candidacy = Candidacy {
+            lease: format!("{}/{}", budget_lease.namespace, budget_lease.name),
+            identity: identity.clone(),
+            holder: holder.subscribe(),
+        };
         let lock = Lock {
             config: as_user(&self.kubernetes, "/leader-election"),
             settings: lease.settings,
             last_words: lease.last_words,
+            clients: self.clients.clone(),
+            holder,
         };
         let mut leadership = Leadership::stand(lock, self.election_metrics.clone())?;
+        self.served.watch_lease(leadership.tenure());
+        self.served.board.stands_for(candidacy, leadership.tenure());
         let transitions = tokio::select! {
             won = leadership.won() => won.context("cannot take part in the election")?,
             () = stop.clone().told() => {
@@ -230,7 +249,8 @@ impl Manager {
     ) -> anyhow::Result<()> {
         let tenure = settings.tenure.clone();
         let kubernetes = as_user(&self.kubernetes, "/delivery");
-        let writer = tenure_client::client(&kubernetes, tenure.clone(), unacknowledged)?;
+        let writer =
+            tenure_client::client(&kubernetes, tenure.clone(), unacknowledged, &self.clients)?;
         self.leadership_signal.take(Lead { tenure }, Some(writer));
         Ok(())
     }
@@ -248,8 +268,15 @@ impl Manager {
             stop.told().await;
             return Ok(Stopped::Drained);
         }
+        self.served.watch_controllers(controllers);
         let kubernetes = as_user(&self.kubernetes, "");
-        let client = tenure_client::client(&kubernetes, settings.tenure.clone(), unacknowledged)?;
+        let tenure = settings.tenure.clone();
+        let base =
+            tenure_client::client(&kubernetes, tenure.clone(), unacknowledged, &self.clients)?;
+        let identities = match self.identity_per_controller {
+            true => self.identities(controllers, &base, &tenure, unacknowledged)?,
+            false => BTreeMap::new(),
+        };
         let settings = Settings {
             controllers: Controllers {
                 node: controllers.contains(&NODE_CONTROLLER),
@@ -261,13 +288,50 @@ impl Manager {
             ..settings
         };
         let stopped = ccm_controllers::run_all(
-            client,
+            Clients::new(base, identities),
             self.provided.clone(),
             settings,
             self.metrics.clone(),
             stop.told(),
         );
         Ok(stopped.await?)
+    }
+
+    /// PROC-030: a client for each of these controllers, which acts as the controller's ServiceAccount.
+    fn identities(
+        &self,
+        controllers: &[&'static str],
+        base: &Client,
+        tenure: &Arc<Tenure>,
+        unacknowledged: Option<Duration>,
+    ) -> anyhow::Result<BTreeMap<&'static str, Client>> {
+        let mut by_account: BTreeMap<&'static str, Client> = BTreeMap::new();
+        let mut identities = BTreeMap::new();
+        for controller in controllers {
+            let (account, suffix) = service_account(controller);
+            let client = match by_account.get(account) {
+                Some(client) => client.clone(),
+                None => tenure_client::client_of(
+                    TokenSource::new(base.clone(), "kube-system", account),
+                    &as_user(&self.kubernetes, suffix),
+                    tenure.clone(),
+                    unacknowledged,
+                    &self.clients,
+                )?,
+            };
+            by_account.insert(account, client.clone());
+            identities.insert(*controller, client);
+        }
+        Ok(identities)
+    }
+}
+
+/// Upstream's name of the ServiceAccount that the controller acts as, and the suffix of its user agent.
+fn service_account(controller: &str) -> (&'static str, &'static str) {
+    match controller {
+        SERVICE_CONTROLLER => ("service-controller", "/service-controller"),
+        ROUTE_CONTROLLER => ("route-controller", "/route-controller"),
+        _ => ("node-controller", "/node-controller"),
     }
 }
 

@@ -1,16 +1,18 @@
 //! Output of the plan: its text, the reasons if it is incomplete, and the exit code. Computes nothing; contacts the API
 //! server only to check that it is reachable, and only for an incomplete plan.
 
-use std::error::Error;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ccm_core::failure::root_cause;
 use ccm_core::plan::{Plan, Verdict};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
-use kube::{Api, Client, Config};
+use kube::{Api, Config};
+
+use crate::api_server_proxy::unbound_client;
 
 /// Time limit for contacting the API server once more at the end of an incomplete plan.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -49,7 +51,7 @@ pub(super) fn print(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
 async fn unreachable(kubernetes: &Config) -> Option<String> {
     let server = kubernetes.cluster_url.to_string();
     let server = server.trim_end_matches('/');
-    let nodes: Api<Node> = match Client::try_from(kubernetes.clone()) {
+    let nodes: Api<Node> = match unbound_client(kubernetes) {
         Ok(client) => Api::all(client),
         Err(error) => return Some(format!("{server} cannot be asked: {error}")),
     };
@@ -63,25 +65,14 @@ async fn unreachable(kubernetes: &Config) -> Option<String> {
                 status.message
             ),
         }),
-        Ok(Err(error)) => Some(format!("{server} cannot be reached ({})", cause(&error))),
+        Ok(Err(error)) => Some(format!(
+            "{server} cannot be reached ({})",
+            root_cause(&error)
+        )),
         Err(_) => Some(format!(
             "{server} cannot be reached (no answer within {PATIENCE:?})"
         )),
     }
-}
-
-/// The root cause of this error, without system error numbers.
-fn cause(error: &(dyn Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| Error::source(*error));
-    let mut last = String::new();
-    for cause in causes {
-        last = match cause.downcast_ref::<io::Error>() {
-            // Libraries wrap their own errors in this kind.
-            Some(error) if error.kind() != io::ErrorKind::Other => error.kind().to_string(),
-            _ => cause.to_string(),
-        };
-    }
-    last
 }
 
 #[cfg(test)]
@@ -101,14 +92,5 @@ mod tests {
             "provider/nimbus  ?  the provider does not serve\n\
              no change is known; about 1 things nothing can be said yet\n"
         );
-    }
-
-    #[test]
-    fn the_cause_of_an_error_is_told_in_the_systems_words_for_it() {
-        let refused = io::Error::from_raw_os_error(111);
-        let error = kube::Error::Service(Box::new(refused));
-        assert_eq!(cause(&error), "connection refused");
-        let odd = kube::Error::Service("the proxy is odd".into());
-        assert_eq!(cause(&odd), "the proxy is odd");
     }
 }

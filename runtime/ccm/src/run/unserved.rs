@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use ccm_controllers::Settings;
 use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
+use tokio::sync::watch;
 
 use super::leading::{Groups, Manager};
 use super::{Stop, as_user};
@@ -78,6 +79,8 @@ impl Manager {
             config: as_user(&self.kubernetes, "/leader-election"),
             settings,
             last_words,
+            clients: self.clients.clone(),
+            holder: watch::Sender::default(),
         };
         let mut leadership = Leadership::stand(lock, self.election_metrics.clone())?;
         let has_won = tokio::select! {

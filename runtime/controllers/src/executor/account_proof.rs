@@ -13,7 +13,7 @@ use ccm_core::service::{Account, cloud_service, is_same};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::Api;
 
-use super::request::{in_time, unwrapped};
+use super::request::in_time;
 use super::service::Services;
 use crate::cluster::locked;
 
@@ -97,8 +97,7 @@ impl Services {
             .service_index()
             .others_with_address(self.cloud.provider.name(), service);
         for other in others.into_iter().take(WITNESSES) {
-            let read = in_time(&cluster.tenure, self.api(&other).get(&other.name)).await;
-            let Ok(Some(stored)) = unwrapped(read) else {
+            let Ok(Some(stored)) = self.read(&other).await else {
                 continue;
             };
             let known = Arc::new(cloud_service(&stored));
@@ -135,7 +134,7 @@ impl Services {
     /// Whether the namespace is being deleted. False if it cannot be read; the Service then takes the ordinary, longer
     /// path.
     pub(super) async fn namespace_goes(&self, service: &ServiceRef) -> bool {
-        let api: Api<Namespace> = Api::all(self.cloud.cluster.client.clone());
+        let api: Api<Namespace> = Api::all(self.client());
         let request = api.get_metadata_opt(&service.namespace);
         let read = in_time(&self.cloud.cluster.tenure, request).await;
         matches!(read, Ok(Some(Some(namespace))) if namespace.metadata.deletion_timestamp.is_some())

@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use ccm_core::brake::{Brake, ClusterBudgets, Spent};
 use ccm_core::effect::ClusterError;
-use ccm_core::moment::Moment;
-use ccm_core::moment::Now;
+use ccm_core::moment::{Moment, Now};
 use ccm_core::tenure::Tenure;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -1,21 +1,24 @@
 //! Withdraws changes from the brakes' budgets, those of each provider and of the cluster. Decides only whether budget
 //! is left.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex as StdMutex};
 
 use ccm_core::audit::BrakeState;
-use ccm_core::brake::{Brake, ClusterBudgets, Objects, Rise, Spent};
+use ccm_core::brake::{Allowances, Brake, ClusterBudgets, Objects, Rise, Spent};
 use ccm_core::effect::{ClusterError, Outcome};
 use ccm_core::moment::Moment;
 use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
+use k8s_openapi::jiff::SignedDuration;
 use kube::Client;
 use tokio::sync::{Mutex, OnceCell};
 
 use super::budget_lease::BudgetLease;
 use super::request::stopping;
 use crate::Settings;
-use crate::clock::{Clock, boottime};
+use crate::activity::{BrakeLevel, HeldChange};
+use crate::clock::{Clock, boottime, wall};
 use crate::cluster::locked;
 use crate::metrics::Metrics;
 
@@ -24,11 +27,20 @@ struct Balance {
     budgets: ClusterBudgets,
     /// Number of withdrawals so far. Persisting number n also persists all earlier ones.
     taken: u64,
+    /// The last attempt of each provider at each brake, for people.
+    attempts: BTreeMap<(Brake, String), Attempt>,
+}
+
+/// An attempt to withdraw.
+struct Attempt {
+    /// Number of the provider's objects of that kind.
+    objects: usize,
+    held: Option<HeldChange>,
 }
 
 /// Holds all budgets in memory and persists those that survive a restart.
 pub(crate) struct BudgetStore {
-    account: StdMutex<Balance>,
+    balance: Arc<StdMutex<Balance>>,
     /// Locked during a write. Group commit: waiters usually find their withdrawal already persisted by an earlier
     /// writer, so that of many that arrive together only the first two write.
     budget_lease: Mutex<BudgetLease>,
@@ -48,12 +60,21 @@ impl BudgetStore {
         clock: Clock,
         metrics: Metrics,
     ) -> BudgetStore {
-        let allowances = &settings.node.rules.allowances;
+        let allowances = settings.node.rules.allowances.clone();
+        let balance = Arc::new(StdMutex::new(Balance {
+            budgets: ClusterBudgets::new(&allowances),
+            taken: 0,
+            attempts: BTreeMap::new(),
+        }));
+        let read = Arc::downgrade(&balance);
+        settings.activity.reads_brakes(move || {
+            let balance = read.upgrade();
+            balance.map_or_else(Vec::new, |balance| {
+                locked(&balance).levels(&allowances, clock)
+            })
+        });
         BudgetStore {
-            account: StdMutex::new(Balance {
-                budgets: ClusterBudgets::new(allowances),
-                taken: 0,
-            }),
+            balance,
             budget_lease: Mutex::new(BudgetLease::new(
                 client,
                 settings.budget_lease.clone(),
@@ -95,7 +116,7 @@ impl BudgetStore {
             Ok((number, spent)) => match self.write_down(number).await {
                 Ok(()) => Outcome::Budget(Ok(())),
                 Err(error) => {
-                    locked(&self.account).budgets.give_back(brake, &spent);
+                    locked(&self.balance).budgets.give_back(brake, &spent);
                     Outcome::Node(Err(error))
                 }
             },
@@ -106,7 +127,7 @@ impl BudgetStore {
     /// Returns the last withdrawal of `provider` after its change was refused for good, so that another change can use
     /// it. The next withdrawal persists this.
     pub(super) fn refused(&self, provider: &str, brake: Brake) {
-        locked(&self.account).budgets.refused(provider, brake);
+        locked(&self.balance).budgets.refused(provider, brake);
     }
 
     /// Reads the withdrawals of earlier processes from the budget lease, once.
@@ -114,7 +135,7 @@ impl BudgetStore {
         let read = self.is_restored.get_or_try_init(|| async {
             let mut budget_lease = self.budget_lease.lock().await;
             for (brake, spent) in budget_lease.read(self.clock.both()).await? {
-                locked(&self.account).budgets.restore(brake, spent);
+                locked(&self.balance).budgets.restore(brake, spent);
             }
             Ok(())
         });
@@ -128,8 +149,8 @@ impl BudgetStore {
             return Ok(());
         }
         let (budgets, taken) = {
-            let account = locked(&self.account);
-            (account.budgets.clone(), account.taken)
+            let balance = locked(&self.balance);
+            (balance.budgets.clone(), balance.taken)
         };
         budget_lease.write(&budgets, taken, self.clock.both()).await
     }
@@ -139,7 +160,7 @@ impl BudgetStore {
         let now = self.clock.now();
         BrakeState {
             brake,
-            standing: locked(&self.account)
+            standing: locked(&self.balance)
                 .budgets
                 .standing(provider, brake, now, objects),
         }
@@ -154,15 +175,60 @@ impl BudgetStore {
         objects: Objects,
     ) -> Result<(u64, Spent), Moment> {
         let now = self.clock.now();
-        let mut account = locked(&self.account);
-        let taken = account.budgets.take(provider, brake, now, objects, rise);
+        let mut balance = locked(&self.balance);
+        let taken = balance.budgets.take(provider, brake, now, objects, rise);
+        let held = taken
+            .as_ref()
+            .err()
+            .map(|free| held(object, *free, self.clock));
+        let attempt = Attempt {
+            objects: objects.own,
+            held,
+        };
+        balance
+            .attempts
+            .insert((brake, provider.to_owned()), attempt);
         if taken.is_err() {
             self.metrics.held(brake, provider);
             tracing::warn!(%brake, provider, object, "the brake is engaged: the change is held");
         }
         let spent = taken?;
-        account.taken += 1;
-        Ok((account.taken, spent))
+        balance.taken += 1;
+        Ok((balance.taken, spent))
+    }
+}
+
+impl Balance {
+    fn levels(&self, allowances: &Allowances, clock: Clock) -> Vec<BrakeLevel> {
+        let now = clock.now();
+        let level = |((brake, provider), attempt): (&(Brake, String), &Attempt)| {
+            let level = self
+                .budgets
+                .standing(provider, *brake, now, attempt.objects);
+            BrakeLevel {
+                brake: *brake,
+                provider: provider.clone(),
+                taken: level.taken,
+                allowed: level.allowed,
+                window: allowances.of(*brake).window,
+                held: attempt.held.clone(),
+            }
+        };
+        let levels = self.attempts.iter().map(level);
+        levels
+            .filter(|level| level.taken > 0 || level.held.is_some())
+            .collect()
+    }
+}
+
+/// A change of `object` that waits until `free`, in real time.
+fn held(object: &str, free: Moment, clock: Clock) -> HeldChange {
+    let (at, wait) = (wall(), clock.timer(clock.now().until(free)));
+    let free = SignedDuration::try_from(wait).ok();
+    HeldChange {
+        object: object.to_owned(),
+        at,
+        free: free.and_then(|wait| at.checked_add(wait).ok()),
     }
 }
 

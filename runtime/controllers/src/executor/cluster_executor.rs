@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use ccm_core::effect::{ClusterError, Effect, Outcome};
+use ccm_core::well_known::IPAM_CONTROLLER;
 use kube::Api;
 
 use super::events::about_node;
 use super::request::stopping;
 use super::{Priority, WritePermit, node, withholds};
+use crate::activity::Activity;
 use crate::clock::{Clock, boottime};
 use crate::cluster::Cluster;
 use crate::plan::Planner;
@@ -21,14 +23,14 @@ const NOBODY: &str = "-";
 /// of writes.
 pub(crate) struct ClusterExecutor {
     pub(crate) cluster: Arc<Cluster>,
-    nodes: Api<PrunedNode>,
+    pub(super) nodes: Api<PrunedNode>,
 }
 
 impl ClusterExecutor {
     /// Creates an executor for `cluster`.
     pub(crate) fn new(cluster: Arc<Cluster>) -> ClusterExecutor {
         ClusterExecutor {
-            nodes: Api::all(cluster.client.clone()),
+            nodes: Api::all(cluster.clients.of(IPAM_CONTROLLER).clone()),
             cluster,
         }
     }
@@ -59,7 +61,7 @@ impl ClusterExecutor {
             }
             Effect::RecordNodeEvent(node, event) => {
                 let about = about_node(node, controller);
-                Box::pin(self.cluster.events.record(&about, event)).await
+                Box::pin(self.cluster.events.record(controller, &about, event)).await
             }
             other => {
                 tracing::error!(controller, effect = %other, "this act needs a provider; this is a defect");
@@ -73,6 +75,10 @@ impl ClusterExecutor {
 impl Performer for ClusterExecutor {
     fn name(&self) -> &str {
         NOBODY
+    }
+
+    fn activity(&self) -> &Activity {
+        &self.cluster.activity
     }
 
     fn planner(&self) -> &Planner {

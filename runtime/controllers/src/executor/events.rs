@@ -15,13 +15,14 @@ use ccm_core::well_known::{
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::Api;
 use kube::api::PostParams;
-use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::request::{in_time, stopping};
 use super::{params, strategic};
+use crate::clients::Clients;
 use crate::clock::{boottime, wall};
 
 /// Time during which an Event is counted up instead of created anew; client-go's value.
@@ -64,27 +65,32 @@ pub(super) fn about_service(service: &ServiceRef) -> About<'_> {
 
 /// Sends Events to the API server.
 pub(crate) struct Events {
-    client: Client,
+    clients: Clients,
     recorder: Mutex<Recorder>,
     tenure: Arc<Tenure>,
 }
 
 impl Events {
     /// Starts with no recorded Events.
-    pub(crate) fn new(client: Client, tenure: Arc<Tenure>) -> Events {
+    pub(crate) fn new(clients: Clients, tenure: Arc<Tenure>) -> Events {
         Events {
-            client,
+            clients,
             recorder: Mutex::default(),
             tenure,
         }
     }
 
-    /// Creates `event` or increases its count; the outcome says whether the API server stored it.
-    pub(super) async fn record(&self, about: &About<'_>, event: &CloudEvent) -> Outcome {
+    /// As `controller`, creates `event` or increases its count; the outcome says whether the API server stored it.
+    pub(super) async fn record(
+        &self,
+        controller: &str,
+        about: &About<'_>,
+        event: &CloudEvent,
+    ) -> Outcome {
         if !self.tenure.may_begin(boottime()) {
             return Outcome::Unrecorded(stopping().to_string());
         }
-        let api: Api<Event> = Api::namespaced(self.client.clone(), about.home());
+        let api: Api<Event> = Api::namespaced(self.clients.of(controller).clone(), about.home());
         let recorded = self.recorder.lock().await.record(about, event, wall());
         let result = match &recorded {
             Recorded::New(new) => {

@@ -10,8 +10,8 @@ use ccm_core::node::object::NodeRef;
 use ccm_core::node_lifecycle::{Survey, is_drained};
 use ccm_core::patch::{NetworkConditionPatch, NodePatch, NodeStatusPatch, PodCidrsPatch};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::Api;
 use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::{Api, Client};
 
 use super::request::{in_time, unwrapped};
 use super::{EffectExecutor, LaneState, params, strategic};
@@ -40,7 +40,12 @@ impl EffectExecutor {
     }
 
     /// S2: deletes the node only with this UID and resource version.
-    pub(super) async fn delete(&self, node: &NodeRef, deletion: &NodeDeletion) -> Outcome {
+    pub(super) async fn delete(
+        &self,
+        nodes: &Api<PrunedNode>,
+        node: &NodeRef,
+        deletion: &NodeDeletion,
+    ) -> Outcome {
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(node.uid.clone()),
@@ -66,7 +71,7 @@ impl EffectExecutor {
             let why = "the audit log cannot be written, and no node is deleted without it";
             return Outcome::Node(Err(ClusterError::Unavailable(why.to_owned())));
         };
-        let outcome = match in_time(&cluster.tenure, self.nodes.delete(&node.name, &params)).await {
+        let outcome = match in_time(&cluster.tenure, nodes.delete(&node.name, &params)).await {
             Ok(Some(_)) => Outcome::Deleted,
             Ok(None) => Outcome::Node(Ok(None)),
             Err(error) => Outcome::Node(Err(error)),
@@ -97,25 +102,36 @@ impl EffectExecutor {
         Outcome::VoteCast(conferred.verdict, conferred.tell)
     }
 
-    pub(super) async fn patch_status(&self, node: &NodeRef, patch: &NodeStatusPatch) -> Outcome {
+    pub(super) async fn patch_status(
+        &self,
+        nodes: &Api<PrunedNode>,
+        node: &NodeRef,
+        patch: &NodeStatusPatch,
+    ) -> Outcome {
         let (params, body) = (params(), strategic(patch.to_json()));
-        let request = self.nodes.patch_status(&node.name, &params, &body);
+        let request = nodes.patch_status(&node.name, &params, &body);
         Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))
     }
 
     pub(super) async fn patch_network_condition(
         &self,
+        nodes: &Api<PrunedNode>,
         node: &NodeRef,
         patch: &NetworkConditionPatch,
     ) -> Outcome {
         let (params, body) = (params(), strategic(patch.to_json()));
-        let request = self.nodes.patch_status(&node.name, &params, &body);
+        let request = nodes.patch_status(&node.name, &params, &body);
         Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))
     }
 
-    pub(super) async fn patch(&self, node: &NodeRef, patch: &NodePatch) -> Outcome {
+    pub(super) async fn patch(
+        &self,
+        nodes: &Api<PrunedNode>,
+        node: &NodeRef,
+        patch: &NodePatch,
+    ) -> Outcome {
         let (params, body) = (params(), strategic(patch.to_json()));
-        let request = self.nodes.patch(&node.name, &params, &body);
+        let request = nodes.patch(&node.name, &params, &body);
         Outcome::Node(unwrapped(in_time(&self.cluster.tenure, request).await))
     }
 }
@@ -127,8 +143,8 @@ pub(super) async fn read(cluster: &Cluster, nodes: &Api<PrunedNode>, node: &Node
 }
 
 /// Whether the node is drained, judged by its pods' metadata. If that cannot be read, the node counts as not drained.
-pub(super) async fn read_pods(cluster: &Cluster, node: &NodeRef) -> Outcome {
-    let pods: Api<Pod> = Api::all(cluster.client.clone());
+pub(super) async fn read_pods(cluster: &Cluster, client: &Client, node: &NodeRef) -> Outcome {
+    let pods: Api<Pod> = Api::all(client.clone());
     let of_node = ListParams::default().fields(&format!("spec.nodeName={}", node.name));
     let listed = in_time(&cluster.tenure, pods.list_metadata(&of_node)).await;
     Outcome::Drained(

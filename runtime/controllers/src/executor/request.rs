@@ -1,11 +1,12 @@
 //! A single API server request: its timeout and the classification of its failure.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use ccm_core::effect::ClusterError;
+use ccm_core::failure;
 use ccm_core::tenure::Tenure;
 
+use crate::api_error::told;
 use crate::pruned_objects::Pruned;
 use crate::tenure_client::time_left;
 
@@ -35,30 +36,17 @@ pub(crate) async fn in_time<T>(
 /// Classifies a failed request. `Ok(None)`: the object does not exist.
 pub(super) fn meaning<T>(error: kube::Error) -> Result<Option<T>, ClusterError> {
     let kube::Error::Api(status) = error else {
-        return Err(ClusterError::Unavailable(chain(&error)));
+        return Err(ClusterError::Unavailable(told(&error)));
     };
     let message = status.message;
     match status.code {
         404 => Ok(None),
         409 => Err(ClusterError::Conflict(message)),
         400 | 405 | 413 | 415 | 422 => Err(ClusterError::Rejected(message)),
-        401 | 403 => Err(ClusterError::Denied(message)),
+        401 => Err(ClusterError::Denied(failure::of_status(401, &message))),
+        403 => Err(ClusterError::Denied(message)),
         code => Err(ClusterError::Unavailable(format!("{message} ({code})"))),
     }
-}
-
-/// Formats an error with its causes, outermost first. Omits a cause that the text already contains.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            let _ = write!(text, ": {said}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 /// Unwraps the object of a response into the form that outcomes hold.

@@ -17,10 +17,11 @@ use ccm_core::load_balancer::{
 use ccm_core::moment::Moment;
 use ccm_core::patch::ServicePatch;
 use ccm_core::permit::Permit;
+use ccm_core::well_known::SERVICE_CONTROLLER;
 use k8s_openapi::api::core::v1::Service;
-use kube::Api;
 use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
+use kube::{Api, Client};
 
 use super::cloud::{Cloud, Unmade, apart, made, outcome};
 use super::request::{in_time, stopping, unwrapped};
@@ -94,12 +95,7 @@ impl Services {
                 ServiceOutcome::NamespaceGoes(self.namespace_goes(service).await)
             }
             ServiceEffect::FindOwner(uid) => ServiceOutcome::Owner(self.owner(uid).await),
-            ServiceEffect::Read => {
-                let request = self.api(service);
-                let request = request.get(&service.name);
-                let read = in_time(&self.cloud.cluster.tenure, request).await;
-                ServiceOutcome::Service(unwrapped(read))
-            }
+            ServiceEffect::Read => ServiceOutcome::Service(self.read(service).await),
             ServiceEffect::Patch(patch) => {
                 ServiceOutcome::Service(self.write(service, patch).await)
             }
@@ -230,7 +226,7 @@ impl Services {
         if known != OwnerState::Gone {
             return known;
         }
-        let api: Api<PrunedService> = Api::all(self.cloud.cluster.client.clone());
+        let api: Api<PrunedService> = Api::all(self.client());
         let mut page = ListParams::default().limit(PAGE);
         loop {
             let listed = in_time(&self.cloud.cluster.tenure, api.list_metadata(&page)).await;
@@ -253,6 +249,18 @@ impl Services {
         }
     }
 
+    /// Reads the Service from the API server: by a list of one, because the ClusterRole of the Go managers grants no
+    /// `get` on Services.
+    pub(super) async fn read(
+        &self,
+        service: &ServiceRef,
+    ) -> Result<Option<Box<Service>>, ClusterError> {
+        let by_name = ListParams::default().fields(&format!("metadata.name={}", service.name));
+        let api = self.api(service);
+        let listed = in_time(&self.cloud.cluster.tenure, api.list(&by_name)).await?;
+        unwrapped(Ok(listed.and_then(|list| list.items.into_iter().next())))
+    }
+
     /// Writes the Service's status (SVC-080).
     async fn write(
         &self,
@@ -273,7 +281,12 @@ impl Services {
     }
 
     pub(super) fn api(&self, service: &ServiceRef) -> Api<PrunedService> {
-        Api::namespaced(self.cloud.cluster.client.clone(), &service.namespace)
+        Api::namespaced(self.client(), &service.namespace)
+    }
+
+    /// The client of the service controller.
+    pub(super) fn client(&self) -> Client {
+        self.cloud.cluster.clients.of(SERVICE_CONTROLLER).clone()
     }
 }
 

@@ -127,17 +127,21 @@ fn svc_001_an_event_about_a_service_is_in_its_namespace_and_from_the_service_con
 async fn an_event_that_the_api_server_does_not_have_is_not_called_done() {
     let cluster = SimCluster::new();
     let tenure = Arc::new(Tenure::unlimited());
-    let events = Events::new(cluster.client_as("ccm"), tenure.clone());
+    let events = Events::new(cluster.client_as("ccm").into(), tenure.clone());
     let node = node();
     let about = about_node(&node, NODE_CONTROLLER);
-    let recorded = events.record(&about, &event("first")).await;
+    let recorded = events
+        .record(NODE_CONTROLLER, &about, &event("first"))
+        .await;
     assert_eq!(recorded.to_string(), "done");
     let away = FaultEffect::Refused {
         code: 503,
         retry_after: None,
     };
     cluster.inject(Fault::next(Verb::Create, "events", away));
-    let refused = events.record(&about, &event("second")).await;
+    let refused = events
+        .record(NODE_CONTROLLER, &about, &event("second"))
+        .await;
     assert!(
         matches!(&refused, Outcome::Unrecorded(why) if why.contains("503")),
         "{refused}"
@@ -145,7 +149,9 @@ async fn an_event_that_the_api_server_does_not_have_is_not_called_done() {
     // The lease is another one's by now: nothing is sent, and nothing is called done.
     tenure.close();
     let before = cluster.requests().len();
-    let withheld = events.record(&about, &event("third")).await;
+    let withheld = events
+        .record(NODE_CONTROLLER, &about, &event("third"))
+        .await;
     assert!(
         withheld.to_string().starts_with("not recorded: "),
         "{withheld}"

@@ -6,8 +6,8 @@ use std::num::NonZeroUsize;
 
 use ccm_core::audit::NoAudit;
 use ccm_core::settings::{
-    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, PodNetwork, RouteSettings,
-    ServiceSettings,
+    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, OtherAllocatorRules, PodNetwork,
+    RouteSettings, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
 use ccm_sim::cluster;
@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 
 use super::*;
-use crate::{Controllers, Metrics, Pace, PlanBook, Provided, run_all};
+use crate::{Activity, Controllers, Heartbeats, Metrics, Pace, PlanBook, Provided, run_all};
 
 fn settings(cluster_cidr: &str, node_mask: u8, mode: Mode) -> Settings {
     Settings {
@@ -36,11 +36,17 @@ fn settings(cluster_cidr: &str, node_mask: u8, mode: Mode) -> Settings {
             service_cidrs: Vec::new(),
             concurrent_syncs: NonZeroUsize::new(3).unwrap(),
             settle: Duration::from_secs(5),
+            other_allocator: OtherAllocatorRules {
+                settle_without_lease: Duration::from_secs(5),
+                ..OtherAllocatorRules::default()
+            },
         }),
         budget_lease: None,
         pace: Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),
+        heartbeats: Heartbeats::default(),
+        activity: Activity::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::new(2).unwrap(),
@@ -77,7 +83,7 @@ async fn delete(cluster: &cluster::Cluster, name: &str) {
 async fn cidrs(cluster: &cluster::Cluster) -> Vec<String> {
     let all = nodes(cluster).list(&ListParams::default()).await.unwrap();
     let one = |node: &Node| {
-        let cidrs = ccm_core::ipam::pod_cidrs(node).join(",");
+        let cidrs = pod_cidrs(node).join(",");
         format!("{} {cidrs}", name(node))
     };
     let mut all: Vec<String> = all.iter().map(one).collect();
@@ -271,4 +277,101 @@ async fn ipam_004_without_settings_or_switched_off_no_node_gets_anything() {
         .await;
         assert_eq!(written(&cluster), [""; 0]);
     }
+}
+
+/// How often the manager has read kube-controller-manager's Lease.
+fn lease_reads(cluster: &cluster::Cluster) -> usize {
+    let requests = cluster.requests().into_iter();
+    let reads = requests.filter(|request| {
+        request.resource == "leases" && request.name == "kube-controller-manager"
+    });
+    reads.count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_kube_controller_manager_is_read_only_while_a_node_waits() {
+    let cluster = cluster::Cluster::new();
+    let on = settings("10.0.0.0/16", 24, Mode::Enforce);
+    run_while(&cluster, on, Metrics::default(), async || {
+        seconds(3600).await;
+        assert_eq!(lease_reads(&cluster), 1, "to begin with");
+        create(&cluster, "a", "").await;
+        seconds(3600).await;
+        assert_eq!(cidrs(&cluster).await, ["a 10.0.0.0/24"]);
+        let waited = lease_reads(&cluster);
+        assert!((3..6).contains(&waited), "every other second: {waited}");
+        for number in 0..200 {
+            create(&cluster, &format!("n{number:03}"), "").await;
+        }
+        seconds(3600).await;
+        let all = cidrs(&cluster).await;
+        assert!(all.iter().all(|one| one.contains('/')), "{all:?}");
+        assert_eq!(
+            lease_reads(&cluster),
+            waited + 1,
+            "once for all that join together"
+        );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_kube_controller_manager_is_not_read_where_nothing_is_allocated() {
+    for mode in [Mode::Enforce, Mode::Plan, Mode::Observe] {
+        let cluster = cluster::Cluster::new();
+        create(&cluster, "a", "").await;
+        let mut off = settings("10.0.0.0/16", 24, mode);
+        if mode == Mode::Enforce {
+            off.ipam = None;
+        }
+        run_while(&cluster, off, Metrics::default(), async || {
+            seconds(60).await;
+        })
+        .await;
+        assert_eq!(lease_reads(&cluster), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_else_gives_a_node_its_pod_cidrs_is_waited_for_and_told_once() {
+    let cluster = cluster::Cluster::new();
+    cluster.keep_writes();
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let gauge = || {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let mut lines = text.lines();
+        lines.any(|line| line == "ccm_node_ipam_stands_back 1")
+    };
+    let on = settings("10.0.0.0/16", 24, Mode::Enforce);
+    run_while(&cluster, on, metrics, async || {
+        seconds(10).await;
+        for name in ["a", "b", "c"] {
+            create(&cluster, name, "").await;
+            seconds(1).await;
+            let number = cidrs(&cluster).await.len();
+            let cidr = format!("10.0.{number}.0/24");
+            let theirs = json!({ "spec": { "podCIDR": cidr, "podCIDRs": [cidr] } });
+            let patch = kube::api::Patch::Merge(theirs);
+            let params = kube::api::PatchParams::default();
+            nodes(&cluster).patch(name, &params, &patch).await.unwrap();
+            seconds(1).await;
+            assert!(gauge());
+        }
+        assert_eq!(written(&cluster), [""; 0]);
+        create(&cluster, "d", "").await;
+        seconds(10).await;
+        assert!(!gauge());
+        assert_eq!(written(&cluster), ["d"]);
+    })
+    .await;
+    let events: Api<k8s_openapi::api::core::v1::Event> = Api::all(cluster.client_as("test"));
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let told: Vec<_> = events
+        .iter()
+        .map(|event| (event.reason.clone().unwrap(), event.count.unwrap()))
+        .collect();
+    let expected = ["OtherPodCIDRAllocator", "PodCIDRAllocationTakenOver"];
+    assert_eq!(told, expected.map(|reason| (reason.to_owned(), 1)));
 }

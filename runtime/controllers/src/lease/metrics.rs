@@ -25,23 +25,23 @@ impl ElectionMetrics {
     pub(super) fn register_in(&self, registry: &mut Registry) {
         registry.register(
             "leader_election_master_status",
-            "Whether this process holds the lease: 1 leader, 0 standby",
+            "[ALPHA] Whether this process holds the lease: 1 leader, 0 standby",
             self.master_status.clone(),
         );
         registry.register(
             "leader_election_slowpath",
-            "Renewals for which the lease had to be read again",
+            "[ALPHA] Renewals for which the lease had to be read again",
             self.slow_path.clone(),
         );
     }
 
-    pub(super) fn leads(&self, lease: &str, leads: bool) {
+    pub(crate) fn leads(&self, lease: &str, leads: bool) {
         self.master_status
             .get_or_create(&[("name", lease.to_owned())])
             .set(i64::from(leads));
     }
 
-    pub(super) fn slow_path(&self, lease: &str) {
+    pub(crate) fn slow_path(&self, lease: &str) {
         self.slow_path
             .get_or_create(&[("name", lease.to_owned())])
             .inc();

@@ -1,4 +1,5 @@
-//! Metrics of the pod ranges, under upstream's names, one of them with upstream's misspelling (IPAM-045).
+//! Metrics of the pod ranges, under upstream's names, one of them with upstream's misspelling (IPAM-045); and whether
+//! another allocator is at work.
 
 use std::sync::atomic::AtomicU64;
 
@@ -22,6 +23,7 @@ pub(crate) struct IpamMetrics {
     size: Family<ByRange, Gauge>,
     usage: Family<ByRange, Gauge<f64, AtomicU64>>,
     tries: Family<ByRange, Histogram>,
+    stands_back: Gauge,
 }
 
 impl Default for IpamMetrics {
@@ -32,6 +34,7 @@ impl Default for IpamMetrics {
             size: Family::default(),
             usage: Family::default(),
             tries: Family::new_with_constructor(|| Histogram::new(TRIES)),
+            stands_back: Gauge::default(),
         }
     }
 }
@@ -42,29 +45,39 @@ impl IpamMetrics {
         // The client appends `_total` to counters.
         registry.register(
             "node_ipam_controller_cidrset_cidrs_allocations",
-            "Blocks of the range that were free and are used",
+            "[ALPHA] Blocks of the range that were free and are used",
             self.allocations.clone(),
         );
         registry.register(
             "node_ipam_controller_cidrset_cidrs_releases",
-            "Blocks of the range that were used and are free",
+            "[ALPHA] Blocks of the range that were used and are free",
             self.releases.clone(),
         );
         registry.register(
             "node_ipam_controller_cirdset_max_cidrs",
-            "Blocks that the range has",
+            "[ALPHA] Blocks that the range has",
             self.size.clone(),
         );
         registry.register(
             "node_ipam_controller_cidrset_usage_cidrs",
-            "The part of the range's blocks that is used, from 0 to 1",
+            "[ALPHA] The part of the range's blocks that is used, from 0 to 1",
             self.usage.clone(),
         );
         registry.register(
             "node_ipam_controller_cidrset_allocation_tries_per_request",
-            "Used blocks that were skipped until a free one was found",
+            "[ALPHA] Used blocks that were skipped until a free one was found",
             self.tries.clone(),
         );
+        registry.register(
+            "ccm_node_ipam_stands_back",
+            "Whether another allocator gives nodes their pod CIDRs, so that this one allocates none: 1 or 0",
+            self.stands_back.clone(),
+        );
+    }
+
+    /// Records whether this manager stands back for another allocator.
+    pub(crate) fn stands_back(&self, stands_back: bool) {
+        self.stands_back.set(i64::from(stands_back));
     }
 
     /// Updates a range's metrics; `before` is its tally at the last update.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::effect::{Looked, When};
-use ccm_core::moment::Moment;
+use ccm_core::moment::{Moment, rounded};
 use ccm_core::node::object::is_uninitialized;
 use ccm_core::node::{Facts, RetainedState, proposal};
 use ccm_core::ownership::OwnershipContext;
@@ -145,10 +145,12 @@ impl Memory {
             When::Blocked { why } => self.has_ended(Some(why)),
             When::Retry { after, why } => {
                 self.has_failed(now, why);
+                queue.retries();
                 queue.ask(name, now.after(after), is_urgent);
             }
             When::NotBefore { after, why } => {
                 self.has_failed(now, why);
+                queue.retries();
                 queue.hold(name, now.after(after));
                 queue.ask(name, now.after(after), is_urgent);
             }
@@ -185,6 +187,7 @@ impl Memory {
         let why = self.obstacle.as_deref();
         let why = why.unwrap_or("nothing stood in the way: one look-up and the writes");
         let attempts = self.past.failures.saturating_add(1);
+        let waited = rounded(waited);
         tracing::info!(target: "initialised", controller = NODE_CONTROLLER, provider, object = %format_args!("node/{name}"), ?waited, attempts, why);
         Some(node.clone())
     }

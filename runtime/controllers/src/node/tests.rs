@@ -13,8 +13,7 @@ use ccm_core::cloud::{
     Reply,
 };
 use ccm_core::permit::{Mode, Permit};
-use ccm_core::settings::LifecycleRules;
-use ccm_core::settings::{LifecycleSettings, ServiceSettings};
+use ccm_core::settings::{LifecycleRules, LifecycleSettings, ServiceSettings};
 use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::Event as NodeEvent;
@@ -24,7 +23,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 
 use super::*;
-use crate::{Controllers, Metrics, PlanBook, RunError, Settings};
+use crate::{Activity, Controllers, Heartbeats, Metrics, PlanBook, RunError, Settings};
 
 /// A cloud that knows every node by its name, and notes how many it was asked about in each call.
 struct Everybody {
@@ -116,6 +115,8 @@ fn settings() -> Settings {
         pace: crate::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),
+        heartbeats: Heartbeats::default(),
+        activity: Activity::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::new(8).unwrap(),
@@ -354,4 +355,5 @@ async fn after_leadership_is_lost_nothing_is_written() {
 
 mod faults;
 mod guard;
+mod metrics;
 mod upstream;

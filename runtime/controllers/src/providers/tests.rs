@@ -20,16 +20,15 @@ use ccm_core::ownership::NodeClaim;
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::selector::Selector;
 use ccm_core::settings::{
-    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceRules, ServiceSettings,
+    LifecycleSettings, NodeRules, NodeSettings, ServiceRules, ServiceSettings,
 };
 use ccm_core::tenure::Tenure;
 use ccm_sim::cluster;
-use kube::Api;
-use kube::api::{ListParams, PostParams};
+use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Controllers, PlanBook};
+use crate::{Activity, Controllers, Heartbeats, PlanBook};
 
 /// How a cloud behaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -142,10 +141,7 @@ fn settings() -> Settings {
             service: false,
             ..Controllers::ALL
         },
-        lifecycle: LifecycleSettings {
-            monitor_period: Duration::from_secs(5),
-            rules: LifecycleRules::default(),
-        },
+        lifecycle: LifecycleSettings::default(),
         service: ServiceSettings::default(),
         route: ccm_core::settings::RouteSettings::default(),
         ipam: None,
@@ -153,6 +149,8 @@ fn settings() -> Settings {
         pace: crate::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),
+        heartbeats: Heartbeats::default(),
+        activity: Activity::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::new(2).unwrap(),

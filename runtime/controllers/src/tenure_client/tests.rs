@@ -12,6 +12,12 @@ use kube::{Api, Client, Config};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::RestClients;
+
+mod credentials;
+mod proxies;
+mod service_accounts;
+
 const NODE: &str = r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"worker-1"}}"#;
 
 async fn listener(scheme: &str) -> (TcpListener, Config) {
@@ -25,7 +31,14 @@ async fn listener(scheme: &str) -> (TcpListener, Config) {
 }
 
 fn client(config: &Config, tenure: &Arc<Tenure>) -> Client {
-    super::client(config, tenure.clone(), Some(Duration::from_secs(5))).unwrap()
+    let clients = RestClients::default();
+    super::client(
+        config,
+        tenure.clone(),
+        Some(Duration::from_secs(5)),
+        &clients,
+    )
+    .unwrap()
 }
 
 /// Reads the head of a request, and answers it with a node.
@@ -179,16 +192,4 @@ async fn an_answer_is_not_waited_for_longer_than_the_lease_lasts() {
             assert!(text.contains("the lease has ended"), "{text}");
         }
     }
-}
-
-#[tokio::test]
-async fn a_proxy_is_refused_and_its_password_is_not_shown() {
-    let (_, mut config) = listener("https").await;
-    config.proxy_url = Some("http://me:secret@proxy.test:3128".parse().unwrap());
-    let Err(error) = super::client(&config, Arc::new(Tenure::unlimited()), None) else {
-        panic!("the proxy is taken");
-    };
-    let text = error.to_string();
-    assert!(text.contains("http://proxy.test"), "{text}");
-    assert!(!text.contains("secret"), "{text}");
 }

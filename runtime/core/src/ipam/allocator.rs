@@ -97,6 +97,15 @@ impl Allocator {
         (record.holder == Holder::node(node)).then_some(record.stored.len())
     }
 
+    /// Whether these pod CIDRs are the ones that are reserved for exactly this node.
+    pub fn has_reserved(&self, node: &Node) -> bool {
+        let record = self.nodes.get(name(node));
+        let record = record.filter(|record| record.holder == Holder::node(node));
+        let blocks = record.and_then(|record| record.pending.as_ref());
+        let (blocks, has) = (blocks.into_iter().flatten(), pod_cidrs(node));
+        blocks.map(ToString::to_string).eq(has.iter().cloned())
+    }
+
     /// Updates the state of a node from the API server. Its pod CIDRs belong to it from now on, even if they were
     /// reserved for another node, and never become fewer: an older state that arrives later is ignored. Returns the
     /// problems of new pod CIDRs.

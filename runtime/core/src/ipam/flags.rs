@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::CidrSet;
-use crate::settings::{IpamSettings, PodNetwork};
+use crate::settings::{IpamSettings, OtherAllocatorRules, PodNetwork};
 
 /// Maximum number of blocks per node: one per family.
 const MOST_FAMILIES: usize = 2;
@@ -138,6 +138,7 @@ impl PodNetworkFlags<'_> {
             service_cidrs: self.service_cidrs.to_vec(),
             concurrent_syncs: WORKERS,
             settle: SETTLE,
+            other_allocator: OtherAllocatorRules::default(),
         }
     }
 

@@ -21,6 +21,8 @@ pub struct Memory {
     pasts: BTreeMap<String, RetainedState>,
     /// Problems found on nodes and not reported yet.
     invalid_pod_cidrs: BTreeMap<String, Vec<InvalidPodCidr>>,
+    /// Nodes that were known to have no pod CIDRs, and have some that this process did not write.
+    foreign: Vec<String>,
     /// Nodes that wait for a free block.
     waiting: BTreeSet<String>,
     /// Number of blocks freed up to the last call of [`Memory::woken`].
@@ -37,6 +39,7 @@ impl Memory {
             allocator: Allocator::new(settings)?,
             pasts: BTreeMap::new(),
             invalid_pod_cidrs: BTreeMap::new(),
+            foreign: Vec::new(),
             waiting: BTreeSet::new(),
             released: 0,
         })
@@ -45,6 +48,17 @@ impl Memory {
     /// The allocator, which knows the holder of each block.
     pub fn allocator(&self) -> &Allocator {
         &self.allocator
+    }
+
+    /// The nodes whose pod CIDRs have appeared since the last call, and were not written by this process.
+    pub fn take_foreign(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.foreign)
+    }
+
+    /// Whether every range has a free block.
+    pub fn has_free_blocks(&self) -> bool {
+        let mut families = self.allocator.families().iter();
+        families.all(|set| set.used() < set.size())
     }
 
     /// See [`Allocator::take_tries`].
@@ -72,6 +86,10 @@ impl Memory {
     }
 
     fn observe(&mut self, node: &Node) {
+        let is_new = self.allocator.stored(node) == Some(0) && !pod_cidrs(node).is_empty();
+        if is_new && !self.allocator.has_reserved(node) {
+            self.foreign.push(name(node).to_owned());
+        }
         let invalid_pod_cidrs = self.allocator.observe(node);
         if !invalid_pod_cidrs.is_empty() {
             self.invalid_pod_cidrs

@@ -30,7 +30,8 @@ pub fn is_ready(node: &Node) -> bool {
         .any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
-pub(crate) fn node_ref(node: &Node) -> NodeRef {
+/// The node's name and UID.
+pub fn node_ref(node: &Node) -> NodeRef {
     NodeRef {
         name: name(node).to_owned(),
         uid: uid(node).to_owned(),

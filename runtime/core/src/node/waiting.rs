@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
+
 use crate::answer_check::{self, Unusable};
 use crate::brake::Brake;
 use crate::budget_reservation::why_in_vain;
@@ -39,7 +41,12 @@ pub(super) enum Obstacle<'a> {
     /// The cloud says that the machine does not exist. The node controller deletes nothing for that.
     Gone,
     /// The provider knows no machine for the node.
-    NotMine,
+    NotMine {
+        /// The provider's name.
+        provider: &'a str,
+        /// The node as the provider was told of it.
+        node: &'a Node,
+    },
     /// The provider could not tell.
     Unknown(&'a str),
     /// The answer may not be written.
@@ -151,7 +158,17 @@ impl Obstacle<'_> {
             Obstacle::Provider(error) => format!("failed to look up the instance: {error}"),
             Obstacle::Unserved(why) | Obstacle::Candidates { why, .. } => why.clone(),
             Obstacle::Gone => "the cloud says that there is no such instance".to_owned(),
-            Obstacle::NotMine => "the provider knows no instance for this node".to_owned(),
+            Obstacle::NotMine { provider, node } => {
+                let spec = node.spec.as_ref();
+                let provider_id = spec.and_then(|spec| spec.provider_id.as_deref());
+                match provider_id.filter(|id| !id.is_empty()) {
+                    Some(id) => format!("the provider {provider} knows no instance {id}"),
+                    None => {
+                        let name = node.metadata.name.as_deref().unwrap_or_default();
+                        format!("the provider {provider} knows no instance with the name {name}")
+                    }
+                }
+            }
             Obstacle::Unknown(why) => format!("the provider cannot tell: {why}"),
             Obstacle::Answer(unusable) => format!("the provider's answer was not used: {unusable}"),
             Obstacle::DuplicateProviderId { provider_id, name } => format!(
@@ -176,7 +193,7 @@ impl Obstacle<'_> {
             Obstacle::Provider(_) | Obstacle::Unknown(_) => "InstanceLookupFailed",
             Obstacle::Unserved(_) => "NodeNotServed",
             Obstacle::Candidates { reason, .. } => reason,
-            Obstacle::Gone | Obstacle::NotMine => "InstanceNotFound",
+            Obstacle::Gone | Obstacle::NotMine { .. } => "InstanceNotFound",
             Obstacle::Answer(_) => "InvalidProviderAnswer",
             Obstacle::DuplicateProviderId { .. } => "DuplicateProviderID",
             Obstacle::Unconfirmed { .. } => "ChangeUnconfirmed",
@@ -195,7 +212,7 @@ impl Obstacle<'_> {
             Obstacle::DuplicateProviderId { .. } | Obstacle::Braked { .. } => true,
             Obstacle::Unconfirmed { .. } | Obstacle::PaidInVain { .. } => false,
             Obstacle::Cluster(error) => matches!(error, ClusterError::Rejected(_)),
-            Obstacle::Gone | Obstacle::NotMine | Obstacle::Unknown(_) => false,
+            Obstacle::Gone | Obstacle::NotMine { .. } | Obstacle::Unknown(_) => false,
         }
     }
 
@@ -222,7 +239,7 @@ impl Obstacle<'_> {
             Obstacle::Unserved(_) => return Retry::OnChange,
             Obstacle::Candidates { .. }
             | Obstacle::Gone
-            | Obstacle::NotMine
+            | Obstacle::NotMine { .. }
             | Obstacle::Unknown(_)
             | Obstacle::Answer(_)
             | Obstacle::DuplicateProviderId { .. } => retry::CLOUD,

@@ -11,8 +11,7 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{FindReply, Lookup};
 use crate::effect::When;
 use crate::moment::Moment;
-use crate::node::object::{is_ready, is_uninitialized};
-use crate::node::object::{name, uid as uid_of};
+use crate::node::object::{is_ready, is_uninitialized, name, uid as uid_of};
 use crate::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
 use crate::settings::LifecycleRules;
 
@@ -23,8 +22,7 @@ use super::history::{FOUND, NodeHistory, Noted};
 use super::lookup_verdict::{is_its_machine, power, vouches};
 use super::mass_outage::{Called, MassOutage};
 use super::remaining_witnesses::LastOfScheme;
-use super::survey::Company;
-use super::survey::{Survey, scheme, surveys};
+use super::survey::{Company, Survey, scheme, surveys};
 use super::survey_bisection::{Halving, is_crash};
 use super::witness::Witnesses;
 use super::{Now, has_shutdown_key_and_effect, taints};
@@ -475,6 +473,15 @@ impl Memory {
             _ if matches!(facts.finding, Finding::Gone(_)) => history.next = now.after(LATER),
             When::AwaitChange | When::Blocked { .. } => {}
         }
+    }
+
+    /// Whether the last answer, or a failure, leaves something to be done about this node.
+    pub fn is_concerned(&self, name: &str) -> bool {
+        let history = self.histories.get(name);
+        history.is_some_and(|history| {
+            let past = &history.past;
+            history.is_busy || history.gone.is_some() || past.held.is_some() || past.failures > 0
+        })
     }
 
     /// A look-up or a reconciliation of these nodes panicked and has no result.

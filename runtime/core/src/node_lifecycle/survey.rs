@@ -7,8 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 
 use crate::moment::Moment;
-use crate::node::object::is_ready;
-use crate::node::object::name;
+use crate::node::object::{is_ready, name};
 use crate::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
 use crate::provider_id::ProviderId;
 

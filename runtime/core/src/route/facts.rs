@@ -17,8 +17,7 @@ use crate::cloud_route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteReply, RouteTarget,
 };
 use crate::effect::{Answered, ClusterError, Effect, Outcome, RouteEffect, RouteOutcome};
-use crate::moment::Moment;
-use crate::moment::Now;
+use crate::moment::{Moment, Now};
 use crate::node::object::node_ref;
 use crate::patch::NetworkConditionPatch;
 use crate::write_refusal::Refusals;

@@ -41,6 +41,11 @@ impl ListSchedule {
         }
     }
 
+    /// Number of listings that have failed since the last successful one.
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// A node changed in a field that affects routes.
     pub(super) fn unsettle(&mut self, now: Moment) {
         let first = self.unsettled.map_or(now, |(first, _)| first);

@@ -176,6 +176,11 @@ impl Memory {
         self.list_schedule.open(pass.now);
     }
 
+    /// Number of listings that have failed since the last successful one.
+    pub fn failed_listings(&self) -> u32 {
+        self.list_schedule.failures()
+    }
+
     /// When to list routes next; `None`: not scheduled.
     pub fn next_listing(&self) -> Option<Moment> {
         self.list_schedule.next(&self.settings)

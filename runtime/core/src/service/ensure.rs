@@ -19,8 +19,7 @@ use crate::effect::{Answered, OwnerState, ServiceEffect};
 use crate::load_balancer::{
     CloudService, EnsureReply, EnsureRequest, Ensured, Ingress, IpMode, LoadBalancerStatus,
 };
-use crate::moment::Moment;
-use crate::moment::Now;
+use crate::moment::{Moment, Now};
 use crate::patch::ServicePatch;
 
 pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
@@ -236,7 +235,12 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
         Ensured::Ready(status) => after_ready(facts, answered, status, now),
         Ensured::Pending(pending) => {
             let store = write(facts, ServicePatch::new(uid(&facts.service)), answered);
-            Some(store.unwrap_or_else(|| {
+            // The next call finds it as its own.
+            let adopted = || {
+                let event = adopted(facts).filter(|_| answered.mutations > 0)?;
+                (!facts.has_said(ADOPTED)).then(|| Step::Do(vec![event]))
+            };
+            Some(store.or_else(adopted).unwrap_or_else(|| {
                 let obstacle = waiting::begun(facts, pending, now.moment);
                 let is_slow = |begun: retained_state::Begun| begun.is_slow(now.moment);
                 match facts.past.begun.is_some_and(is_slow) {
@@ -249,7 +253,7 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
 }
 
 /// F22: a load balancer that names another owner is adopted only if that owner does not exist and the operator allows
-/// it.
+/// it; one without an owner, if the operator allows that.
 fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>, now: Now) -> Step<'a> {
     let asked = facts.state.asked.as_ref();
     if asked.is_some_and(|asked| asked.adopt.is_some()) || owner == Some(uid(&facts.service)) {
@@ -267,7 +271,7 @@ fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>, now: Now) -> Ste
         }
     }
     match asked {
-        Some(asked) if facts.world.rules.adoption => {
+        Some(asked) if facts.world.rules.adoption.allows(owner) => {
             let adopt = owner.unwrap_or_default().to_owned();
             ensure(
                 facts,
@@ -374,26 +378,30 @@ fn write<'a>(
     (!patch.is_empty()).then(|| Step::Do(vec![ServiceEffect::Patch(patch)]))
 }
 
+const ADOPTED: &str = "LoadBalancerAdopted";
+
+/// The event for the adoption that the last call was allowed.
+fn adopted(facts: &Facts) -> Option<ServiceEffect> {
+    let asked = facts.state.asked.as_ref()?;
+    let whose = match asked.adopt.as_deref()? {
+        "" => "which had no owner".to_owned(),
+        owner => format!("whose owner {owner} does not exist any more"),
+    };
+    let message = format!("Took over a load balancer {whose}");
+    Some(normal(ADOPTED, &message))
+}
+
 /// Events for what is true now and was not reported yet (EDGE-070).
 fn say<'a>(
     facts: &Facts,
     answered: &Answered<EnsureReply>,
     status: &LoadBalancerStatus,
 ) -> Option<Step<'a>> {
-    const ADOPTED: &str = "LoadBalancerAdopted";
     const CLEARED: &str = "LoadBalancerStatusCleared";
     const ENSURED: &str = "EnsuredLoadBalancer";
     let state = &facts.state;
     let mut events = Vec::new();
-    let asked = state.asked.as_ref();
-    if let Some(owner) = asked.and_then(|asked| asked.adopt.as_deref()) {
-        let whose = match owner {
-            "" => "which had no owner".to_owned(),
-            owner => format!("whose owner {owner} does not exist any more"),
-        };
-        let message = format!("Took over a load balancer {whose}");
-        events.push((ADOPTED, normal(ADOPTED, &message)));
-    }
+    events.extend(adopted(facts).map(|event| (ADOPTED, event)));
     if state.has_status_changed && status.ingress.is_empty() {
         let message = "The provider said twice that the load balancer has no address";
         events.push((CLEARED, warning(CLEARED, message)));

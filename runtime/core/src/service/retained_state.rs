@@ -104,6 +104,11 @@ pub(super) struct Setback {
 }
 
 impl RetainedState {
+    /// Whether the last answer called the operation pending.
+    pub fn is_pending(&self) -> bool {
+        self.begun.is_some()
+    }
+
     /// Whether `targets` differ from those the provider confirmed last. Level-triggered: also true before this process
     /// has sent any.
     pub fn wants_targets(&self, targets: &Targets) -> bool {

@@ -21,7 +21,7 @@ use super::{
     MemoryRecordStore, RecordStore, RecordStoreError, Report, Seen, Told, annotations, conditions,
     status_json,
 };
-use request::{REQUEST_TIME, code_of_list, in_time, in_time_or, kind, params};
+use request::{REQUEST_TIME, code_of_list, in_time, in_time_or, kind, params, told};
 
 /// Watch timeout in seconds, so that a connection that died silently is noticed soon.
 const WATCH_SECONDS: u32 = 60;
@@ -191,7 +191,8 @@ impl ClusterRecordStore {
     }
 
     fn failed(&self, error: &watcher::Error) {
-        tracing::warn!(target: "rollout", provider = %self.name, %error, "the object Provider cannot be watched; trying again");
+        let error = told(error);
+        tracing::warn!(target: "rollout", provider = %self.name, error, "the object Provider cannot be watched; trying again");
         let why = format!("the object Provider cannot be read: {error}");
         self.seen.send_if_modified(|seen| match seen {
             Seen::Unknown(known) if *known != why => {

@@ -100,23 +100,23 @@ const NEVER_V4: &[(Block4, &str)] = &[
 const LOCAL_V4: &[(Block4, &str)] = &[
     (
         (Ipv4Addr::new(127, 0, 0, 0), 8),
-        "loopback, and the grant does not name it",
+        "a loopback address, which `addresses` in the configuration does not allow",
     ),
     (
         (Ipv4Addr::new(10, 0, 0, 0), 8),
-        "private, and the grant does not name it",
+        "a private address, which `addresses` in the configuration does not allow",
     ),
     (
         (Ipv4Addr::new(172, 16, 0, 0), 12),
-        "private, and the grant does not name it",
+        "a private address, which `addresses` in the configuration does not allow",
     ),
     (
         (Ipv4Addr::new(192, 168, 0, 0), 16),
-        "private, and the grant does not name it",
+        "a private address, which `addresses` in the configuration does not allow",
     ),
     (
         (Ipv4Addr::new(100, 64, 0, 0), 10),
-        "shared (RFC 6598), and the grant does not name it",
+        "a shared address (RFC 6598), which `addresses` in the configuration does not allow",
     ),
 ];
 
@@ -175,11 +175,15 @@ fn v6(address: Ipv6Addr) -> Kind {
         return Kind::Never(why);
     }
     match address.segments()[0] {
-        _ if address.is_loopback() => Kind::Local("loopback, and the grant does not name it"),
+        _ if address.is_loopback() => {
+            Kind::Local("a loopback address, which `addresses` in the configuration does not allow")
+        }
         _ if address.is_unspecified() => Kind::Never("unspecified"),
         0xfe80..=0xfebf => Kind::Never("link-local, where metadata services are"),
         0xff00..=0xffff => Kind::Never("multicast"),
-        0xfc00..=0xfdff => Kind::Local("private, and the grant does not name it"),
+        0xfc00..=0xfdff => {
+            Kind::Local("a private address, which `addresses` in the configuration does not allow")
+        }
         // The embedded IPv4 address of NAT64 is checked separately.
         0x64 => Kind::Public,
         // The only allocated part of the address space (RFC 4291, IANA).

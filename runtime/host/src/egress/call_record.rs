@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ccm_core::permit::Access;
+use ccm_metrics::requests::{End, Ended};
 use http::Method;
 use tokio::time::Instant;
 
@@ -107,6 +108,35 @@ impl<'a> Record<'a> {
         self.exchange.template = Some(line.path.as_str().to_owned());
         self.exchange.one_object = line.path.names_one_object();
         self.access = line.access;
+        self.egress.requests.begun(self.egress.provider(), target);
+    }
+
+    /// Counts the exchange if its target was granted: what else a guest names is no label of a series.
+    fn count(&self) {
+        let Exchange {
+            target,
+            method,
+            template,
+            end,
+            kept,
+            took,
+            ..
+        } = &self.exchange;
+        let mut targets = self.egress.targets.iter();
+        if targets.any(|known| known.name == *target) {
+            self.egress.requests.ended(&Ended {
+                provider: self.egress.provider(),
+                target,
+                method: method.as_str(),
+                endpoint: template.as_deref(),
+                end: match end {
+                    _ if *kept => End::Kept,
+                    ExchangeEnd::Answered(status) => End::Answered(*status),
+                    ExchangeEnd::Failed(why) => End::Failed(why),
+                },
+                took: *took,
+            });
+        }
     }
 
     /// Notes the result.
@@ -141,6 +171,7 @@ impl<'a> Record<'a> {
 impl Drop for Record<'_> {
     fn drop(&mut self) {
         self.exchange.took = self.begun.elapsed();
+        self.count();
         let Exchange {
             target,
             method,
@@ -151,14 +182,6 @@ impl Drop for Record<'_> {
             took,
             ..
         } = &self.exchange;
-        if let Some(target) = self
-            .egress
-            .targets
-            .iter()
-            .find(|known| known.name == *target)
-        {
-            target.counts.add(method, *end, *kept);
-        }
         let provider = self.egress.provider();
         let path = template.as_deref().unwrap_or_default();
         let (status, reason) = match end {

@@ -116,6 +116,18 @@ impl QuotaShare {
         }
     }
 
+    /// The budget of this generation, and the requests of it that may be sent now.
+    pub(super) fn left(&self, now: Instant) -> (RequestBudget, u32) {
+        let sent = self.quota.sent.left(self.budget, now);
+        match self.is_on_trial() {
+            true => {
+                let tenth = self.budget.tenth();
+                (tenth, sent.min(self.quota.tried.left(tenth, now)))
+            }
+            false => (self.budget, sent),
+        }
+    }
+
     /// Time until the budget has a request again; `None` if it has one now.
     pub(super) fn spent(&self, now: Instant) -> Option<Duration> {
         let tried = match self.is_on_trial() {

@@ -89,7 +89,7 @@ pub(super) fn prepare(
     } = request;
     let denied = |text: &str| {
         FetchError::Denied(format!(
-            "{method} {text} on target {} is not granted",
+            "{method} {text} on target {} is not granted: the module's manifest has to request it, and the grants have to allow it",
             context.name
         ))
     };

@@ -74,6 +74,12 @@ async fn exchange(
     };
     let mut response = match timeout_at(head_by, target.client.request(request)).await {
         Ok(Ok(response)) => response,
+        Ok(Err(error)) if refuses_connections(&error) => {
+            return Err(FetchError::Unavailable(format!(
+                "{} refuses connections",
+                target.endpoint.origin().ascii_serialization()
+            )));
+        }
         Ok(Err(error)) => return Err(broken(&error)),
         Err(_) => return Err(late()),
     };
@@ -197,6 +203,15 @@ async fn body(
     }
 }
 
+/// Whether nobody listens at the endpoint.
+fn refuses_connections(error: &(dyn StdError + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| StdError::source(*error));
+    causes.any(|cause| {
+        let error = cause.downcast_ref::<io::Error>();
+        error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    })
+}
+
 /// Maps a failure of the HTTP client to a [`FetchError`].
 fn broken(error: &(dyn StdError + 'static)) -> FetchError {
     let mut is_timeout = false;
@@ -225,5 +240,24 @@ fn broken(error: &(dyn StdError + 'static)) -> FetchError {
         FetchError::TimedOut(text)
     } else {
         FetchError::Unavailable(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_listens_is_told_from_other_failures() {
+        let error = |kind| io::Error::other(io::Error::from(kind));
+        // `io::Error` exposes only the sources of what it wraps, so it is wrapped as hyper does.
+        #[derive(Debug, thiserror::Error)]
+        #[error("client error")]
+        struct Client(#[source] io::Error);
+        let refused = Client(io::Error::from_raw_os_error(111));
+        assert!(refuses_connections(&refused));
+        assert!(!refuses_connections(&Client(error(
+            io::ErrorKind::TimedOut
+        ))));
     }
 }

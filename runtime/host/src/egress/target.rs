@@ -1,13 +1,15 @@
-//! One granted target during a generation: HTTP client, credential, rule lines, quota share and counters.
+//! One granted target during a generation: HTTP client, credential, rule lines and quota share.
 //!
 //! A target belongs to one provider and one generation; generations share only its quota group.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
 use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderName, HeaderValue, USER_AGENT};
 use http_body_util::Full;
+use tokio::time::Instant;
 use url::Url;
 
 use super::EgressError;
@@ -17,11 +19,11 @@ use super::dial::{self, Client};
 use super::limits::EgressLimits;
 use super::message::FetchError;
 use super::quota::QuotaShare;
-use super::request_counts::Counts;
 use super::request_matching::{MatchContext, Prepared};
 use super::resolve::Lookup;
 use super::rules::Line;
 use super::wire::LeaseGate;
+use crate::grant::RequestBudget;
 use crate::manifest::GrantedTarget;
 
 /// Granted target; see the module docs.
@@ -45,13 +47,41 @@ pub(super) struct Target {
     pub share: QuotaShare,
     /// Whether the target accepts the credential.
     pub acceptance: Acceptance,
-    /// Counters of exchanges.
-    pub counts: Counts,
     user_agent: Option<HeaderValue>,
     credential: Option<(HeaderName, HeaderValue)>,
 }
 
+/// What a target admits at one moment, for people. Holds no credential.
+#[derive(Debug, Clone)]
+pub struct TargetLevel {
+    /// Granted name.
+    pub name: String,
+    /// Scheme, host, port, base path.
+    pub endpoint: Url,
+    /// Requests that the grant admits.
+    pub lines: Vec<Line>,
+    /// Request budget of the generation.
+    pub budget: RequestBudget,
+    /// Requests of it that may be sent now.
+    pub left: u32,
+    /// For how long the cloud wants no requests.
+    pub held: Option<Duration>,
+}
+
 impl Target {
+    /// What it admits at `now`.
+    pub(super) fn level(&self, now: Instant) -> TargetLevel {
+        let (budget, left) = self.share.left(now);
+        TargetLevel {
+            name: self.name.clone(),
+            endpoint: self.endpoint.clone(),
+            lines: self.lines.clone(),
+            budget,
+            left,
+            held: self.share.held(now),
+        }
+    }
+
     /// Sets up a target; resolves and dials nothing yet.
     ///
     /// # Errors
@@ -88,7 +118,6 @@ impl Target {
             user_agent: HeaderValue::from_str(user_agent).ok(),
             share: QuotaShare::new(granted.grant.requests),
             acceptance: Acceptance::default(),
-            counts: Counts::default(),
             credential,
         })
     }

@@ -44,6 +44,15 @@ impl TokenBucket {
         *full = full.and_then(|full| full.checked_sub(budget.per / budget.requests.get()));
     }
 
+    /// Requests that may be sent now.
+    pub(super) fn left(&self, budget: RequestBudget, now: Instant) -> u32 {
+        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let step = (budget.per / budget.requests.get()).max(Duration::from_nanos(1));
+        let room = budget.per.saturating_sub(left(*full, now));
+        let requests = u32::try_from(room.as_nanos() / step.as_nanos()).unwrap_or(u32::MAX);
+        requests.min(budget.requests.get())
+    }
+
     /// Wait of the next request.
     pub(super) fn wait(&self, budget: RequestBudget, now: Instant) -> Duration {
         let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +95,10 @@ mod tests {
     fn a_full_bucket_gives_all_at_once_and_then_as_many_as_come_back() {
         let (bucket, now) = (TokenBucket::default(), Instant::now());
         let three = budget(3, 3);
+        assert_eq!(bucket.left(three, now), 3);
         assert_eq!(waits(&bucket, three, now, 3), [0, 0, 0]);
+        assert_eq!(bucket.left(three, now), 0);
+        assert_eq!(bucket.left(three, now + Duration::from_secs(2)), 2);
         assert_eq!(bucket.wait(three, now), Duration::from_secs(1));
         // Two wait; the refused ones took nothing.
         assert_eq!(waits(&bucket, three, now, 4), [1000, 2000, -3000, -3000]);

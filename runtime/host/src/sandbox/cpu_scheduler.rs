@@ -71,7 +71,7 @@ impl Drop for CpuPermit {
 
 /// Completes after all tasks that are queued on this thread. `yield_now` would also wait for network I/O, which a
 /// busy thread polls rarely.
-async fn end_of_line() {
+pub(super) async fn end_of_line() {
     let mut is_polled = false;
     poll_fn(|context| {
         if std::mem::replace(&mut is_polled, true) {

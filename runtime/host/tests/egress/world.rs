@@ -19,8 +19,10 @@ use ccm_host::egress::{
 };
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::manifest::{Granted, Manifest};
+use ccm_metrics::text::{Format, encode};
 use futures::future::BoxFuture;
 use http::Method;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -308,4 +310,23 @@ pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "not in time: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// How many requests were counted, as `target method code count`, sorted.
+pub(crate) fn counts(egress: &Egress) -> Vec<String> {
+    let mut registry = Registry::default();
+    egress.requests().register_in(&mut registry);
+    let text = encode(&registry, Format::Classic).unwrap();
+    let labels = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("ccm_provider_requests_total{"));
+    let told = labels.map(|line| {
+        // Every second text between quotes is a value; behind the last one stands the count.
+        let mut parts: Vec<_> = line.split('"').skip(3).step_by(2).collect();
+        parts.push(line.rsplit(' ').next().unwrap());
+        parts.join(" ")
+    });
+    let mut told: Vec<_> = told.collect();
+    told.sort();
+    told
 }

@@ -1,11 +1,12 @@
 //! Dedicated servers among the nodes: what is said about them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use ccm_guest::testing::{TestHost, json, node, ready};
+use ccm_guest::testing::{TestHost, config, json, node, ready};
 use ccm_guest::{AddressType, EventType, FindReply, Lookup, Node};
 
 use super::project::Project;
 use super::{brief, count, find_with};
+use crate::config::Settings;
 use crate::instances::address;
 
 mod requests;
@@ -255,6 +256,11 @@ fn with_robot_off_its_nodes_are_nobodys_and_nothing_is_asked() {
         node("robot-server1", None),
     ];
     let reply = find_with(&[("ROBOT_ENABLED", "false")], &nodes).unwrap();
+    assert_eq!(brief(&reply), ["not mine", "not mine", "not mine"]);
+    // On, and without credentials: the Go manager's look-ups fail, so that such nodes stay as they are.
+    let mut ungranted = config(ON);
+    ungranted.targets = Some(vec!["api".to_owned()]);
+    let reply = super::find(&Settings::read(&ungranted).unwrap(), &nodes).unwrap();
     assert_eq!(brief(&reply), ["not mine", "not mine", "not mine"]);
     assert_eq!(robot_requests(&host), (0, 0, 0));
 }

@@ -5,7 +5,7 @@
 use ccm_guest::testing::node;
 use ccm_guest::{Address, EventType};
 
-use super::super::samples::{Pairs, node_at, service, settings};
+use super::super::samples::{Pairs, granted, node_at, service, settings};
 use super::*;
 
 const NETWORK: (&str, &str) = ("HCLOUD_NETWORK", "cluster");
@@ -91,6 +91,41 @@ fn dedicated_servers_are_no_targets_while_they_are_no_nodes() {
             (&wanted.dedicated, &wanted.events),
             (&BTreeMap::new(), &vec![])
         );
+    }
+}
+
+/// The Go manager's mode without `ROBOT_USER` and `ROBOT_PASSWORD`: `useRobotInternalIPs` in `ReconcileHCLBTargets`.
+#[test]
+fn without_robot_dedicated_servers_are_targets_by_their_private_addresses_only() {
+    let nodes = [
+        node("cloud-1", Some("hcloud://1")),
+        node_at("robot-3", "hrobot://3", "10.0.1.10"),
+        node("robot-4", Some("hcloud://bm-4")),
+    ];
+    let (private, public) = ([server(1, true), ip("10.0.1.10")], [server(1, false)]);
+    let table = [
+        (
+            "true",
+            &private[..],
+            "InternalIPNotConfigured",
+            "address of a dedicated server is known: robot-4",
+        ),
+        (
+            "false",
+            &public,
+            "ServerNotFound",
+            "use-private-ip is not true: robot-3, robot-4",
+        ),
+    ];
+    let settings = granted(&["api"], &[NETWORK, ROBOT]);
+    for (use_private_ip, expected, reason, words) in table {
+        let service = service(&[(USE_PRIVATE_IP, use_private_ip)]);
+        let wanted = WantedTargets::read(&settings, &service, &nodes).unwrap();
+        assert_eq!(targets(&wanted), expected, "{use_private_ip}");
+        assert_eq!(reasons(&wanted), [reason], "{use_private_ip}");
+        let message = &wanted.events[0].message;
+        assert!(message.ends_with(words), "{message}");
+        assert_eq!(wanted.dedicated, BTreeMap::new(), "nobody to ask");
     }
 }
 

@@ -70,7 +70,7 @@ impl Wanted {
     pub fn place(&self) -> Result<&Place, Error> {
         self.place.as_ref().ok_or_else(|| {
             Error::invalid(format!(
-                "where to make the load balancer is not known: set the annotation {} or {}, or HCLOUD_LOAD_BALANCERS_LOCATION or HCLOUD_LOAD_BALANCERS_NETWORK_ZONE for all Services",
+                "where to make the load balancer is not known: set the annotation {} (such as fsn1) or {} (such as eu-central) on the Service; or, for all Services, HCLOUD_LOAD_BALANCERS_LOCATION or HCLOUD_LOAD_BALANCERS_NETWORK_ZONE in the environment of the cloud-controller-manager",
                 annotations::LOCATION,
                 annotations::NETWORK_ZONE
             ))

@@ -7,6 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde::Deserialize;
 
+use crate::text_table::aligned;
+
 /// Length of a shown digest: `sha256:` and twelve digits, enough to distinguish versions.
 const SHORT_DIGEST: usize = 19;
 const HEADER: [&str; 5] = ["NAME", "VERSION", "DIGEST", "STATE", "AGE"];
@@ -171,24 +173,6 @@ fn age(then: Timestamp, now: Timestamp) -> String {
         7200..172_800 => format!("{}h", seconds / 3600),
         _ => format!("{}d", seconds / 86_400),
     }
-}
-
-fn aligned(rows: &[[String; 5]]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<_> = (0..HEADER.len()).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths);
-        let line: String = cells
-            .map(|(cell, width)| format!("{cell:<width$}   "))
-            .collect();
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-    text
 }
 
 #[cfg(test)]

@@ -24,10 +24,11 @@ fn budget_store(cluster: &Cluster) -> BudgetStore {
         name: "cloud-controller-manager".to_owned(),
     };
     BudgetStore {
-        account: StdMutex::new(Balance {
+        balance: Arc::new(StdMutex::new(Balance {
             budgets: ClusterBudgets::new(&Allowances::default()),
             taken: 0,
-        }),
+            attempts: BTreeMap::new(),
+        })),
         budget_lease: Mutex::new(BudgetLease::new(
             cluster.client_as("ccm"),
             Some(lease),

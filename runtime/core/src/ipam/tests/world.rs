@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::effect::{ClusterError, Decision, Effect, Outcome, When};
 use crate::ipam::{CidrSet, Facts, Memory, decide, pod_cidrs};
 use crate::patch::PodCidrsPatch;
-use crate::settings::{IpamSettings, PodNetwork};
+use crate::settings::{IpamSettings, OtherAllocatorRules, PodNetwork};
 
 /// Reads `10.0.0.0/16 /24, fd00::/56 /64` and `10.0.0.0/20,fd00::/60`.
 pub(super) fn settings(families: &str, services: &str) -> IpamSettings {
@@ -29,6 +29,7 @@ pub(super) fn settings(families: &str, services: &str) -> IpamSettings {
         service_cidrs: services.map(|text| text.parse().unwrap()).collect(),
         concurrent_syncs: NonZeroUsize::MIN,
         settle: Duration::ZERO,
+        other_allocator: OtherAllocatorRules::default(),
     }
 }
 

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::{Memory, Note, uid, version};
-use crate::moment::Moment;
-use crate::moment::Now;
+use crate::moment::{Moment, Now};
 use crate::retry;
 use crate::route::change::{Change, Doing, End};
 use crate::route::condition::Network;

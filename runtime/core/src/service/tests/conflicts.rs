@@ -2,6 +2,7 @@
 
 use super::world::*;
 use crate::effect::{ClusterError, OwnerState, ServiceRef, When};
+use crate::settings::Adoption;
 use serde_json::json;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ fn alive() -> OwnerState {
 #[test]
 fn f22_the_load_balancer_of_a_service_that_is_alive_is_not_taken_over() {
     let mut world = world();
-    world.rules.adoption = true;
+    world.rules.adoption = Adoption::Orphaned;
     world.owner = alive();
     world.ensure = [Err(conflict(Some("u1")))].into();
     let talk = world.talk();
@@ -66,7 +67,7 @@ fn f22_what_has_no_owner_who_is_alive_is_taken_over_with_leave() {
         ),
     ] {
         let mut world = world();
-        world.rules.adoption = true;
+        world.rules.adoption = Adoption::Orphaned;
         world.ensure = [Err(conflict(owner)), ready(&["192.0.2.1"], 1)].into();
         let talk = world.talk();
         assert!(talk.acts().contains(&label.to_owned()), "{:?}", talk.acts());
@@ -84,9 +85,52 @@ fn f22_what_has_no_owner_who_is_alive_is_taken_over_with_leave() {
 }
 
 #[test]
+fn f22_where_only_what_has_no_owner_may_be_taken_over_another_clusters_is_not() {
+    let rows = [
+        (None, OwnerState::Gone, 2, None),
+        (Some("u1"), OwnerState::Gone, 1, Some("adoptLoadBalancers")),
+        (
+            Some("u1"),
+            alive(),
+            1,
+            Some("another Service of this cluster"),
+        ),
+    ];
+    for (owner, state, calls, told) in rows {
+        let mut world = world();
+        world.rules.adoption = Adoption::Unowned;
+        world.owner = state;
+        world.ensure = [Err(conflict(owner)), ready(&["192.0.2.1"], 1)].into();
+        let talk = world.talk();
+        let ensured = world.calls.iter().filter(|call| call.is_cloud_change());
+        assert_eq!(ensured.count(), calls, "{owner:?}");
+        match told {
+            None => assert_eq!(world.addresses(), ["192.0.2.1"]),
+            Some(words) => {
+                let (_, message) = talk.events.last().unwrap();
+                assert!(message.ends_with(words), "{message}");
+                assert!(world.addresses().is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_adoption_that_is_not_ready_yet_is_told_at_once_and_only_once() {
+    let mut world = world();
+    world.rules.adoption = Adoption::Unowned;
+    world.ensure = [Err(conflict(None)), begun("h"), ready(&["192.0.2.1"], 1)].into();
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["EnsuringLoadBalancer", "LoadBalancerAdopted"]);
+    world.wait(1);
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["EnsuredLoadBalancer"]);
+}
+
+#[test]
 fn an_owner_is_gone_only_when_all_services_are_known() {
     let mut world = world();
-    world.rules.adoption = true;
+    world.rules.adoption = Adoption::Orphaned;
     world.owner = OwnerState::Unsynced;
     world.ensure = [Err(conflict(Some("u1")))].into();
     let talk = world.talk();
@@ -101,7 +145,7 @@ fn an_owner_is_gone_only_when_all_services_are_known() {
 #[test]
 fn a_provider_that_knows_no_end_of_conflicts_is_asked_twice() {
     let mut world = world();
-    world.rules.adoption = true;
+    world.rules.adoption = Adoption::Orphaned;
     world.ensure = [Err(conflict(None))].into();
     let talk = world.talk();
     assert_eq!(talk.again(), Duration::from_secs(10));
@@ -172,7 +216,7 @@ fn an_owner_that_is_no_uid_is_neither_asked_for_nor_taken_over_from() {
     let long = "x".repeat(65);
     for owner in ["", " ", "a b", "\u{7}", "../x", long.as_str()] {
         let mut world = world();
-        world.rules.adoption = true;
+        world.rules.adoption = Adoption::Orphaned;
         world.ensure = [Err(conflict(Some(owner)))].into();
         let talk = world.talk();
         assert_eq!(talk.again(), Duration::from_secs(10), "{owner:?}");

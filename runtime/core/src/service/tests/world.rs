@@ -17,8 +17,7 @@ use crate::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Found, GetReply, Ingress, LoadBalancerStatus, Pending,
     Progress, ProgressReply,
 };
-use crate::moment::Moment;
-use crate::moment::Now;
+use crate::moment::{Moment, Now};
 use crate::ownership::OwnershipContext;
 use crate::permit::Mode;
 use crate::service::{self, Account, Facts, RetainedState, Targets, decide};

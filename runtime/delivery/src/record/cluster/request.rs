@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ccm_core::failure;
 use ccm_core::well_known::{
     FIELD_MANAGER, PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION,
 };
@@ -37,6 +38,18 @@ pub(super) fn code_of_list(error: &watcher::Error) -> Option<u16> {
     }
 }
 
+/// Why the watch failed, in one sentence.
+pub(super) fn told(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => {
+            failure::of_status(status.code, &status.message)
+        }
+        error => failure::root_cause(error),
+    }
+}
+
 /// The answer to a request; every error status counts as a failure.
 pub(super) async fn in_time<T>(
     request: impl Future<Output = kube::Result<T>>,
@@ -63,7 +76,7 @@ pub(super) async fn in_time_or<T>(
             }
             _ => Err(RecordStoreError::Unavailable(status.message.clone())),
         },
-        Ok(Err(error)) => Err(RecordStoreError::Unavailable(error.to_string())),
+        Ok(Err(error)) => Err(RecordStoreError::Unavailable(failure::root_cause(&error))),
         Err(_) => Err(RecordStoreError::Unavailable(format!(
             "no answer within {REQUEST_TIME:?}"
         ))),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::call::Backoff;
+use crate::sandbox::cpu_scheduler::end_of_line;
 
 const LONG: Duration = Duration::from_secs(600);
 
@@ -88,7 +89,7 @@ async fn slices(counted: Arc<AtomicUsize>, time: Duration) -> wasmtime::Result<(
         counted.fetch_add(1, Ordering::SeqCst);
         compute_for(limits::TICK);
         left = left.saturating_sub(limits::TICK);
-        give_way().await;
+        end_of_line().await;
     }
     Ok(())
 }
@@ -98,17 +99,26 @@ fn compute_for(time: Duration) {
     while cpu_time() < until {}
 }
 
-/// As guests do at a tick: in line again at once, before the runtime looks at anything else.
-async fn give_way() {
-    let mut given = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut given, true) {
-            return Poll::Ready(());
+/// How often the neighbour has counted while an honest call makes so many steps, each of which computes for `each`.
+async fn counted_beside(
+    scheduler: &CpuScheduler,
+    counted: &Arc<AtomicUsize>,
+    steps: usize,
+    each: Duration,
+) -> usize {
+    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.beside());
+    let count = counted.clone();
+    let steps = async move {
+        let before = count.load(Ordering::SeqCst);
+        for _ in 0..steps {
+            compute_for(each);
+            end_of_line().await;
         }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
+        Ok(count.load(Ordering::SeqCst) - before)
+    };
+    // A task like the others: the runtime looks at what it blocks on more rarely.
+    let call = tokio::spawn(async move { meter.run(steps).await.unwrap() });
+    call.await.unwrap()
 }
 
 /// On one thread, where nothing happens side by side: the worst that a neighbour can do.
@@ -125,20 +135,9 @@ async fn between_two_steps_of_a_call_a_neighbour_computes_for_one_tick_at_most()
         })
         .collect();
     while counted.load(Ordering::SeqCst) < limits::CALLS_AT_ONCE {
-        give_way().await;
+        end_of_line().await;
     }
-    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.beside());
-    let count = counted.clone();
-    let steps = async move {
-        let before = count.load(Ordering::SeqCst);
-        for _ in 0..STEPS {
-            give_way().await;
-        }
-        Ok(count.load(Ordering::SeqCst) - before)
-    };
-    // A task like the others: the runtime looks at what it blocks on more rarely.
-    let call = tokio::spawn(async move { meter.run(steps).await.unwrap() });
-    let meanwhile = call.await.unwrap();
+    let meanwhile = counted_beside(&scheduler, &counted, STEPS, Duration::ZERO).await;
     assert!(meanwhile <= STEPS, "{meanwhile} ticks in {STEPS} steps");
     for call in hostile {
         assert!(!call.is_finished());
@@ -171,20 +170,9 @@ async fn b15_a_neighbour_whose_calls_all_take_nearly_all_of_their_time_computes_
         })
         .collect();
     while ended.load(Ordering::SeqCst) < 2 {
-        give_way().await;
+        end_of_line().await;
     }
-    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.beside());
-    let count = counted.clone();
-    let steps = async move {
-        let before = count.load(Ordering::SeqCst);
-        for _ in 0..STEPS {
-            compute_for(limits::TICK / 20);
-            give_way().await;
-        }
-        Ok(count.load(Ordering::SeqCst) - before)
-    };
-    let call = tokio::spawn(async move { meter.run(steps).await.unwrap() });
-    let meanwhile = call.await.unwrap();
+    let meanwhile = counted_beside(&scheduler, &counted, STEPS, limits::TICK / 20).await;
     assert!(meanwhile <= STEPS, "{meanwhile} ticks in {STEPS} steps");
     hostile.iter().for_each(tokio::task::JoinHandle::abort);
 }
@@ -210,17 +198,7 @@ async fn between_two_steps_of_a_call_a_neighbour_makes_one_short_call_at_most() 
             })
         })
         .collect();
-    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.beside());
-    let count = counted.clone();
-    let steps = async move {
-        let before = count.load(Ordering::SeqCst);
-        for _ in 0..STEPS {
-            give_way().await;
-        }
-        Ok(count.load(Ordering::SeqCst) - before)
-    };
-    let call = tokio::spawn(async move { meter.run(steps).await.unwrap() });
-    let meanwhile = call.await.unwrap();
+    let meanwhile = counted_beside(&scheduler, &counted, STEPS, Duration::ZERO).await;
     assert!(meanwhile > 0, "there was no neighbour");
     assert!(meanwhile <= STEPS, "{meanwhile} calls in {STEPS} steps");
     hostile.iter().for_each(tokio::task::JoinHandle::abort);

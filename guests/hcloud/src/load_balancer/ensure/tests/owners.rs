@@ -48,14 +48,107 @@ fn only_what_may_be_adopted_is_taken_over() {
 }
 
 #[test]
-fn a_name_is_looked_up_only_after_the_cloud_said_that_it_is_taken() {
+fn a_name_that_is_annotated_is_looked_up_first_and_another_one_when_it_is_taken() {
+    const LOOK: &str = "GET /load_balancers";
+    const ORDER: &str = "POST /load_balancers";
+    for (annotated, expected) in [(true, &[LOOK; 2][..]), (false, &[LOOK, ORDER, LOOK])] {
+        let mut project = Project::new();
+        project.put(NAME, &json!({}));
+        project.put(&names::load_balancer(UID), &json!({}));
+        let mut stage = Stage::new(project);
+        if annotated {
+            stage.annotate(annotations::NAME, NAME);
+        }
+        assert!(matches!(stage.ensure(), Err(Error::Conflict(_))));
+        assert_eq!(stage.requests(0), expected);
+    }
+}
+
+#[test]
+fn what_is_imported_by_name_needs_no_place_and_is_read_again_before_it_is_changed() {
     let mut project = Project::new();
-    project.put(NAME, &json!({}));
+    let id = project.put(NAME, &json!({}));
+    let mut stage = Stage::new(project);
+    stage.settings = settings(&[]);
+    stage.annotate(annotations::NAME, NAME);
+    stage.adopt = Some(String::new());
+    stage.ensure().unwrap();
+    assert_eq!(stage.only()["id"], id);
+    assert_eq!(brief(&stage.only()), as_wanted());
+    let requests = stage.requests(0);
+    let update = format!("PUT /load_balancers/{id}");
+    let look = "GET /load_balancers";
+    assert_eq!(requests[..4], [look, look, update.as_str(), look]);
+}
+
+#[test]
+fn a_name_that_nothing_has_needs_a_place() {
+    let mut stage = Stage::new(Project::new());
+    stage.settings = settings(&[]);
+    stage.annotate(annotations::NAME, NAME);
+    let error = stage.ensure().unwrap_err();
+    assert!(error.message().contains(annotations::LOCATION), "{error:?}");
+}
+
+#[test]
+fn who_sets_the_label_last_has_the_load_balancer_and_the_other_one_changes_nothing() {
+    let mut project = Project::new();
+    let id = project.put(NAME, &json!({}));
     let mut stage = Stage::new(project);
     stage.annotate(annotations::NAME, NAME);
-    assert!(matches!(stage.ensure(), Err(Error::Conflict(_))));
-    let look = "GET /load_balancers";
-    assert_eq!(stage.requests(0), [look, "POST /load_balancers", look]);
+    let mut request = EnsureRequest {
+        service: stage.service.clone(),
+        targets: stage.nodes.clone(),
+        adopt: Some(String::new()),
+        hint: None,
+    };
+    let reply = ensure(&stage.settings, &request).unwrap();
+    let Ensured::Pending(pending) = reply.ensured else {
+        panic!("{reply:?}");
+    };
+    let label = json!({"hcloud-ccm/service-uid": "other"});
+    if let Some(found) = stage.project.borrow_mut().load_balancers.get_mut(&id) {
+        found["labels"] = label;
+    }
+    let before = stage.project.borrow().load_balancers.clone();
+    (request.adopt, request.hint) = (None, pending.hint);
+    let error = ensure(&stage.settings, &request).unwrap_err();
+    assert!(matches!(error, Error::Conflict(_)), "{error:?}");
+    assert_eq!(stage.project.borrow().load_balancers, before);
+}
+
+#[test]
+fn what_nobody_owns_and_serves_others_is_not_taken_over() {
+    let server = |id: u64| json!({"type": "server", "server": {"id": id}, "use_private_ip": true});
+    let selector = json!({"type": "label_selector", "label_selector": {"selector": "a"}});
+    let ip = json!({"type": "ip", "ip": {"ip": "192.0.2.1"}});
+    let table = [
+        (json!([]), true),
+        (json!([server(1), server(2)]), true),
+        (json!([server(1), server(9)]), false),
+        (json!([selector]), false),
+        (json!([ip]), false),
+    ];
+    for (targets, is_taken) in table {
+        let mut project = Project::new();
+        let id = project.put(NAME, &json!({}));
+        if let Some(found) = project.load_balancers.get_mut(&id) {
+            found["targets"] = targets.clone();
+        }
+        let before = project.load_balancers.clone();
+        let mut stage = Stage::new(project);
+        stage.annotate(annotations::NAME, NAME);
+        stage.adopt = Some(String::new());
+        match stage.ensure() {
+            Ok(_) => assert!(is_taken, "{targets}"),
+            Err(error) => {
+                assert!(!is_taken, "{targets}: {error:?}");
+                let label = format!("the label hcloud-ccm/service-uid={UID}");
+                assert!(error.message().contains(&label), "{error:?}");
+                assert_eq!(stage.project.borrow().load_balancers, before, "untouched");
+            }
+        }
+    }
 }
 
 #[test]
@@ -116,7 +209,16 @@ fn without_a_place_nothing_is_ordered_and_what_exists_is_kept_up() {
     let mut stage = Stage::new(Project::new());
     let with_place = stage.settings.clone();
     stage.settings = settings(&[]);
-    assert!(matches!(stage.ensure(), Err(Error::Invalid(_))));
+    let error = stage.ensure().unwrap_err();
+    assert!(matches!(error, Error::Invalid(_)), "{error:?}");
+    for what in [
+        "load-balancer.hetzner.cloud/location",
+        "load-balancer.hetzner.cloud/network-zone",
+        "HCLOUD_LOAD_BALANCERS_LOCATION",
+        "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE",
+    ] {
+        assert!(error.message().contains(what), "{error:?}");
+    }
     assert_eq!(stage.requests(0), ["GET /load_balancers"]);
     stage.settings = with_place;
     stage.ensure().unwrap();

@@ -248,12 +248,12 @@ async fn a7_a_layer_that_is_not_what_its_manifest_names_is_refused() {
         (
             "to a private address",
             || redirect("http://10.0.0.1/"),
-            "10.0.0.1 is not asked: private",
+            "10.0.0.1 is not asked: a private address",
         ),
         (
             "to another port of this machine",
             || redirect("http://127.0.0.1:1/"),
-            "127.0.0.1:1 is not asked: loopback",
+            "127.0.0.1:1 is not asked: a loopback address",
         ),
         (
             "without TLS",

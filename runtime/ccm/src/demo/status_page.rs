@@ -1,0 +1,44 @@
+//! The demo's status page: the one of `ccm run`, on loopback, without authorisation.
+
+use anyhow::Context as _;
+use ccm_core::permit::Mode;
+use ccm_serving::PlainServer;
+
+use super::narrate::Narrator;
+use crate::provider_manager::ProviderManager;
+use crate::status_board::StatusBoard;
+
+/// A page that is served until this is dropped.
+pub(super) struct StatusPage<'a> {
+    pub(super) board: StatusBoard,
+    server: PlainServer,
+    narrator: &'a Narrator,
+}
+
+impl<'a> StatusPage<'a> {
+    /// Serves the page on a free port, and prints its address.
+    pub(super) async fn open(
+        providers: &ProviderManager,
+        narrator: &'a Narrator,
+    ) -> anyhow::Result<StatusPage<'a>> {
+        let board = StatusBoard::new(Mode::Enforce, "simulated".to_owned());
+        board.shows_providers(providers.overview());
+        let server = PlainServer::start_status(([127, 0, 0, 1], 0).into(), board.source()).await?;
+        let text = format!("as a page while it runs: http://{}/", server.address());
+        narrator.say("status", "", &text);
+        Ok(StatusPage {
+            board,
+            server,
+            narrator,
+        })
+    }
+
+    /// Waits for Ctrl-C.
+    pub(super) async fn stays_open(&self) -> anyhow::Result<()> {
+        let address = self.server.address();
+        let text = format!("stays open until Ctrl-C: http://{address}/");
+        self.narrator.say("status", "", &text);
+        let interrupted = tokio::signal::ctrl_c().await;
+        interrupted.context("cannot listen to Ctrl-C")
+    }
+}

@@ -1,0 +1,287 @@
+//! The table of flags as clap arguments, with the spellings and values that Go's pflag accepts.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, ValueHint};
+use k8s_openapi::jiff::SignedDuration;
+
+use super::table::{self, FLAGS, Kind, State};
+use crate::cli::GO_NAME;
+use crate::go_text;
+
+/// Where words end up that belong to no flag.
+const POSITIONAL: &str = "arguments";
+
+/// Headings of `--help` in upstream's order (`NamedFlagSets.Order`); those of the node IPAM controller and ours follow.
+const SECTIONS: [(&str, &str); 14] = [
+    ("debugging", "Debugging flags"),
+    ("leader-migration", "Leader-migration flags"),
+    ("generic", "Generic flags"),
+    ("cloud-node-controller", "Cloud-node-controller flags"),
+    ("service-lb-controller", "Service-lb-controller flags"),
+    ("webhook", "Webhook flags"),
+    ("webhook serving", "Webhook serving flags"),
+    ("secure serving", "Secure serving flags"),
+    ("authentication", "Authentication flags"),
+    ("authorization", "Authorization flags"),
+    ("misc", "Misc flags"),
+    ("global", GLOBAL),
+    ("node-ipam-controller", "Node-ipam-controller flags"),
+    ("wasm", "Wasm flags"),
+];
+const GLOBAL: &str = "Global flags";
+
+/// Replaces underscores in flag names by dashes, as every Kubernetes binary does (ccm-behaviour 8.1).
+pub(crate) fn dashed(argument: OsString) -> OsString {
+    let Some(text) = argument.to_str().filter(|text| text.starts_with("--")) else {
+        return argument;
+    };
+    match text.split_once('=') {
+        Some((name, value)) => format!("{}={value}", name.replace('_', "-")).into(),
+        None => text.replace('_', "-").into(),
+    }
+}
+
+/// `ccm run` with every flag of the table.
+pub(crate) fn run_command() -> clap::Command {
+    with_flags(clap::Command::new("run"))
+        .about("Run the controllers against a real cluster; takes the flags of the Go cloud-controller-manager")
+}
+
+/// The same flags as a program of their own, which is called as upstream's is.
+pub(crate) fn go_command() -> clap::Command {
+    with_flags(clap::Command::new(GO_NAME))
+        .bin_name(GO_NAME)
+        .override_usage(format!("{GO_NAME} [flags]"))
+        .about("The cloud-controller-manager of a Kubernetes cluster, whose cloud providers are sandboxed WebAssembly components.")
+}
+
+fn with_flags(command: clap::Command) -> clap::Command {
+    let command = command
+        // As in Go, the last value of a repeated flag counts; lists are extended.
+        .args_override_self(true)
+        .disable_version_flag(true)
+        .disable_help_flag(true)
+        .after_help(AFTER_HELP)
+        .arg(Arg::new(POSITIONAL).num_args(0..).hide(true));
+    let command = SECTIONS
+        .iter()
+        .fold(command, |command, (section, heading)| {
+            let flags = FLAGS.iter().filter(|flag| flag.section == *section);
+            flags.fold(command, |command, flag| {
+                command.arg(argument(flag).help_heading(*heading))
+            })
+        });
+    let help = Arg::new("help").short('h').long("help");
+    let version = Arg::new("version")
+        .long("version")
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("true")
+        .value_name("FORM")
+        .value_parser(version_wish);
+    command
+        .arg(
+            help.action(ArgAction::Help)
+                .help("Print this text")
+                .help_heading(GLOBAL),
+        )
+        .arg(
+            version
+                .help("Print the version and end; raw: with more of what was built")
+                .help_heading(GLOBAL),
+        )
+}
+
+const AFTER_HELP: &str = "\
+The Wasm flags belong to this program alone. All others have the names, the defaults and the
+meaning of the Go cloud-controller-manager's; where a default means something else here, the
+flag's text says so. A flag with \"no effect\" is accepted so that a manifest of the Go program
+starts. It warns when it asks for something that this program does not do.
+
+DURATION is written as in Go: 500ms, 30s, 1h30m. BOOL takes its value with an equals sign:
+--leader-elect=false. LIST is comma-separated, and a repeated flag extends it; of all other
+repeated flags the last one counts. Underscores in names count as dashes.
+
+The file name cloud-controller-manager, or one that ends in -cloud-controller-manager, takes
+these flags without the word run. `completion bash`, zsh or fish prints a completion script.
+
+Examples:
+  HCLOUD_TOKEN=… ccm run --kubeconfig ~/.kube/config --cloud-provider hcloud
+  ccm run --config /etc/ccm/ccm.yaml --mode plan --plan-for 2m
+
+Exit codes:
+  0  the process was told to stop, or the plan is empty
+  1  an option is wrong, a provider cannot be loaded, or the Lease is lost
+  2  the plan is not empty (--plan-for)
+  3  no change is known, but not everything could be judged (--plan-for)";
+
+fn argument(flag: &'static table::Flag) -> Arg {
+    let help = match flag.state {
+        State::Works => flag.help.to_owned(),
+        State::Accepted(reason) | State::Fulfilled(_, reason) => {
+            format!("{}; no effect: {reason}", flag.help)
+        }
+    };
+    let mut argument = Arg::new(flag.name).help(help).long(flag.name);
+    if flag.name == "v" {
+        argument = argument.short('v');
+    }
+    if !flag.default.is_empty() {
+        argument = argument.default_value(flag.default);
+    }
+    if flag.kind == Kind::Bool {
+        // A bare `--flag` means true; Go does not accept `--flag false`, so the value needs its equals sign.
+        return argument
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .value_name("BOOL")
+            .value_parser(go_bool);
+    }
+    // As in Go, the word after such a flag is its value, whatever it begins with: `--controllers -service`.
+    let argument = argument.allow_hyphen_values(true);
+    match flag.kind {
+        Kind::Bool | Kind::Text => argument.value_name("TEXT"),
+        Kind::File => argument.value_name("FILE").value_hint(ValueHint::FilePath),
+        Kind::Folder => argument.value_name("FOLDER").value_hint(ValueHint::DirPath),
+        Kind::Cidrs => argument.value_name("CIDRS"),
+        Kind::Number => argument.value_name("N").value_parser(go_number),
+        Kind::Float => argument
+            .value_name("N")
+            .value_parser(clap::value_parser!(f32)),
+        Kind::Duration => argument.value_name("DURATION").value_parser(go_duration),
+        Kind::List => argument
+            .value_name("LIST")
+            .value_delimiter(',')
+            .action(ArgAction::Append),
+        Kind::Repeated => argument.value_name("VALUE").action(ArgAction::Append),
+    }
+}
+
+/// The words that belong to no flag, as upstream's error about them; `None` if there are none. `program` is what the
+/// error calls the program.
+pub(crate) fn positional_mistake(matches: &ArgMatches, program: &str) -> Option<String> {
+    let words = matches.get_many::<String>(POSITIONAL).into_iter().flatten();
+    let words: Vec<&str> = words.map(String::as_str).collect();
+    // Upstream lets empty words pass: a shell's empty variable in quotes.
+    if words.iter().all(|word| word.is_empty()) {
+        return None;
+    }
+    let list = go_text::quoted_list(words.iter().copied());
+    let mut text = format!("\"{program}\" does not take any arguments, got {list}\n");
+    if words.iter().any(|word| go_bool(word).is_ok()) {
+        text.push_str(
+            "\n  tip: a switch takes its value with an equals sign, such as --leader-elect=false\n",
+        );
+    }
+    Some(text)
+}
+
+/// How the version is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VersionForm {
+    /// One line.
+    Short,
+    /// All that is known about the build, one line each.
+    Raw,
+}
+
+/// The value of `--version`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum VersionWish {
+    Nothing,
+    Print(VersionForm),
+}
+
+/// Whether and how `--version` asks for the version.
+pub(crate) fn version_form(matches: &ArgMatches) -> Option<VersionForm> {
+    match matches.get_one("version") {
+        Some(VersionWish::Print(form)) => Some(*form),
+        _ => None,
+    }
+}
+
+/// Upstream's values (component-base, `verflag`). A version, which replaces the reported one there, has to be this one.
+fn version_wish(text: &str) -> Result<VersionWish, String> {
+    if text == "raw" {
+        return Ok(VersionWish::Print(VersionForm::Raw));
+    }
+    if let Some(version) = text.strip_prefix('v') {
+        let own = env!("CARGO_PKG_VERSION");
+        return if version == own {
+            Ok(VersionWish::Nothing)
+        } else {
+            Err(format!("this is v{own}, and reports no other version"))
+        };
+    }
+    let is_asked = go_bool(text).map_err(|_| "expected true, false or raw".to_owned())?;
+    Ok(match is_asked {
+        true => VersionWish::Print(VersionForm::Short),
+        false => VersionWish::Nothing,
+    })
+}
+
+/// Accepts the spellings of Go's `strconv.ParseBool`.
+pub(super) fn go_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
+    }
+}
+
+/// Parses a whole number as Go's `strconv.ParseInt` with base 0 does: decimal, or with the prefix `0x`, `0o`, `0` or
+/// `0b`. At most 2³¹ - 1, as upstream's.
+pub(super) fn go_number(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix('+').unwrap_or(text);
+    let lower = digits.to_ascii_lowercase();
+    let (digits, base) = match lower.as_bytes() {
+        [b'0', b'x', ..] => (&lower[2..], 16),
+        [b'0', b'o', ..] => (&lower[2..], 8),
+        [b'0', b'b', ..] => (&lower[2..], 2),
+        [b'0', _, ..] => (&lower[1..], 8),
+        _ => (lower.as_str(), 10),
+    };
+    let number = (!digits.starts_with('+')).then(|| i32::from_str_radix(digits, base).ok());
+    let number = number
+        .flatten()
+        .and_then(|number| u32::try_from(number).ok());
+    number.ok_or_else(|| format!("expected a whole number from 0 to {}", i32::MAX))
+}
+
+/// Parses a Go duration: numbers with units, such as `1h30m`, `500ms` or `0`. Uses jiff, which also accepts `5
+/// minutes`.
+///
+/// kube's `Duration`, made for this, is not used: it accepts the empty text, `--1s` and `1s0`, and panics at `1s-1s`
+/// and at hours that overflow.
+pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a duration such as 5m, 1h30m or 500ms".to_owned();
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let signed: SignedDuration = text.parse().map_err(|_| expected())?;
+    Duration::try_from(signed).map_err(|_| expected())
+}
+
+/// Whether two texts mean the same value of this kind: `12h` and `12h0m0s` do. A text that is no value means only
+/// itself.
+pub(super) fn same_value(kind: Kind, one: &str, other: &str) -> bool {
+    fn same<T: PartialEq, E>(parse: impl Fn(&str) -> Result<T, E>, one: &str, other: &str) -> bool {
+        matches!((parse(one), parse(other)), (Ok(one), Ok(other)) if one == other)
+    }
+    one == other
+        || match kind {
+            Kind::Bool => same(go_bool, one, other),
+            Kind::Number => same(go_number, one, other),
+            Kind::Float => same(str::parse::<f32>, one, other),
+            Kind::Duration => same(go_duration, one, other),
+            Kind::Text | Kind::File | Kind::Folder | Kind::Cidrs | Kind::List | Kind::Repeated => {
+                false
+            }
+        }
+}
+
+#[cfg(test)]
+mod tests;

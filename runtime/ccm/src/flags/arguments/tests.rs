@@ -1,0 +1,282 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use super::*;
+use crate::flags::{RunFlags, given, list, raw};
+
+/// Both programs that take the flags.
+fn parse(words: &[&str]) -> Result<ArgMatches, String> {
+    let parse = |command: clap::Command| {
+        let words = ["program"].iter().chain(words);
+        command
+            .try_get_matches_from(words.map(|word| dashed(word.into())))
+            .map_err(|error| error.to_string())
+    };
+    let [run, go] = [parse(run_command()), parse(go_command())];
+    assert_eq!(run.is_ok(), go.is_ok(), "{words:?}");
+    go
+}
+
+/// Values of each kind, and what they are as upstream prints them.
+fn values(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Bool => &[
+            "true", "t", "T", "TRUE", "True", "1", "false", "f", "F", "FALSE", "False", "0",
+        ],
+        Kind::Text => &["text", "a b", "a=b", "-x", "--cloud-provider=x", ""],
+        Kind::File | Kind::Folder => &["/a/b_c", "-", "rel/ative", ""],
+        Kind::Cidrs => &["10.0.0.0/8", "10.0.0.0/8,fd00::/8", ""],
+        Kind::Number => &["0", "7", "+7", "0x10", "0o17", "017", "0b11", "2147483647"],
+        Kind::Float => &["0", "1.5", "1e3", "+20"],
+        Kind::Duration => &[
+            "0", "0s", "5m", "1h2m3s", "1.5h", "250ms", "3us", "3µs", "9ns",
+        ],
+        Kind::Repeated => &["/a.crt,/a.key", "/a.crt,/a.key:a.example.com,b"],
+        Kind::List => &["a", "a,b,c", "-a,*", "a=b,c=d"],
+    }
+}
+
+#[test]
+fn upstream_add_flags_every_flag_is_accepted_in_every_spelling_of_pflags() {
+    let case = "TestAddFlags/01";
+    for flag in FLAGS {
+        let name = flag.name;
+        let underscored = name.replace('-', "_");
+        for value in values(flag.kind) {
+            let mut spellings = vec![
+                vec![format!("--{name}={value}")],
+                vec![format!("--{underscored}={value}")],
+            ];
+            if flag.kind != Kind::Bool {
+                spellings.push(vec![format!("--{name}"), (*value).to_owned()]);
+                spellings.push(vec![format!("--{underscored}"), (*value).to_owned()]);
+            }
+            if name == "v" {
+                spellings.push(vec![format!("-v={value}")]);
+                spellings.push(vec![format!("-v{value}")]);
+                spellings.push(vec!["-v".to_owned(), (*value).to_owned()]);
+            }
+            for spelling in spellings {
+                let words: Vec<&str> = spelling.iter().map(String::as_str).collect();
+                let matches = parse(&words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+                assert!(given(&matches, name), "{case}: {words:?}");
+                // What stands after two dashes as a value of its own loses its underscores, as a flag would.
+                assert_eq!(raw(&matches, name), *value, "{words:?}");
+                assert_eq!(positional_mistake(&matches, "x"), None, "{words:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn upstream_default_flags_names_kinds_and_defaults_are_upstreams() {
+    let case = "TestDefaultFlags/01";
+    // Routes follow the changes of nodes here, so that a listing every ten seconds is not needed.
+    let differs = [("route-reconciliation-period", "5m0s")];
+    let upstream = include_str!("../upstream_flags.txt").lines().skip(1);
+    let mut names = Vec::new();
+    for line in upstream {
+        let parts: Vec<_> = line.split('|').map(str::trim).collect();
+        let [name, kind, default] = parts.as_slice() else {
+            panic!("{line}");
+        };
+        let flag = FLAGS.iter().find(|flag| flag.name == *name).expect(name);
+        let list = default
+            .strip_prefix('[')
+            .and_then(|it| it.strip_suffix(']'));
+        let default = differs.iter().find(|(flag, _)| flag == name);
+        let default = default.map_or(list.unwrap_or(parts[2]), |(_, ours)| ours);
+        assert_eq!(flag.default, default, "{case}: {name}");
+        let fits = match flag.kind {
+            Kind::Bool => *kind == "bool",
+            Kind::Duration => *kind == "duration",
+            Kind::Float => *kind == "float32",
+            Kind::Number => ["int", "int32", "Level"].contains(kind),
+            Kind::Text => ["string", "ip", "quantity"].contains(kind),
+            Kind::File | Kind::Folder | Kind::Cidrs => *kind == "string",
+            Kind::Repeated => *kind == "namedCertKey",
+            Kind::List => [
+                "stringSlice",
+                "int32Slice",
+                "mapStringBool",
+                "pattern=N,...",
+            ]
+            .contains(kind),
+        };
+        assert!(fits, "{case}: {name} is a {kind}");
+        names.push(*name);
+    }
+    let others = FLAGS.iter().filter(|flag| !names.contains(&flag.name));
+    let ours = ["wasm", "node-ipam-controller"];
+    for flag in others {
+        assert!(
+            ours.contains(&flag.section),
+            "{case}: --{} is no flag of upstream's",
+            flag.name
+        );
+    }
+}
+
+#[test]
+fn a_switch_alone_is_on_and_takes_no_word() {
+    let switches = FLAGS.iter().filter(|flag| flag.kind == Kind::Bool);
+    for flag in switches {
+        let name = format!("--{}", flag.name);
+        let matches = parse(&[&name]).unwrap();
+        assert_eq!(matches.get_one(flag.name), Some(&true), "{name}");
+        let matches = parse(&[&name, "false"]).unwrap();
+        assert_eq!(matches.get_one(flag.name), Some(&true), "{name}");
+        let mistake = positional_mistake(&matches, "cloud-controller-manager").unwrap();
+        assert!(mistake.contains("got [\"false\"]"), "{mistake}");
+        assert!(mistake.contains("--leader-elect=false"), "{mistake}");
+        for wrong in ["", "yes", "tRUE"] {
+            assert!(
+                parse(&[&format!("{name}={wrong}")]).is_err(),
+                "{name}={wrong}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_value_that_is_missing_or_not_of_its_kind_is_refused() {
+    for flag in FLAGS.iter().filter(|flag| flag.kind != Kind::Bool) {
+        let name = format!("--{}", flag.name);
+        assert!(parse(&[&name]).is_err(), "{name}");
+        let wrong: &[&str] = match flag.kind {
+            Kind::Number => &["", "x", "-1", "1.5", "2147483648", "++1", "+", "0x"],
+            Kind::Float => &["", "x"],
+            Kind::Duration => &["", "x", "5", "s"],
+            _ => &[],
+        };
+        for wrong in wrong {
+            assert!(
+                parse(&[&format!("{name}={wrong}")]).is_err(),
+                "{name}={wrong}"
+            );
+            assert!(parse(&[&name, wrong]).is_err(), "{name} {wrong}");
+        }
+    }
+}
+
+#[test]
+fn upstream_add_flags_lists_grow_and_an_empty_one_is_empty() {
+    let case = "TestAddFlags/01";
+    for flag in FLAGS.iter().filter(|flag| flag.kind == Kind::List) {
+        let name = format!("--{}", flag.name);
+        let empty = format!("{name}=");
+        let matches = parse(&[&empty]).unwrap();
+        assert_eq!(
+            list(&matches, flag.name),
+            Vec::<String>::new(),
+            "{case}: {name}"
+        );
+        let matches = parse(&[&name, "a,b", &format!("{name}=c")]).unwrap();
+        assert_eq!(list(&matches, flag.name), ["a", "b", "c"], "{name}");
+    }
+}
+
+#[test]
+fn of_other_flags_the_last_value_counts() {
+    let grow = [Kind::List, Kind::Repeated];
+    for flag in FLAGS.iter().filter(|flag| !grow.contains(&flag.kind)) {
+        let values = values(flag.kind);
+        let (first, last) = (values[0], values[values.len() - 1]);
+        let name = flag.name;
+        let words = [format!("--{name}={first}"), format!("--{name}={last}")];
+        let matches = parse(&words.each_ref().map(String::as_str)).unwrap();
+        assert_eq!(raw(&matches, name), last, "{name}");
+    }
+}
+
+#[test]
+fn words_are_refused_as_upstream_refuses_them() {
+    for (words, expected) in [
+        (
+            &["extra"][..],
+            Some("\"cloud-controller-manager\" does not take any arguments, got [\"extra\"]\n"),
+        ),
+        (
+            &["a b", "--v=1", "c\n"],
+            Some(
+                "\"cloud-controller-manager\" does not take any arguments, got [\"a b\" \"c\\n\"]\n",
+            ),
+        ),
+        (
+            &["--", "--v=1"],
+            Some("\"cloud-controller-manager\" does not take any arguments, got [\"--v=1\"]\n"),
+        ),
+        (&["", ""], None),
+        (&[], None),
+    ] {
+        let matches = parse(words).unwrap();
+        let mistake = positional_mistake(&matches, GO_NAME);
+        assert_eq!(mistake.as_deref(), expected, "{words:?}");
+    }
+}
+
+#[test]
+fn the_version_is_asked_for_as_upstream_is() {
+    let own = concat!("--version=v", env!("CARGO_PKG_VERSION"));
+    for (word, expected) in [
+        ("--version", Some(VersionForm::Short)),
+        ("--version=true", Some(VersionForm::Short)),
+        ("--version=1", Some(VersionForm::Short)),
+        ("--version=raw", Some(VersionForm::Raw)),
+        ("--version=false", None),
+        (own, None),
+    ] {
+        assert_eq!(version_form(&parse(&[word]).unwrap()), expected, "{word}");
+    }
+    assert_eq!(version_form(&parse(&[]).unwrap()), None);
+    for wrong in ["--version=", "--version=x", "--version=v9.9.9"] {
+        assert!(parse(&[wrong]).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_help_has_upstreams_headings_in_upstreams_order() {
+    for command in [run_command(), go_command()] {
+        let help = command.clone().render_long_help().to_string();
+        let places: Vec<_> = SECTIONS
+            .iter()
+            .map(|(_, heading)| help.find(&format!("{heading}:\n")).expect(heading))
+            .collect();
+        assert!(places.is_sorted(), "{help}");
+        for flag in FLAGS {
+            let is_listed = SECTIONS.iter().any(|(section, _)| *section == flag.section);
+            assert!(is_listed, "{}", flag.section);
+            assert!(help.contains(&format!("--{}", flag.name)), "{}", flag.name);
+        }
+    }
+    let help = go_command().render_help().to_string();
+    assert!(help.contains("cloud-controller-manager [flags]"), "{help}");
+}
+
+#[test]
+fn proc_002_every_flag_and_its_value_are_known_for_the_log() {
+    let matches = parse(&["--cloud-provider=x", "--controllers=a,b", "--controllers=*"]);
+    let matches = matches.unwrap();
+    // An unknown controller is a mistake; the values are read all the same.
+    assert!(RunFlags::from_matches(&matches).is_err());
+    let flags = RunFlags::from_matches(&parse(&["--cloud-provider=x"]).unwrap()).unwrap();
+    assert_eq!(flags.values.len(), FLAGS.len());
+    let value = |name| flags.values.iter().find(|(flag, _)| *flag == name).unwrap();
+    assert_eq!(value("cloud-provider").1, "x");
+    assert_eq!(value("leader-elect-lease-duration").1, "15s");
+}
+
+#[test]
+fn texts_that_mean_the_same_are_the_same_value() {
+    for (kind, one, other, expected) in [
+        (Kind::Duration, "12h", "12h0m0s", true),
+        (Kind::Duration, "0", "0s", true),
+        (Kind::Duration, "1s", "2s", false),
+        (Kind::Bool, "T", "true", true),
+        (Kind::Bool, "maybe", "true", false),
+        (Kind::Number, "0x1e", "30", true),
+        (Kind::Float, "20.0", "20", true),
+        (Kind::Text, "20.0", "20", false),
+    ] {
+        assert_eq!(same_value(kind, one, other), expected, "{one} {other}");
+    }
+}

@@ -1,0 +1,250 @@
+//! Flags of the secure port: where it listens, how users are known, and what they may read (ccm-behaviour 8.8).
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ccm_serving::{HeaderNames, RequestHeader, SecureServing, SniCertificate, TlsSettings};
+use clap::ArgMatches;
+
+use super::election::duration;
+use super::{list, path, text};
+
+/// The flags of the secure port. `None` of it is read with `--secure-port=0`.
+pub(crate) struct ServingFlags {
+    /// Address, certificates and TLS.
+    pub secure: SecureServing,
+    /// `--authentication-kubeconfig`.
+    pub authentication_kubeconfig: Option<PathBuf>,
+    /// `--authentication-token-webhook-cache-ttl`.
+    pub token_cache: Duration,
+    /// `--client-ca-file`.
+    pub client_ca: Option<PathBuf>,
+    /// The `--requestheader-` flags, if there is a CA.
+    pub request_header: Option<RequestHeader>,
+    /// `--authentication-skip-lookup`.
+    pub skips_lookup: bool,
+    /// `--authentication-tolerate-lookup-failure`.
+    pub tolerates_failed_lookup: bool,
+    /// `--authorization-kubeconfig`.
+    pub authorization_kubeconfig: Option<PathBuf>,
+    /// `--authorization-webhook-cache-authorized-ttl` and `-unauthorized-ttl`.
+    pub access_cache: (Duration, Duration),
+    /// `--authorization-always-allow-paths`.
+    pub always_allowed: Vec<String>,
+}
+
+impl ServingFlags {
+    /// Reads the flags; adds errors to `mistakes` and what is not offered to `warnings`.
+    pub(super) fn read(
+        matches: &ArgMatches,
+        mistakes: &mut Vec<String>,
+        warnings: &mut Vec<String>,
+    ) -> Option<ServingFlags> {
+        let is_set = |name| matches.get_one(name) == Some(&true);
+        let port = matches.get_one::<u32>("secure-port").copied();
+        let port = u16::try_from(port.unwrap_or_default()).unwrap_or_else(|_| {
+            mistakes.push(
+                "--secure-port must be between 0 and 65535, inclusive; 0 turns the port off"
+                    .to_owned(),
+            );
+            0
+        });
+        let bind_address = text(matches, "bind-address").unwrap_or_default();
+        let bind_address = bind_address.parse().unwrap_or_else(|_| {
+            mistakes.push(format!(
+                "--bind-address {bind_address:?} is not an IP address"
+            ));
+            IpAddr::from([0, 0, 0, 0])
+        });
+        let pair = (
+            path(matches, "tls-cert-file"),
+            path(matches, "tls-private-key-file"),
+        );
+        let certificate = match pair {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => {
+                mistakes.push(
+                    "--tls-cert-file and --tls-private-key-file are given together".to_owned(),
+                );
+                None
+            }
+        };
+        let streams = matches.get_one::<u32>("http2-max-streams-per-connection");
+        let secure = SecureServing {
+            bind_address,
+            port,
+            http2_streams: (!is_set("disable-http2-serving"))
+                .then(|| streams.copied().unwrap_or_default()),
+            share_port: is_set("permit-port-sharing"),
+            certificate_folder: path(matches, "cert-dir"),
+            certificate,
+            sni: list(matches, "tls-sni-cert-key")
+                .iter()
+                .filter_map(|value| sni(value, mistakes))
+                .collect(),
+            tls: tls(matches, mistakes, warnings),
+        };
+        let header = |name| list(matches, name);
+        let request_header =
+            path(matches, "requestheader-client-ca-file").map(|ca| RequestHeader {
+                ca,
+                headers: HeaderNames {
+                    allowed_names: header("requestheader-allowed-names"),
+                    user: header("requestheader-username-headers"),
+                    uid: header("requestheader-uid-headers"),
+                    group: header("requestheader-group-headers"),
+                    extra: header("requestheader-extra-headers-prefix"),
+                },
+            });
+        let flags = ServingFlags {
+            secure,
+            authentication_kubeconfig: path(matches, "authentication-kubeconfig"),
+            token_cache: duration(matches, "authentication-token-webhook-cache-ttl"),
+            client_ca: path(matches, "client-ca-file"),
+            request_header,
+            skips_lookup: is_set("authentication-skip-lookup"),
+            tolerates_failed_lookup: is_set("authentication-tolerate-lookup-failure"),
+            authorization_kubeconfig: path(matches, "authorization-kubeconfig"),
+            access_cache: (
+                duration(matches, "authorization-webhook-cache-authorized-ttl"),
+                duration(matches, "authorization-webhook-cache-unauthorized-ttl"),
+            ),
+            always_allowed: list(matches, "authorization-always-allow-paths"),
+        };
+        (port != 0).then_some(flags)
+    }
+}
+
+fn tls(
+    matches: &ArgMatches,
+    mistakes: &mut Vec<String>,
+    warnings: &mut Vec<String>,
+) -> TlsSettings {
+    let mut tls = TlsSettings::default();
+    match ccm_serving::min_version(&text(matches, "tls-min-version").unwrap_or_default()) {
+        Ok(only_tls13) => tls.only_tls13 = only_tls13,
+        Err(mistake) => mistakes.push(format!("--tls-min-version: {mistake}")),
+    }
+    let mut left_out = |flag: &str, names: Vec<String>| {
+        if !names.is_empty() {
+            warnings.push(format!("--{flag}: not offered: {}", names.join(", ")));
+        }
+    };
+    match ccm_serving::cipher_suites(&list(matches, "tls-cipher-suites")) {
+        Ok((suites, weak)) => {
+            tls.suites = suites;
+            left_out("tls-cipher-suites", weak);
+        }
+        Err(mistake) => mistakes.push(format!("--tls-cipher-suites: {mistake}")),
+    }
+    match ccm_serving::curves(&list(matches, "tls-curve-preferences")) {
+        Ok((groups, unknown)) => {
+            tls.groups = groups;
+            left_out("tls-curve-preferences", unknown);
+        }
+        Err(mistake) => mistakes.push(format!("--tls-curve-preferences: {mistake}")),
+    }
+    tls
+}
+
+/// Reads `CERT,KEY` or `CERT,KEY:NAME,NAME`.
+fn sni(value: &str, mistakes: &mut Vec<String>) -> Option<SniCertificate> {
+    let (files, names) = value.split_once(':').unwrap_or((value, ""));
+    let parts: Vec<&str> = files.split(',').map(str::trim).collect();
+    let [certificate, key] = parts[..] else {
+        mistakes.push(format!(
+            "--tls-sni-cert-key {value:?}: expected CERT,KEY or CERT,KEY:NAME,NAME"
+        ));
+        return None;
+    };
+    let names = names
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
+    Some(SniCertificate {
+        certificate: certificate.into(),
+        key: key.into(),
+        names: names.map(str::to_owned).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::tests::run;
+    use super::*;
+
+    fn serving(flags: &str) -> ServingFlags {
+        run(&format!("--cloud-provider=x {flags}"))
+            .unwrap()
+            .serving
+            .unwrap()
+    }
+
+    #[test]
+    fn proc_070_the_port_is_upstream_s_and_zero_is_none() {
+        let flags = serving("");
+        assert_eq!(flags.secure.port, 10258);
+        assert_eq!(flags.secure.bind_address, IpAddr::from([0, 0, 0, 0]));
+        assert_eq!(flags.secure.http2_streams, Some(0));
+        assert_eq!(flags.always_allowed, ["/healthz", "/readyz", "/livez"]);
+        assert!(
+            run("--cloud-provider=x --secure-port=0")
+                .unwrap()
+                .serving
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_refused_before_anything_starts() {
+        for (flag, expected) in [
+            (
+                "--secure-port=70000",
+                "--secure-port must be between 0 and 65535",
+            ),
+            (
+                "--bind-address=here",
+                "--bind-address \"here\" is not an IP address",
+            ),
+            ("--tls-cert-file=/a", "are given together"),
+            ("--tls-cipher-suites=TLS_NULL", "TLS_NULL not supported"),
+            ("--tls-min-version=1.3", "unknown tls version"),
+            ("--tls-sni-cert-key=/a", "expected CERT,KEY"),
+        ] {
+            let text = run(&format!("--cloud-provider=x {flag}")).err().unwrap();
+            assert!(text.contains(expected), "{flag}: {text}");
+        }
+    }
+
+    #[test]
+    fn test_add_flags_clears_the_open_paths_and_keeps_commas_of_a_pair() {
+        let flags = serving(
+            "--authorization-always-allow-paths= --tls-sni-cert-key=/a.crt,/a.key:a.example.com,*.b.example.com \
+             --tls-sni-cert-key=/c.crt,/c.key",
+        );
+        assert!(flags.always_allowed.is_empty());
+        let names: Vec<_> = flags
+            .secure
+            .sni
+            .iter()
+            .map(|one| one.names.join("|"))
+            .collect();
+        assert_eq!(names, ["a.example.com|*.b.example.com", ""]);
+    }
+
+    #[test]
+    fn a_weak_cipher_suite_is_a_warning_beside_a_strong_one() {
+        let flags = run(
+            "--cloud-provider=x --tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        );
+        let warnings = flags.unwrap().warnings;
+        assert_eq!(
+            warnings,
+            ["--tls-cipher-suites: not offered: TLS_RSA_WITH_AES_128_CBC_SHA"]
+        );
+    }
+}

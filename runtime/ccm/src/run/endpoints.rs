@@ -1,0 +1,240 @@
+//! Starts the HTTP endpoints of `ccm run` and tells them what to show. Holds what the rest of the process reports its
+//! health to.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use ccm_controllers::Heartbeats;
+use ccm_core::tenure::Tenure;
+use ccm_delivery::source::Location;
+use ccm_host::egress::now;
+use ccm_serving::{
+    Authentication, Authorization, Checks, ClusterAccess, Endpoints, PlainServer, SecureServer,
+};
+use kube::Config;
+use prometheus_client::registry::Registry;
+
+use super::{as_user, configz, from_file};
+use crate::api_server_proxy::{set_proxy, unbound_client};
+use crate::config::ProviderConfig;
+use crate::flags::ServingFlags;
+use crate::migration::COMPONENT;
+use crate::status_board::StatusBoard;
+use crate::{builtin_grants, provider_loading};
+
+/// Upstream's tolerance of a late renewal (PROC-072).
+const LATE: Duration = Duration::from_secs(20);
+/// The name of the check of the controllers' own runtime.
+const RUNTIME: &str = "runtime";
+/// The name of the check that a provider serves.
+const PROVIDER: &str = "provider";
+
+/// The health of the process, and its servers, which end when this is dropped.
+pub(super) struct Served {
+    checks: Checks,
+    ready: Checks,
+    /// Where controllers show that they do not hang.
+    pub(super) heartbeats: Heartbeats,
+    /// What the status page shows.
+    pub(super) board: StatusBoard,
+    endpoints: Endpoints,
+    secure: Option<SecureServer>,
+    plain: Vec<PlainServer>,
+}
+
+impl Served {
+    /// Listens. Before that nothing else of the process may have begun: a manager that cannot be probed does not start.
+    ///
+    /// # Errors
+    /// A port is taken, a certificate is unusable, or the cluster's authentication settings cannot be read.
+    pub(super) async fn start(
+        flags: Option<ServingFlags>,
+        values: Vec<(&'static str, String)>,
+        kubernetes: &Config,
+        registry: Registry,
+        board: StatusBoard,
+    ) -> anyhow::Result<Served> {
+        let mut slis = Registry::default();
+        let checks = Checks::new(&mut slis);
+        let ready = checks.beside();
+        let heartbeats = Heartbeats::default();
+        watch_runtime(&checks, &heartbeats);
+        ready.add(PROVIDER, || Err("no provider serves yet".to_owned()));
+        let named = values.into_iter();
+        let values = named
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        let endpoints = Endpoints {
+            component: COMPONENT,
+            version: env!("CARGO_PKG_VERSION"),
+            checks: checks.clone(),
+            ready: ready.clone(),
+            metrics: Arc::new(registry),
+            slis: Arc::new(slis),
+            configz: Arc::new(configz::of(&values)),
+            flags: Arc::new(values),
+            started: SystemTime::now(),
+            status: board.source(),
+        };
+        let secure = match flags {
+            None => None,
+            Some(flags) => Some(secure(flags, kubernetes, endpoints.clone()).await?),
+        };
+        Ok(Served {
+            checks,
+            ready,
+            heartbeats,
+            board,
+            endpoints,
+            secure,
+            plain: Vec::new(),
+        })
+    }
+
+    /// Serves metrics on a plain port where the vendor's own manager does, for a module with its built-in grants. As
+    /// there, a port that is taken ends nothing.
+    pub(super) async fn in_place_of_the_vendors(&mut self, provider: &ProviderConfig) {
+        let (Location::Embedded(guest), None) = (&provider.source, &provider.grants) else {
+            return;
+        };
+        // A mistake is reported with the module's other ones.
+        let Ok(Some(address)) = builtin_grants::metrics_address(guest, &provider_loading::PROCESS)
+        else {
+            return;
+        };
+        let mut server = PlainServer::start(address, self.endpoints.clone()).await;
+        if server.is_err() && address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+            // A machine without IPv6.
+            let address = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
+            server = PlainServer::start(address, self.endpoints.clone()).await;
+        }
+        match server {
+            Ok(server) => {
+                tracing::info!(address = %server.address(), provider = provider.name, "serving metrics without TLS");
+                self.plain.push(server);
+            }
+            Err(error) => {
+                let error = anyhow::Error::new(error);
+                tracing::error!(
+                    error = format!("{error:#}"),
+                    provider = provider.name,
+                    "metrics are not served without TLS"
+                );
+            }
+        }
+    }
+
+    /// Where endpoints are served: the secure port first, then the plain ones.
+    pub(super) fn addresses(&self) -> Vec<String> {
+        let secure = self
+            .secure
+            .iter()
+            .map(|it| format!("https://{}", it.address()));
+        let plain = self
+            .plain
+            .iter()
+            .map(|it| format!("http://{}", it.address()));
+        secure.chain(plain).collect()
+    }
+
+    /// Adds the check of the Lease: healthy while another process leads, and while this one renews in time (PROC-072).
+    pub(super) fn watch_lease(&self, tenure: Arc<Tenure>) {
+        self.checks.add("leaderElection", move || {
+            let ends = tenure.ends();
+            let never_led = ends.0.is_zero();
+            if never_led || now() <= ends.after(LATE) {
+                Ok(())
+            } else {
+                Err("the lease was not renewed in time".to_owned())
+            }
+        });
+    }
+
+    /// Adds a check for each of these controllers.
+    pub(super) fn watch_controllers(&self, names: &[&'static str]) {
+        for &name in names {
+            let heartbeats = self.heartbeats.clone();
+            self.checks.add(name, move || heartbeats.health(name));
+        }
+    }
+
+    /// The process is ready while this says so.
+    pub(super) fn ready_while(&self, serves: impl Fn() -> bool + Send + Sync + 'static) {
+        self.ready.add(PROVIDER, move || match serves() {
+            true => Ok(()),
+            false => Err("no provider serves".to_owned()),
+        });
+    }
+}
+
+/// Adds a check that fails when no thread of the controllers' runtime is free any more.
+fn watch_runtime(checks: &Checks, heartbeats: &Heartbeats) {
+    let own = heartbeats.clone();
+    // It ends with the runtime.
+    tokio::spawn(async move { own.monitored(RUNTIME, std::future::pending::<()>()).await });
+    let heartbeats = heartbeats.clone();
+    checks.add(RUNTIME, move || heartbeats.health(RUNTIME));
+}
+
+async fn secure(
+    flags: ServingFlags,
+    kubernetes: &Config,
+    endpoints: Endpoints,
+) -> anyhow::Result<SecureServer> {
+    let reviews = reviewer(flags.authentication_kubeconfig.as_deref(), kubernetes).await?;
+    let access = reviewer(flags.authorization_kubeconfig.as_deref(), kubernetes).await?;
+    let (cache_allowed, cache_denied) = flags.access_cache;
+    let authentication = Authentication {
+        // As upstream, the look-up has to succeed where its cluster was named or is this pod's own.
+        tolerates_failed_lookup: flags.tolerates_failed_lookup || reviews.is_fallback,
+        cluster: Some(reviews.cluster),
+        cache: flags.token_cache,
+        client_ca: flags.client_ca,
+        request_header: flags.request_header,
+        skips_lookup: flags.skips_lookup,
+    };
+    let authorization = Authorization {
+        cluster: Some(access.cluster),
+        cache_allowed,
+        cache_denied,
+        always_allowed: flags.always_allowed,
+    };
+    let server = SecureServer::start(flags.secure, authentication, authorization, endpoints)
+        .await
+        .context("cannot serve the secure port (--secure-port=0 turns it off)")?;
+    tracing::debug!(address = %server.address(), "serving securely");
+    Ok(server)
+}
+
+/// The cluster that reviews.
+struct Reviewer {
+    cluster: ClusterAccess,
+    /// Whether it is only that of `--kubeconfig`, whose user may lack the rights.
+    is_fallback: bool,
+}
+
+async fn reviewer(file: Option<&Path>, kubernetes: &Config) -> anyhow::Result<Reviewer> {
+    let (mut config, proxy, is_fallback) = match file {
+        Some(file) => {
+            let (config, proxy) = from_file(file).await?;
+            (config, proxy, false)
+        }
+        None => match Config::incluster() {
+            Ok(config) => (config, None, false),
+            Err(_) => (kubernetes.clone(), None, true),
+        },
+    };
+    if !is_fallback {
+        set_proxy(&mut config, proxy)?;
+    }
+    Ok(Reviewer {
+        cluster: ClusterAccess {
+            config: as_user(&config, "/delegated-auth"),
+            connect: unbound_client,
+        },
+        is_fallback,
+    })
+}

@@ -1,0 +1,171 @@
+//! `ccm status`: asks a running manager for its status page's content, and shows it in a terminal. Changes nothing.
+
+mod text;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail, ensure};
+use ccm_serving::status::StatusReport;
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgMatches, value_parser};
+use http::header::ACCEPT;
+use http::{Request, Uri};
+use kube::config::{
+    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster,
+    NamedContext,
+};
+use kube::{Client, Config};
+
+use crate::{cli, provider};
+
+/// Where a pod's own token is.
+const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+/// The secure port on this machine.
+const HERE: &str = "https://127.0.0.1:10258";
+
+/// The parsed command.
+pub(crate) struct StatusCommand {
+    server: Uri,
+    token: Option<PathBuf>,
+    ca: Option<PathBuf>,
+    json: bool,
+}
+
+/// The command line.
+pub(crate) fn command() -> clap::Command {
+    clap::Command::new("status")
+        .about("Show what a running manager does: providers and grants, what waits and why, brakes, leader, the last decisions")
+        .arg(
+            Arg::new("server")
+                .long("server")
+                .value_name("URL")
+                .default_value(HERE)
+                .value_parser(value_parser!(Uri))
+                .help("The manager's secure port. Without --ca-file, the certificate of a loopback address is not verified; http:// is for the demo's page"),
+        )
+        .arg(
+            Arg::new("token-file")
+                .long("token-file")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("A bearer token of somebody who may get the path /; without it, the pod's own"),
+        )
+        .arg(
+            Arg::new("ca-file")
+                .long("ca-file")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Certificate authorities of the manager, in PEM form"),
+        )
+        .arg(
+            Arg::new("output")
+                .short('o')
+                .long("output")
+                .value_name("FORM")
+                .default_value("text")
+                .value_parser(PossibleValuesParser::new(["text", "json"]))
+                .help("How the result is printed"),
+        )
+        .after_help("Example:\n  kubectl -n kube-system exec ds/ccm -- /ccm status")
+}
+
+impl StatusCommand {
+    /// Reads the arguments, which clap has checked.
+    pub(crate) fn of(matches: &ArgMatches) -> StatusCommand {
+        let server = matches.get_one::<Uri>("server").cloned();
+        StatusCommand {
+            server: server.unwrap_or_else(|| Uri::from_static(HERE)),
+            token: matches.get_one("token-file").cloned(),
+            ca: matches.get_one("ca-file").cloned(),
+            json: matches
+                .get_one::<String>("output")
+                .is_some_and(|form| form == "json"),
+        }
+    }
+}
+
+/// Prints the status.
+///
+/// # Errors
+/// The manager does not answer, or does not answer this user.
+pub(crate) fn main(command: &StatusCommand) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let answer = runtime.block_on(ask(command))?;
+    let report = serde_json::from_str::<StatusReport>(&answer);
+    let report = report.context("the answer is not that of a status page of this version")?;
+    Ok(match command.json {
+        true => cli::print(format!("{:#}\n", serde_json::to_value(&report)?).as_bytes()),
+        false => cli::print(provider::visible(&text::describe(&report)).as_bytes()),
+    })
+}
+
+async fn ask(command: &StatusCommand) -> anyhow::Result<String> {
+    let server = &command.server;
+    let client = Client::try_from(config(command).await?)?;
+    let request = Request::get("/").header(ACCEPT, "application/json");
+    let answered = client.request_text(request.body(Vec::new())?).await;
+    match answered {
+        Ok(answer) => Ok(answer),
+        Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => bail!(
+            "{server}: {}; the user needs the verb get on the nonResourceURL /",
+            status.message
+        ),
+        Err(error) => Err(error).with_context(|| format!("{server} does not answer")),
+    }
+}
+
+async fn config(command: &StatusCommand) -> anyhow::Result<Config> {
+    let server = &command.server;
+    let host = server.host().unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    let is_here = address.is_ok_and(|address| address.is_loopback());
+    let is_plain = server.scheme_str() != Some("https");
+    ensure!(
+        !is_plain || is_here,
+        "{server}: without TLS only a loopback address is asked"
+    );
+    let token = match &command.token {
+        // It would be readable on the way.
+        _ if is_plain => None,
+        Some(file) => Some(file.clone()),
+        None => Some(PathBuf::from(POD_TOKEN)).filter(|file| file.exists()),
+    };
+    let name = "manager".to_owned();
+    let kubeconfig = Kubeconfig {
+        clusters: vec![NamedCluster {
+            name: name.clone(),
+            cluster: Some(Cluster {
+                server: Some(server.to_string()),
+                certificate_authority: command.ca.as_ref().map(|file| file.display().to_string()),
+                insecure_skip_tls_verify: Some(is_here && command.ca.is_none()),
+                ..Cluster::default()
+            }),
+            ..NamedCluster::default()
+        }],
+        auth_infos: vec![NamedAuthInfo {
+            name: name.clone(),
+            auth_info: Some(AuthInfo {
+                token_file: token.map(|file| file.display().to_string()),
+                ..AuthInfo::default()
+            }),
+            ..NamedAuthInfo::default()
+        }],
+        contexts: vec![NamedContext {
+            name: name.clone(),
+            context: Some(Context {
+                cluster: name.clone(),
+                user: Some(name.clone()),
+                ..Context::default()
+            }),
+            ..NamedContext::default()
+        }],
+        current_context: Some(name),
+        ..Kubeconfig::default()
+    };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    config.context("--server, --token-file or --ca-file is not usable")
+}

@@ -1,0 +1,89 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn a_terminal_shows_what_the_page_shows() {
+    let report = json!({
+        "component": "cloud-controller-manager", "version": "1.2.3", "mode": "enforce",
+        "apiServer": "https://10.0.0.1:6443",
+        "started": "2026-03-01T09:00:00Z", "now": "2026-03-01T12:00:00Z",
+        "leases": [{
+            "lease": "kube-system/ccm", "identity": "a_1", "isLeader": true, "holder": "a_1",
+            "validUntil": "2026-03-01T12:00:09Z",
+        }],
+        "providers": [{
+            "name": "hcloud", "source": "embedded:hcloud", "trouble": "", "annotationPrefixes": [],
+            "state": { "name": "serving", "version": "0.1.0", "digest": "sha256:0a" },
+            "trial": {
+                "version": "0.2.0", "digest": "sha256:0b", "phase": "canary", "since": null,
+                "lines": ["find: 10 answers, 0 faults"],
+            },
+            "targets": [{
+                "name": "api", "endpoint": "https://api.hetzner.cloud/v1", "reads": ["GET /servers"],
+                "writes": ["POST /load_balancers"], "requests": 3600, "perSeconds": 3600,
+                "requestsLeft": 3590, "heldSeconds": 30,
+            }],
+        }],
+        "waiting": [{
+            "object": "node/laptop", "provider": "hcloud", "controller": "cloud-node-controller",
+            "why": "no such machine", "attempt": 3, "since": "2026-03-01T11:57:00Z",
+            "next": "2026-03-01T12:00:12Z", "isDeletion": false,
+        }, {
+            "object": "node/b", "provider": "hcloud", "controller": "cloud-node-lifecycle-controller",
+            "why": "it is young", "attempt": 1, "since": "2026-03-01T11:59:00Z", "next": null,
+            "isDeletion": true,
+        }],
+        "isWaitingCut": false,
+        "brakes": [{
+            "brake": "node-deletion", "provider": "hcloud", "taken": 3, "allowed": 3, "windowSeconds": 600,
+            "held": { "object": "node/b", "at": "2026-03-01T11:59:00Z", "free": "2026-03-01T12:05:00Z" },
+            "release": "time",
+        }],
+        "decisions": [{
+            "at": "2026-03-01T11:59:58Z", "controller": "cloud-node-controller", "provider": "hcloud",
+            "object": "node/laptop", "effect": "find node/laptop", "outcome": "gone", "isSuccess": true,
+            "times": 4,
+        }],
+    });
+    let report = serde_json::from_value::<StatusReport>(report).unwrap();
+    let expected = "\
+component     cloud-controller-manager
+version       1.2.3
+mode          enforce
+API server    https://10.0.0.1:6443
+running for   3 h
+leader        this process, a_1 (Lease kube-system/ccm, valid 9 s more)
+
+PROVIDER   STATE    VERSION   DIGEST
+hcloud     serves   0.1.0     sha256:0a
+
+hcloud, canary: 0.2.0 (sha256:0b)
+  find: 10 answers, 0 faults
+
+hcloud at api (https://api.hetzner.cloud/v1): 1 kinds of reads; may change
+  POST /load_balancers
+
+HELD DELETIONS   NEXT TRY          SINCE      ATTEMPT   PROVIDER   WHY
+node/b           when it changes   60 s ago   1         hcloud     it is young
+
+BRAKE           PROVIDER   STATE     SPENT              HOLDS    RELEASED BY
+node-deletion   hcloud     engaged   3 of 3 in 10 min   node/b   time
+
+WAITING       NEXT TRY   SINCE       ATTEMPT   PROVIDER   WHY
+node/laptop   in 12 s    3 min ago   3         hcloud     no such machine
+
+TARGET   PROVIDER   REQUESTS LEFT         STATE
+api      hcloud     3590 of 3600 per 60 min   rate-limited for 30 s
+
+TIME       TIMES   PROVIDER   DECISION           OUTCOME
+11:59:58   4       hcloud     find node/laptop   gone
+";
+    let expected = expected.replace(
+        "REQUESTS LEFT         STATE",
+        "REQUESTS LEFT             STATE",
+    );
+    assert_eq!(describe(&report), expected);
+}

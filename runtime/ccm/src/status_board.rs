@@ -1,0 +1,284 @@
+//! Collects what the status page shows: from the controllers, the providers' versions and the elections. Only reads, and
+//! only when somebody asks; holds no secret.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ccm_controllers::Activity;
+use ccm_controllers::activity::{BrakeLevel, Decided, Waiting};
+use ccm_core::brake::Brake;
+use ccm_core::permit::{Access, Mode};
+use ccm_core::rollout::{Phase, Record, Trial};
+use ccm_core::tenure::Tenure;
+use ccm_core::well_known::DELETE_UNTIL;
+use ccm_delivery::record::Seen;
+use ccm_delivery::rollout_controller::Served;
+use ccm_host::egress::{TargetLevel, now};
+use ccm_serving::status::StatusSource;
+use ccm_serving::status::report::{
+    BrakeReport, DecisionReport, HeldReport, LeaseReport, ProviderReport, ProviderState,
+    StatusReport, TargetReport, Time, TrialReport, WaitingReport, length,
+};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
+
+use crate::migration::COMPONENT;
+use crate::provider_manager::ProviderOverview;
+
+/// What is shown. Clones share it.
+#[derive(Clone)]
+pub(crate) struct StatusBoard(Arc<Parts>);
+
+struct Parts {
+    mode: Mode,
+    api_server: String,
+    started: Timestamp,
+    activity: Activity,
+    /// `None` until the providers are configured.
+    providers: Mutex<Option<watch::Receiver<Arc<[ProviderOverview]>>>>,
+    candidacies: Mutex<Vec<(Candidacy, Arc<Tenure>)>>,
+}
+
+/// A Lease that this process stands for.
+pub(crate) struct Candidacy {
+    /// `namespace/name`.
+    pub lease: String,
+    /// This process's identity.
+    pub identity: String,
+    /// The holder as last read; empty if there is none.
+    pub holder: watch::Receiver<String>,
+}
+
+impl StatusBoard {
+    /// Shows nothing yet but the mode and the API server's URL, which must hold no password.
+    pub(crate) fn new(mode: Mode, api_server: String) -> StatusBoard {
+        StatusBoard(Arc::new(Parts {
+            mode,
+            api_server,
+            started: Timestamp::now(),
+            activity: Activity::default(),
+            providers: Mutex::default(),
+            candidacies: Mutex::default(),
+        }))
+    }
+
+    /// Where controllers tell what they do.
+    pub(crate) fn activity(&self) -> Activity {
+        self.0.activity.clone()
+    }
+
+    /// Shows these providers, now and later.
+    pub(crate) fn shows_providers(&self, providers: watch::Receiver<Arc<[ProviderOverview]>>) {
+        *open(&self.0.providers) = Some(providers);
+    }
+
+    /// Shows a Lease that this process stands for, and may act under during `tenure`.
+    pub(crate) fn stands_for(&self, candidacy: Candidacy, tenure: Arc<Tenure>) {
+        open(&self.0.candidacies).push((candidacy, tenure));
+    }
+
+    /// For the endpoints.
+    pub(crate) fn source(&self) -> StatusSource {
+        let board = self.clone();
+        Arc::new(move || board.report())
+    }
+
+    fn report(&self) -> StatusReport {
+        let (parts, now) = (&*self.0, Timestamp::now());
+        let seen = parts.activity.snapshot();
+        let candidacies = open(&parts.candidacies);
+        let leases = candidacies.iter();
+        let leases = leases.map(|(candidacy, tenure)| lease(candidacy, tenure, now));
+        let providers = open(&parts.providers);
+        let providers = providers
+            .as_ref()
+            .map(|providers| providers.borrow().clone());
+        StatusReport {
+            component: COMPONENT.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            mode: parts.mode.as_str().to_owned(),
+            api_server: parts.api_server.clone(),
+            started: Time(parts.started),
+            now: Time(now),
+            leases: leases.collect(),
+            providers: providers
+                .iter()
+                .flat_map(|all| all.iter())
+                .map(provider)
+                .collect(),
+            waiting: seen.waiting.into_iter().map(waiting).collect(),
+            is_waiting_cut: seen.is_cut,
+            brakes: seen.brakes.into_iter().map(brake).collect(),
+            decisions: seen.decisions.into_iter().map(decision).collect(),
+        }
+    }
+}
+
+/// Ignores poisoning: no code under these locks can panic half-way.
+fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lease(candidacy: &Candidacy, tenure: &Tenure, wall: Timestamp) -> LeaseReport {
+    let left = now().until(tenure.begins_until());
+    let left = SignedDuration::try_from(left).ok();
+    LeaseReport {
+        lease: candidacy.lease.clone(),
+        identity: candidacy.identity.clone(),
+        is_leader: tenure.may_begin(now()),
+        holder: candidacy.holder.borrow().clone(),
+        valid_until: left.and_then(|left| wall.checked_add(left).ok()).map(Time),
+    }
+}
+
+fn provider(one: &ProviderOverview) -> ProviderReport {
+    let mut report = ProviderReport {
+        name: one.name.clone(),
+        source: one.source.clone(),
+        state: ProviderState::Starting,
+        trial: None,
+        trouble: String::new(),
+        targets: Vec::new(),
+        annotation_prefixes: Vec::new(),
+    };
+    match &*one.served.borrow() {
+        Served::Starting => {}
+        Served::Failed { why, is_final } => {
+            report.state = ProviderState::Failed {
+                why: why.clone(),
+                is_final: *is_final,
+            };
+        }
+        Served::Serving(active) => {
+            let serving = active.serving();
+            report.state = ProviderState::Serving {
+                version: serving.release.version.clone(),
+                digest: serving.release.digest.clone(),
+            };
+            let loaded = &serving.provider;
+            report.targets = loaded.targets().into_iter().map(target).collect();
+            let granted = ccm_core::cloud::CloudProvider::annotation_prefixes(&**loaded);
+            report.annotation_prefixes = granted.to_vec();
+        }
+    }
+    if let Seen::Known {
+        record: Some(record),
+        ..
+    } = &*one.recorded.borrow()
+    {
+        add_record(&mut report, record);
+    }
+    report
+}
+
+fn add_record(report: &mut ProviderReport, record: &Record) {
+    report.trouble.clone_from(&record.trouble);
+    report.trial = record.trial.as_ref().map(trial);
+}
+
+fn trial(trial: &Trial) -> TrialReport {
+    let since = i64::try_from(trial.since).ok();
+    let since = since.and_then(|since| Timestamp::from_second(since).ok());
+    TrialReport {
+        version: trial.release.version.clone(),
+        digest: trial.release.digest.clone(),
+        phase: phase(trial.phase).to_owned(),
+        since: since.map(Time),
+        lines: trial.lines.clone(),
+    }
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Fetched => "fetched",
+        Phase::Verified => "verified",
+        Phase::WaitsForGrants => "waits for grants",
+        Phase::WaitsForApproval => "waits for approval",
+        Phase::Compiled => "compiled",
+        Phase::SelfTested => "self-tested",
+        Phase::Shadow => "in shadow",
+        Phase::Canary => "canary",
+    }
+}
+
+fn target(level: TargetLevel) -> TargetReport {
+    let (writes, reads): (Vec<_>, Vec<_>) = level
+        .lines
+        .iter()
+        .partition(|line| line.access == Access::Write);
+    let shown = |lines: Vec<&ccm_host::egress::rules::Line>| {
+        // Which of the two it is, is said by the list.
+        let lines = lines.into_iter().map(|line| {
+            let line = line.to_string();
+            let short = line.rsplit_once(" (").map(|(short, _)| short.to_owned());
+            short.unwrap_or(line)
+        });
+        lines.collect()
+    };
+    TargetReport {
+        name: level.name,
+        endpoint: level.endpoint.to_string(),
+        reads: shown(reads),
+        writes: shown(writes),
+        requests: level.budget.requests.get(),
+        per_seconds: level.budget.per.as_secs(),
+        requests_left: level.left,
+        held_seconds: level.held.map(|held| held.as_secs().max(1)),
+    }
+}
+
+fn waiting(one: Waiting) -> WaitingReport {
+    WaitingReport {
+        object: one.object,
+        provider: one.provider,
+        controller: one.controller.to_owned(),
+        why: one.why,
+        attempt: one.attempt,
+        since: Time(one.since),
+        next: one.next.map(Time),
+        is_deletion: one.is_deletion,
+    }
+}
+
+fn brake(level: BrakeLevel) -> BrakeReport {
+    let window_seconds = level.window.as_secs();
+    let held = level.held.map(|held| HeldReport {
+        object: held.object,
+        at: Time(held.at),
+        free: held.free.map(Time),
+    });
+    BrakeReport {
+        brake: level.brake.as_str().to_owned(),
+        provider: level.provider,
+        taken: level.taken,
+        allowed: level.allowed,
+        window_seconds,
+        held,
+        release: release(level.brake, window_seconds),
+    }
+}
+
+fn release(brake: Brake, window_seconds: u64) -> String {
+    let time = format!(
+        "time: each change counts for {}; --brake sets another allowance",
+        length(window_seconds)
+    );
+    match brake {
+        Brake::NodeDeletion => {
+            format!("{time}; the annotation {DELETE_UNTIL}, with a time, on a node that shall go")
+        }
+        _ => time,
+    }
+}
+
+fn decision(one: Decided) -> DecisionReport {
+    DecisionReport {
+        at: Time(one.at),
+        controller: one.controller.to_owned(),
+        provider: one.provider,
+        object: one.object,
+        effect: one.effect,
+        outcome: one.outcome,
+        is_success: one.is_success,
+        times: one.times,
+    }
+}

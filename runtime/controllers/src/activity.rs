@@ -1,0 +1,356 @@
+//! What the controllers are doing, for people: the objects that wait and why, the last decisions, and how much of the
+//! brakes' budgets is spent. The controllers report here; a status page reads copies. Decides nothing, and no controller
+//! ever reads it.
+//!
+//! Bounded: [`MOST_WAITING`] objects, [`MOST_DECISIONS`] decisions, [`MOST_TEXT`] bytes of each text.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::{self, Display, Write as _};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ccm_core::brake::Brake;
+use ccm_core::effect::When;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use crate::clock::wall;
+use crate::cluster::locked;
+
+/// Maximum number of waiting objects that are kept; further ones are only counted.
+pub const MOST_WAITING: usize = 10_000;
+/// Maximum number of decisions that are kept.
+pub const MOST_DECISIONS: usize = 100;
+/// Maximum length of a text, in bytes. Clouds and guests contribute to reasons and outcomes.
+pub const MOST_TEXT: usize = 512;
+/// An object whose next try is this much overdue has left its controller without a word, and is not shown.
+const OVERDUE: SignedDuration = SignedDuration::from_mins(5);
+
+/// The controllers' activity. Clones share it.
+#[derive(Clone, Default)]
+pub struct Activity(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    waiting: BTreeMap<Key, Entry>,
+    /// Number of reports about objects for which there was no room.
+    left_out: u64,
+    /// Oldest first.
+    decisions: VecDeque<Decided>,
+    brakes: Vec<BrakeReader>,
+}
+
+/// Returns the current levels of one set of budgets.
+type BrakeReader = Box<dyn Fn() -> Vec<BrakeLevel> + Send>;
+
+/// Object, provider, controller: sorted like this, an object's entries stand together.
+type Key = (String, String, &'static str);
+
+struct Entry {
+    why: String,
+    attempt: u32,
+    since: Timestamp,
+    next: Option<Timestamp>,
+    is_deletion: bool,
+}
+
+/// An object that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// `node/<name>`, `service/<namespace>/<name>` or `route/<destination>`.
+    pub object: String,
+    /// The provider; `-` for a controller without one.
+    pub provider: String,
+    /// The controller that will try again.
+    pub controller: &'static str,
+    /// What is missing.
+    pub why: String,
+    /// Number of the last attempt, counted from the last success.
+    pub attempt: u32,
+    /// Since when it waits, for this reason or another.
+    pub since: Timestamp,
+    /// The next attempt. `None`: when the object changes.
+    pub next: Option<Timestamp>,
+    /// Whether the object is to be deleted.
+    pub is_deletion: bool,
+}
+
+/// A decision that was carried out, or tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// When it ended; the last time, if it was repeated.
+    pub at: Timestamp,
+    /// The controller.
+    pub controller: &'static str,
+    /// The provider; `-` for a controller without one.
+    pub provider: String,
+    /// The object.
+    pub object: String,
+    /// The effect's label.
+    pub effect: String,
+    /// How it ended.
+    pub outcome: String,
+    /// Whether the rest of the decision could go on.
+    pub is_success: bool,
+    /// How often it was decided, with the same outcome, without leaving the list.
+    pub times: u32,
+}
+
+/// How full a provider's budget for one kind of dangerous change is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrakeLevel {
+    /// The brake.
+    pub brake: Brake,
+    /// The provider.
+    pub provider: String,
+    /// Changes made in the window that ends now.
+    pub taken: usize,
+    /// Changes allowed in a window.
+    pub allowed: usize,
+    /// Length of the window.
+    pub window: Duration,
+    /// The last change that was held, unless a later one was allowed.
+    pub held: Option<HeldChange>,
+}
+
+/// A change that a brake holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldChange {
+    /// The object.
+    pub object: String,
+    /// When it was held.
+    pub at: Timestamp,
+    /// When the budget has room again. `None`: never, because the operator allows none.
+    pub free: Option<Timestamp>,
+}
+
+/// A copy of the activity.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Snapshot {
+    /// The objects that wait, those that wait longest first.
+    pub waiting: Vec<Waiting>,
+    /// Whether further objects wait that are not kept.
+    pub is_cut: bool,
+    /// The last decisions, newest first.
+    pub decisions: Vec<Decided>,
+    /// Levels of the brakes that were used.
+    pub brakes: Vec<BrakeLevel>,
+}
+
+/// What a reconciliation is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct About<'a> {
+    pub(crate) object: &'a str,
+    pub(crate) provider: &'a str,
+    pub(crate) controller: &'static str,
+}
+
+impl Activity {
+    /// A copy for a reader.
+    pub fn snapshot(&self) -> Snapshot {
+        self.snapshot_at(wall())
+    }
+
+    fn snapshot_at(&self, now: Timestamp) -> Snapshot {
+        let mut state = locked(&self.0);
+        let is_overdue = |entry: &Entry| {
+            let next = entry.next.and_then(|next| next.checked_add(OVERDUE).ok());
+            next.is_some_and(|latest| latest < now)
+        };
+        state.waiting.retain(|_, entry| !is_overdue(entry));
+        if state.waiting.len() < MOST_WAITING {
+            state.left_out = 0;
+        }
+        let mut waiting: Vec<Waiting> = state.waiting.iter().map(waiting).collect();
+        waiting.sort_by_key(|one| one.since);
+        Snapshot {
+            waiting,
+            is_cut: state.left_out > 0,
+            decisions: state.decisions.iter().rev().cloned().collect(),
+            brakes: state.brakes.iter().flat_map(|read| read()).collect(),
+        }
+    }
+
+    /// A reconciliation has ended like this. `after` is the delay until the next one, in real time.
+    pub(crate) fn ended(
+        &self,
+        about: About<'_>,
+        when: &When,
+        attempt: u32,
+        after: Option<Duration>,
+        is_deletion: bool,
+    ) {
+        self.ended_at(about, when, attempt, after, is_deletion, wall());
+    }
+
+    fn ended_at(
+        &self,
+        about: About<'_>,
+        when: &When,
+        attempt: u32,
+        after: Option<Duration>,
+        is_deletion: bool,
+        now: Timestamp,
+    ) {
+        let why = match when {
+            When::AwaitChange => {
+                let mut state = locked(&self.0);
+                // Most objects do not wait; nothing is allocated for them while none does.
+                if !state.waiting.is_empty() {
+                    state.waiting.remove(&key(about));
+                }
+                return;
+            }
+            When::Blocked { why } | When::Retry { why, .. } | When::NotBefore { why, .. } => why,
+        };
+        let next = after.and_then(|after| SignedDuration::try_from(after).ok());
+        let next = next.and_then(|after| now.checked_add(after).ok());
+        let (key, why) = (key(about), cut(why));
+        let mut state = locked(&self.0);
+        let since = state.waiting.get(&key).map_or(now, |entry| entry.since);
+        if state.waiting.len() >= MOST_WAITING && !state.waiting.contains_key(&key) {
+            state.left_out += 1;
+            return;
+        }
+        let entry = Entry {
+            why,
+            attempt,
+            since,
+            next,
+            is_deletion,
+        };
+        state.waiting.insert(key, entry);
+    }
+
+    /// An effect has ended like this.
+    pub(crate) fn decided(
+        &self,
+        about: About<'_>,
+        effect: impl Display,
+        outcome: impl Display,
+        is_success: bool,
+    ) {
+        let mut new = Decided {
+            at: wall(),
+            controller: about.controller,
+            provider: cut(about.provider),
+            object: cut(about.object),
+            effect: cut(effect),
+            outcome: cut(outcome),
+            is_success,
+            times: 1,
+        };
+        let mut state = locked(&self.0);
+        let decisions = &mut state.decisions;
+        let last = decisions.iter().rposition(|one| new.is_like(one));
+        if let Some(last) = last.and_then(|place| decisions.remove(place)) {
+            new.times = last.times.saturating_add(1);
+        }
+        if decisions.len() >= MOST_DECISIONS {
+            decisions.pop_front();
+        }
+        decisions.push_back(new);
+    }
+
+    /// This provider has nothing to do with the object any more. Controllers that never wait for it say so as well.
+    pub(crate) fn left(&self, provider: &str, object: &str) {
+        let mut state = locked(&self.0);
+        if state.waiting.is_empty() {
+            return;
+        }
+        let first = (cut(object), cut(provider), "");
+        let own = state.waiting.range(first.clone()..);
+        let own = own.take_while(|((of, by, _), _)| (of, by) == (&first.0, &first.1));
+        let own: Vec<Key> = own.map(|(key, _)| key.clone()).collect();
+        for key in own {
+            state.waiting.remove(&key);
+        }
+    }
+
+    /// Of the objects that wait for this controller, only these still do.
+    pub(crate) fn keep(
+        &self,
+        provider: &str,
+        controller: &'static str,
+        waits: impl Fn(&str) -> bool,
+    ) {
+        let mut state = locked(&self.0);
+        state
+            .waiting
+            .retain(|(object, by, own), _| *own != controller || by != provider || waits(object));
+    }
+
+    /// The provider's controllers have ended.
+    pub(crate) fn ended_all(&self, provider: &str) {
+        locked(&self.0)
+            .waiting
+            .retain(|(_, by, _), _| by != provider);
+    }
+
+    /// Adds a set of budgets, whose levels `read` returns.
+    pub(crate) fn reads_brakes(&self, read: impl Fn() -> Vec<BrakeLevel> + Send + 'static) {
+        locked(&self.0).brakes.push(Box::new(read));
+    }
+}
+
+impl fmt::Debug for Activity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = locked(&self.0);
+        f.debug_struct("Activity")
+            .field("waiting", &state.waiting.len())
+            .field("decisions", &state.decisions.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Decided {
+    /// Whether only time and count differ.
+    fn is_like(&self, other: &Decided) -> bool {
+        (self.controller, &self.provider, &self.object)
+            == (other.controller, &other.provider, &other.object)
+            && (&self.effect, &self.outcome) == (&other.effect, &other.outcome)
+    }
+}
+
+fn key(about: About<'_>) -> Key {
+    (cut(about.object), cut(about.provider), about.controller)
+}
+
+fn waiting((key, entry): (&Key, &Entry)) -> Waiting {
+    let (object, provider, controller) = key;
+    Waiting {
+        object: object.clone(),
+        provider: provider.clone(),
+        controller,
+        why: entry.why.clone(),
+        attempt: entry.attempt,
+        since: entry.since,
+        next: entry.next,
+        is_deletion: entry.is_deletion,
+    }
+}
+
+/// A text of bounded length. Formatting ends where the bound is reached.
+struct Bounded(String);
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = MOST_TEXT.saturating_sub(self.0.len());
+        if text.len() <= room {
+            self.0.push_str(text);
+            return Ok(());
+        }
+        self.0.push_str(&text[..text.floor_char_boundary(room)]);
+        self.0.push('…');
+        Err(fmt::Error)
+    }
+}
+
+fn cut(text: impl Display) -> String {
+    let mut bounded = Bounded(String::new());
+    // An error means that the bound is reached.
+    let _ = write!(bounded, "{text}");
+    bounded.0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Requests that show whether another allocator gives nodes their pod CIDRs: kube-controller-manager's Lease, and the
+//! managed fields of single nodes. Reads only, but for the Events about it.
+
+use std::time::Duration;
+
+use ccm_core::cloud::CloudEvent;
+use ccm_core::effect::ClusterError;
+use ccm_core::ipam::other_allocator::{LeaseAnswer, Question, Why, WriterAnswer};
+use ccm_core::node::object::NodeRef;
+use ccm_core::well_known::{IPAM_CONTROLLER, KUBE_CONTROLLER_MANAGER_LEASE};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use tokio::time::timeout;
+
+use super::ClusterExecutor;
+use super::events::about_node;
+use super::request::in_time;
+
+/// Timeout of one request. An answer says what was so when it was written, so that a slow one is worth nothing.
+const ANSWER_TIME: Duration = Duration::from_secs(3);
+
+/// The answer to a [`Question`].
+pub(crate) enum Answer {
+    /// To [`Question::Lease`].
+    Lease(LeaseAnswer),
+    /// To [`Question::Writer`]; an error if there was no answer.
+    Writer(Result<Option<WriterAnswer>, ()>),
+}
+
+impl ClusterExecutor {
+    /// Answers a question with one request.
+    pub(crate) async fn answer(&self, question: &Question) -> Answer {
+        match question {
+            Question::Lease => Answer::Lease(self.read_lease().await),
+            Question::Writer(node, why) => Answer::Writer(self.read_writer(node, *why).await),
+        }
+    }
+
+    async fn read_lease(&self) -> LeaseAnswer {
+        let (namespace, name) = KUBE_CONTROLLER_MANAGER_LEASE;
+        let leases: Api<Lease> = Api::namespaced(self.cluster.clients.base().clone(), namespace);
+        let read = timeout(ANSWER_TIME, in_time(&self.cluster.tenure, leases.get(name)));
+        match read.await {
+            Ok(Ok(Some(lease))) => LeaseAnswer::Found(lease.spec.unwrap_or_default()),
+            Ok(Ok(None)) => LeaseAnswer::Absent,
+            Ok(Err(ClusterError::Denied(_))) => LeaseAnswer::Denied,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, lease = name, "could not be read");
+                LeaseAnswer::Failed
+            }
+            Err(_) => LeaseAnswer::Failed,
+        }
+    }
+
+    async fn read_writer(&self, node: &str, why: Why) -> Result<Option<WriterAnswer>, ()> {
+        let read = in_time(&self.cluster.tenure, self.nodes.get_metadata(node));
+        let has_pod_cidrs = why != Why::Waits;
+        match timeout(ANSWER_TIME, read).await {
+            Ok(Ok(read)) => Ok(read.map(|node| WriterAnswer::read(&node.metadata, has_pod_cidrs))),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, node, "who wrote its pod CIDRs could not be read");
+                Err(())
+            }
+            Err(_) => Err(()),
+        }
+    }
+
+    /// Records an Event about a node.
+    pub(crate) async fn record(&self, node: &NodeRef, event: &CloudEvent) {
+        let about = about_node(node, IPAM_CONTROLLER);
+        // A failure was logged.
+        let _ = self
+            .cluster
+            .events
+            .record(IPAM_CONTROLLER, &about, event)
+            .await;
+    }
+}

@@ -1,0 +1,177 @@
+//! Watches for another allocator of pod CIDRs: asks what [`OtherAllocator`] wants to know, and tells of what it has
+//! learnt, in the log, in Events and in a metric. Allocates nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ccm_core::ipam::other_allocator::{News, OtherAllocator, Question, Standing};
+use ccm_core::ipam::{Memory, pod_cidrs};
+use ccm_core::moment::Moment;
+use ccm_core::node::object::node_ref;
+use ccm_core::settings::OtherAllocatorRules;
+use ccm_core::well_known::IPAM_CONTROLLER;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::reflector::ObjectRef;
+use tokio::task::JoinSet;
+
+use super::name;
+use crate::executor::{Answer, ClusterExecutor};
+
+/// A question, when it was sent, and its answer.
+type Answered = (Question, Moment, Answer);
+
+/// The running side of [`OtherAllocator`].
+pub(super) struct AllocatorWatch {
+    executor: Arc<ClusterExecutor>,
+    other: OtherAllocator,
+    asking: Option<BoxFuture<'static, Answered>>,
+    telling: JoinSet<()>,
+}
+
+impl AllocatorWatch {
+    pub(super) fn new(
+        executor: Arc<ClusterExecutor>,
+        rules: OtherAllocatorRules,
+    ) -> AllocatorWatch {
+        let now = executor.clock().now();
+        executor.cluster.metrics.ipam.stands_back(false);
+        AllocatorWatch {
+            executor,
+            other: OtherAllocator::new(rules, now),
+            asking: None,
+            telling: JoinSet::new(),
+        }
+    }
+
+    /// These are all nodes.
+    pub(super) fn begin(&mut self, nodes: &[Arc<Node>]) {
+        let with = nodes.iter().filter(|node| !pod_cidrs(node).is_empty());
+        let created = |node: &&Arc<Node>| node.metadata.creation_timestamp.as_ref().map(|at| at.0);
+        let youngest = with.max_by_key(created);
+        self.other.begin(youngest.map(|node| name(node).to_owned()));
+    }
+
+    /// Takes the current state of a node.
+    pub(super) fn see(&mut self, node: &Node) {
+        if lacks_pod_cidrs(node) {
+            let uid = node.metadata.uid.as_deref().unwrap_or_default();
+            self.other
+                .waits(name(node), uid, self.executor.clock().now());
+        } else {
+            self.other.leaves(name(node));
+        }
+    }
+
+    /// The node is gone.
+    pub(super) fn leave(&mut self, name: &str) {
+        self.other.leaves(name);
+    }
+
+    /// Whether this node has to wait, because it lacks pod CIDRs and none may be allocated now. If so, it is among the
+    /// nodes that [`AllocatorWatch::released`] returns later.
+    pub(super) fn holds(&mut self, node: &Node) -> bool {
+        if !lacks_pod_cidrs(node) || self.other.may_allocate(self.executor.clock().now()) {
+            return false;
+        }
+        self.other.hold(name(node));
+        true
+    }
+
+    /// Takes what the allocator has learnt, asks what is to be asked now and tells what is to be told. Returns the nodes
+    /// that waited and need not wait any longer.
+    pub(super) fn released(&mut self, memory: &mut Memory) -> BTreeSet<String> {
+        let now = self.executor.clock().now();
+        for node in memory.take_foreign() {
+            self.other.appeared(&node, now);
+        }
+        self.other.observe_blocks(memory.has_free_blocks(), now);
+        if let Some(question) = self.other.question(now) {
+            let executor = self.executor.clone();
+            let asking = async move {
+                let answer = executor.answer(&question).await;
+                (question, now, answer)
+            };
+            self.asking = Some(asking.boxed());
+        }
+        while self.telling.try_join_next().is_some() {}
+        for news in self.other.take_news() {
+            self.tell(&news);
+        }
+        self.other.released(now)
+    }
+
+    /// When the next question is due.
+    pub(super) fn next(&self) -> Option<Moment> {
+        self.other.next()
+    }
+
+    /// Waits for an answer and takes it. May be dropped at any time.
+    pub(super) async fn answered(&mut self) {
+        let Some(asking) = &mut self.asking else {
+            return std::future::pending().await;
+        };
+        let (question, sent, answer) = asking.await;
+        self.asking = None;
+        let now = self.executor.clock().now();
+        match (question, answer) {
+            (Question::Lease, Answer::Lease(answer)) => self.other.lease_read(answer, sent, now),
+            (Question::Writer(node, why), Answer::Writer(answer)) => {
+                self.other.writer_read((&node, why), answer, now);
+            }
+            // The executor answers what was asked.
+            (Question::Lease, Answer::Writer(_)) | (Question::Writer(..), Answer::Lease(_)) => {}
+        }
+        let stands_back = matches!(self.other.standing(), Standing::StandingBack { .. });
+        self.executor.cluster.metrics.ipam.stands_back(stands_back);
+    }
+
+    /// Waits until everything is told.
+    pub(super) async fn told(&mut self) {
+        while self.telling.join_next().await.is_some() {}
+    }
+
+    fn tell(&mut self, news: &News) {
+        let controller = IPAM_CONTROLLER;
+        match news {
+            News::Watches(Some(holder)) => tracing::info!(
+                controller,
+                holder,
+                "nodes wait for their pod CIDRs until it is known whether kube-controller-manager allocates them"
+            ),
+            News::Watches(None) => tracing::info!(
+                controller,
+                "nodes wait for their pod CIDRs until it is known whether another allocator gives them any"
+            ),
+            News::LeaseDenied => tracing::warn!(
+                controller,
+                "the Lease kube-system/kube-controller-manager may not be read: whether kube-controller-manager allocates pod CIDRs is only known by what it writes; grant `get` on that Lease"
+            ),
+            News::StandsBack(evidence) => tracing::warn!(
+                controller,
+                node = evidence.node,
+                manager = evidence.manager,
+                bond = ?evidence.bond,
+                "another allocator gives nodes their pod CIDRs; this manager stands back and allocates none"
+            ),
+            News::TakesOver(manager, node) => tracing::warn!(
+                controller,
+                node,
+                manager,
+                "the other allocator is gone; this manager allocates pod CIDRs"
+            ),
+        }
+        if let Some((name, event)) = news.event()
+            && let Some(node) = self.executor.cluster.nodes.get(&ObjectRef::new(name))
+        {
+            let (executor, node) = (self.executor.clone(), node_ref(&node));
+            self.telling
+                .spawn(async move { executor.record(&node, &event).await });
+        }
+    }
+}
+
+fn lacks_pod_cidrs(node: &Node) -> bool {
+    pod_cidrs(node).is_empty() && node.metadata.deletion_timestamp.is_none()
+}

@@ -1,0 +1,116 @@
+//! What queues count, and how upstream's names show it.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+use super::*;
+use crate::Pace;
+use crate::queue::{Capacity, Queue};
+
+struct Stand {
+    registry: Registry,
+    metrics: QueueMetrics,
+    clock: Clock,
+}
+
+impl Stand {
+    fn new() -> Stand {
+        let mut registry = Registry::default();
+        let metrics = QueueMetrics::default();
+        metrics.register(&mut registry);
+        let clock = Clock::start(Pace::REAL);
+        Stand {
+            registry,
+            metrics,
+            clock,
+        }
+    }
+
+    fn queue(&self, name: QueueName) -> Queue {
+        Queue::metered(self.metrics.meter(name, self.clock))
+    }
+
+    #[track_caller]
+    fn shows(&self, lines: &[&str]) {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).unwrap();
+        for line in lines {
+            assert!(text.lines().any(|one| one == *line), "{line}: {text}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_labels_and_buckets_of_queues_are_upstreams() {
+    let stand = Stand::new();
+    let mut queue = stand.queue(QueueName::Nodes);
+    let now = stand.clock.now();
+    queue.ask("a", now, false);
+    queue.ask("b", now, true);
+    queue.ask("b", now, false);
+    queue.ask("later", now.after(Duration::from_secs(60)), false);
+    let begun = now.after(Duration::from_secs(2));
+    assert!(queue.take(begun, Capacity::Any).is_some());
+    stand.shows(&[
+        "workqueue_depth{name=\"Nodes\"} 1.0",
+        "workqueue_adds_total{name=\"Nodes\"} 2",
+        "workqueue_queue_duration_seconds_count{name=\"Nodes\"} 1",
+        "workqueue_queue_duration_seconds_bucket{le=\"1e-8\",name=\"Nodes\"} 0",
+        "workqueue_queue_duration_seconds_bucket{le=\"1.0\",name=\"Nodes\"} 0",
+        "workqueue_queue_duration_seconds_bucket{le=\"10.0\",name=\"Nodes\"} 1",
+    ]);
+    tokio::time::advance(Duration::from_secs(12)).await;
+    stand.shows(&[
+        "workqueue_unfinished_work_seconds{name=\"Nodes\"} 10.0",
+        "workqueue_longest_running_processor_seconds{name=\"Nodes\"} 10.0",
+    ]);
+    queue.retries();
+    queue.finish("b", begun.after(Duration::from_secs(3)));
+    stand.shows(&[
+        "workqueue_unfinished_work_seconds{name=\"Nodes\"} 0.0",
+        "workqueue_longest_running_processor_seconds{name=\"Nodes\"} 0.0",
+        "workqueue_work_duration_seconds_sum{name=\"Nodes\"} 3.0",
+        "workqueue_retries_total{name=\"Nodes\"} 1",
+    ]);
+}
+
+#[tokio::test]
+async fn the_depth_is_what_waits_however_an_object_leaves_its_queue() {
+    let stand = Stand::new();
+    let (mut queue, mut other) = (
+        stand.queue(QueueName::Services),
+        stand.queue(QueueName::Services),
+    );
+    let now = stand.clock.now();
+    let depth = |count: &str| {
+        let line = format!("workqueue_depth{{name=\"service\"}} {count}");
+        stand.shows(&[&line]);
+    };
+    for name in ["a", "b", "c", "d"] {
+        queue.ask(name, now, false);
+    }
+    assert!(queue.take(now, Capacity::Any).is_some());
+    depth("3.0");
+    queue.hold("b", now.after(Duration::from_secs(9)));
+    depth("2.0");
+    queue.forget("c");
+    depth("1.0");
+    // A turn that is asked for while the object is worked on waits once that has ended.
+    queue.ask("a", now, true);
+    depth("1.0");
+    queue.finish("a", now);
+    depth("2.0");
+    other.ask("z", now, false);
+    assert!(other.take(now, Capacity::Urgent).is_none());
+    depth("3.0");
+    drop(other);
+    depth("2.0");
+    assert!(queue.take(now, Capacity::Any).is_some());
+    assert!(queue.take(now, Capacity::Any).is_some());
+    assert!(queue.take(now, Capacity::Any).is_none());
+    depth("0.0");
+    stand.shows(&["workqueue_adds_total{name=\"service\"} 6"]);
+}

@@ -1,0 +1,174 @@
+//! What surrounds every request to the API server: its metrics, and the client-side limit if there is one
+//! (`--kube-api-qps`, `--kube-api-burst`). Sends nothing itself, and retries nothing.
+
+mod limit;
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use http::{Request, Response, Uri};
+use hyper::body::{Body, Buf as _, Frame, SizeHint};
+use prometheus_client::registry::Registry;
+use tower::{Layer, Service};
+
+use crate::clock::timer_now;
+use crate::metrics::{RequestMeter, RestMetrics};
+use limit::Bucket;
+
+pub use limit::RateLimit;
+
+/// The metrics of all clients, and the limit that each of them has for itself. Clones share the metrics.
+#[derive(Debug, Clone, Default)]
+pub struct RestClients {
+    metrics: RestMetrics,
+    limit: Option<RateLimit>,
+}
+
+impl RestClients {
+    /// Creates and registers the metrics. Each client gets its own `limit`; `None`: there is none, because fairness
+    /// between clients is the API server's.
+    pub fn register(registry: &mut Registry, limit: Option<RateLimit>) -> RestClients {
+        let metrics = RestMetrics::default();
+        metrics.register(registry);
+        RestClients { metrics, limit }
+    }
+
+    /// The layer for a new client of this API server.
+    pub(crate) fn layer(&self, cluster_url: &Uri) -> RestLayer {
+        let host = cluster_url
+            .authority()
+            .map_or("", |authority| authority.as_str());
+        RestLayer {
+            metrics: self.metrics.clone(),
+            // A kubeconfig's URL can have a user and a password in front of the host.
+            host: host.rsplit('@').next().unwrap_or_default().into(),
+            bucket: self.limit.map(|limit| Arc::new(Bucket::new(limit))),
+        }
+    }
+}
+
+/// Wraps the connections of one client.
+#[derive(Debug, Clone)]
+pub(crate) struct RestLayer {
+    metrics: RestMetrics,
+    host: Arc<str>,
+    bucket: Option<Arc<Bucket>>,
+}
+
+impl<S> Layer<S> for RestLayer {
+    type Service = RestService<S>;
+
+    fn layer(&self, inner: S) -> RestService<S> {
+        RestService {
+            layer: self.clone(),
+            inner,
+        }
+    }
+}
+
+/// See [`RestLayer`].
+#[derive(Debug, Clone)]
+pub(crate) struct RestService<S> {
+    layer: RestLayer,
+    inner: S,
+}
+
+type Answer<B, E> = Pin<Box<dyn Future<Output = Result<Response<B>, E>> + Send>>;
+
+impl<S, I, O> Service<Request<I>> for RestService<S>
+where
+    S: Service<Request<I>, Response = Response<O>> + Clone + Send + 'static,
+    S::Future: Send,
+    I: Body + Send + 'static,
+    O: Body,
+{
+    type Response = Response<Metered<O>>;
+    type Error = S::Error;
+    type Future = Answer<Metered<O>, S::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<I>) -> Self::Future {
+        // The one that is ready is used, and its clone stays.
+        let next = self.inner.clone();
+        let mut inner = mem::replace(&mut self.inner, next);
+        let RestLayer {
+            metrics,
+            host,
+            bucket,
+        } = self.layer.clone();
+        let is_watch = is_watch(request.uri());
+        let meter = RequestMeter::new(metrics, host, request.method(), is_watch);
+        Box::pin(async move {
+            // As upstream, watches do not wait: they are few, and one that is late is a controller that sees nothing.
+            if let Some(bucket) = bucket.filter(|_| !is_watch) {
+                let wait = bucket.take(timer_now());
+                if !wait.is_zero() {
+                    tokio::time::sleep(wait).await;
+                }
+                meter.waited(wait);
+            }
+            let sent = request.body().size_hint().exact();
+            let begun = timer_now();
+            let answer = inner.call(request).await;
+            let status = answer.as_ref().ok().map(Response::status);
+            meter.answered(status, sent, timer_now().saturating_duration_since(begun));
+            Ok(answer?.map(|body| Metered {
+                body: Box::pin(body),
+                meter,
+                bytes: 0,
+            }))
+        })
+    }
+}
+
+fn is_watch(uri: &Uri) -> bool {
+    let mut fields = uri.query().unwrap_or_default().split('&');
+    fields.any(|field| matches!(field, "watch=true" | "watch=1"))
+}
+
+/// The body of an answer, whose bytes are counted.
+pub(crate) struct Metered<B> {
+    body: Pin<Box<B>>,
+    meter: RequestMeter,
+    bytes: u64,
+}
+
+impl<B: Body> Body for Metered<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let frame = ready!(self.body.as_mut().poll_frame(context));
+        if let Some(Ok(frame)) = &frame {
+            let bytes = frame.data_ref().map_or(0, |data| data.remaining());
+            self.bytes = self.bytes.saturating_add(bytes as u64);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B> Drop for Metered<B> {
+    fn drop(&mut self) {
+        self.meter.received(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests;

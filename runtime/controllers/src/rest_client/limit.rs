@@ -1,0 +1,66 @@
+//! The client-side limit: a bucket of tokens, as client-go has it. Waits nowhere.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cluster::locked;
+
+/// How many requests a client may begin. `Default`s are client-go's for values of zero.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLimit {
+    /// Requests per second.
+    per_second: f64,
+    /// Requests at once after a pause.
+    burst: f64,
+}
+
+impl RateLimit {
+    /// A limit of `per_second` requests, and of `burst` at once. As in client-go, zero means 5 per second and 10 at
+    /// once, and a negative rate, or one that is no number, means no limit.
+    pub fn new(per_second: f32, burst: u32) -> Option<RateLimit> {
+        let per_second = match per_second {
+            0.0 => 5.0,
+            rate if rate > 0.0 => f64::from(rate),
+            _ => return None,
+        };
+        let burst = if burst == 0 { 10 } else { burst };
+        Some(RateLimit {
+            per_second,
+            burst: f64::from(burst),
+        })
+    }
+}
+
+/// The tokens of one client.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    limit: RateLimit,
+    /// Below zero while requests wait for tokens that do not exist yet.
+    state: Mutex<(f64, Option<Instant>)>,
+}
+
+impl Bucket {
+    /// A full bucket.
+    pub(super) fn new(limit: RateLimit) -> Bucket {
+        Bucket {
+            limit,
+            state: Mutex::new((limit.burst, None)),
+        }
+    }
+
+    /// Takes a token; returns how long to wait until it exists. Requests get theirs in the order in which they came.
+    pub(super) fn take(&self, now: Instant) -> Duration {
+        let mut state = locked(&self.state);
+        let (tokens, before) = *state;
+        let passed = before.map_or(Duration::ZERO, |before| {
+            now.saturating_duration_since(before)
+        });
+        let gained = passed.as_secs_f64() * self.limit.per_second;
+        let tokens = (tokens + gained).min(self.limit.burst) - 1.0;
+        *state = (tokens, Some(now));
+        Duration::try_from_secs_f64((-tokens).max(0.0) / self.limit.per_second)
+            .unwrap_or(Duration::MAX)
+    }
+}

@@ -1,0 +1,111 @@
+//! The limit's law, and what is counted of one request.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+use tower::{Layer as _, ServiceExt as _, service_fn};
+
+use super::limit::Bucket;
+use super::{RateLimit, RestClients};
+
+#[tokio::test]
+async fn a_bucket_gives_its_burst_at_once_and_then_one_token_after_the_other() {
+    let bucket = Bucket::new(RateLimit::new(10.0, 3).unwrap());
+    let start = Instant::now();
+    let mut waits = Vec::new();
+    for after in [0, 0, 0, 0, 0, 200, 1_000_000] {
+        let wait = bucket.take(start + Duration::from_millis(after));
+        waits.push(wait.as_millis());
+    }
+    assert_eq!(waits, [0, 0, 0, 100, 200, 100, 0]);
+}
+
+#[test]
+fn zero_is_client_gos_default_and_less_is_no_limit() {
+    assert_eq!(RateLimit::new(0.0, 0), RateLimit::new(5.0, 10));
+    assert_eq!(RateLimit::new(-1.0, 10), None);
+    assert_eq!(RateLimit::new(f32::NAN, 10), None);
+}
+
+async fn send(clients: &RestClients, requests: &[(&str, &str)]) {
+    let service = clients
+        .layer(&"https://user:secret@10.0.0.1:6443/base".parse().unwrap())
+        .layer(service_fn(
+            async |request: Request<Full<Bytes>>| match request.uri().path() {
+                "/fails" => Err("no connection"),
+                _ => Ok::<_, &str>(Response::new(Full::new(Bytes::from_static(b"0123456789")))),
+            },
+        ));
+    for (method, uri) in requests {
+        let request = Request::builder().method(*method).uri(*uri);
+        let request = request
+            .body(Full::new(Bytes::from_static(b"body")))
+            .unwrap();
+        if let Ok(answer) = service.clone().oneshot(request).await {
+            let body: Result<_, Infallible> = answer.into_body().collect().await;
+            body.unwrap();
+        }
+    }
+}
+
+fn text(registry: &Registry) -> String {
+    let mut text = String::new();
+    encode(&mut text, registry).unwrap();
+    text
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_code_and_verb_and_watches_have_no_duration() {
+    let mut registry = Registry::default();
+    let clients = RestClients::register(&mut registry, None);
+    let requests = [
+        ("GET", "/api/v1/nodes?limit=500"),
+        ("GET", "/api/v1/nodes?allowWatchBookmarks=true&watch=true"),
+        ("PATCH", "/fails"),
+        ("A-VERB-OF-NOBODY", "/"),
+    ];
+    send(&clients, &requests).await;
+    let text = text(&registry);
+    let host = "host=\"10.0.0.1:6443\"";
+    for line in [
+        &*format!("rest_client_requests_total{{code=\"200\",method=\"GET\",{host}}} 2"),
+        &format!("rest_client_requests_total{{code=\"<error>\",method=\"PATCH\",{host}}} 1"),
+        &format!("rest_client_requests_total{{code=\"200\",method=\"other\",{host}}} 1"),
+        &format!("rest_client_request_duration_seconds_count{{verb=\"GET\",{host}}} 1"),
+        &format!("rest_client_request_size_bytes_sum{{verb=\"GET\",{host}}} 4.0"),
+        &format!("rest_client_response_size_bytes_sum{{verb=\"GET\",{host}}} 10.0"),
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line}: {text}");
+    }
+    assert!(!text.contains("limiter_duration_seconds_count"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn proc_032_the_limit_is_each_clients_own_and_its_waits_are_counted() {
+    let mut registry = Registry::default();
+    let clients = RestClients::register(&mut registry, RateLimit::new(1.0, 2));
+    let start = Instant::now();
+    let requests = [("GET", "/"); 5];
+    // Two clients, each with two requests at once and three that wait.
+    tokio::join!(send(&clients, &requests), send(&clients, &requests));
+    assert_eq!(start.elapsed().as_secs(), 3);
+    let watches = [("GET", "/?watch=true"); 100];
+    send(&clients, &watches).await;
+    assert_eq!(start.elapsed().as_secs(), 3, "watches do not wait");
+    let text = text(&registry);
+    let labels = "verb=\"GET\",host=\"10.0.0.1:6443\"";
+    for line in [
+        &*format!("rest_client_rate_limiter_duration_seconds_count{{{labels}}} 10"),
+        &format!("rest_client_rate_limiter_duration_seconds_bucket{{le=\"0.005\",{labels}}} 4"),
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line}: {text}");
+    }
+}

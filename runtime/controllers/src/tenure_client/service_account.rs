@@ -1,0 +1,205 @@
+//! Authenticates a client as a ServiceAccount: its short-lived token comes from a TokenRequest of the base client, and is
+//! replaced in good time (PROC-030). Grants nothing: what the account may do is the cluster's RBAC.
+
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ccm_core::moment::Moment;
+use http::header::{AUTHORIZATION, HeaderValue};
+use http::{Request, Response, StatusCode};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::sync::Mutex;
+use tower::{BoxError, Layer, Service};
+
+use crate::clock::{boottime, wall};
+
+/// Lifetime that is asked for, in seconds; upstream's.
+const LIFETIME: i64 = 3600;
+/// Tries to get a token, and the pause after the first of them, which doubles; upstream's.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(500);
+/// Pause before a token that is still valid is tried to be replaced again.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The tokens of one ServiceAccount. Clones share them.
+#[derive(Clone)]
+pub struct TokenSource(Arc<Source>);
+
+struct Source {
+    accounts: Api<ServiceAccount>,
+    name: String,
+    current: Mutex<Option<Token>>,
+}
+
+#[derive(Clone)]
+struct Token {
+    header: HeaderValue,
+    /// When a new one is asked for: after four fifths of its life.
+    stale: Moment,
+    /// When the API server refuses it.
+    ended: Moment,
+}
+
+impl TokenSource {
+    /// Of the ServiceAccount `name` in `namespace`, through `base`, which may have to create it.
+    pub fn new(base: Client, namespace: &str, name: &str) -> TokenSource {
+        TokenSource(Arc::new(Source {
+            accounts: Api::namespaced(base, namespace),
+            name: name.to_owned(),
+            current: Mutex::default(),
+        }))
+    }
+
+    /// The value of `Authorization`. Requests that need a new token wait for the same one.
+    async fn header(&self) -> Result<HeaderValue, BoxError> {
+        let mut current = self.0.current.lock().await;
+        let now = boottime();
+        let last = current.clone().filter(|token| now < token.ended);
+        if let Some(token) = last.as_ref().filter(|token| now < token.stale) {
+            return Ok(token.header.clone());
+        }
+        let token = match (self.request(last.is_none()).await, last) {
+            (Ok(token), _) => token,
+            (Err(error), Some(mut last)) => {
+                let account = &self.0.name;
+                tracing::warn!(account, %error, "its token could not be replaced; it is still valid");
+                last.stale = now.after(AGAIN);
+                last
+            }
+            (Err(error), None) => {
+                return Err(format!("no token for ServiceAccount {}: {error}", self.0.name).into());
+            }
+        };
+        let header = token.header.clone();
+        *current = Some(token);
+        Ok(header)
+    }
+
+    /// Drops a token that the API server refused, such as that of an account that was deleted and created again.
+    async fn refused(&self, header: &HeaderValue) {
+        let mut current = self.0.current.lock().await;
+        if current
+            .as_ref()
+            .is_some_and(|token| token.header == *header)
+        {
+            *current = None;
+        }
+    }
+
+    async fn request(&self, is_urgent: bool) -> Result<Token, BoxError> {
+        let mut pause = PAUSE;
+        let mut tries = if is_urgent { TRIES } else { 1 };
+        loop {
+            let error = match self.request_once().await {
+                Ok(token) => return Ok(token),
+                Err(error) => error,
+            };
+            tries -= 1;
+            if tries == 0 {
+                return Err(error);
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+    }
+
+    async fn request_once(&self) -> Result<Token, BoxError> {
+        let Source { accounts, name, .. } = &*self.0;
+        let params = PostParams::default();
+        let wish = TokenRequest {
+            spec: TokenRequestSpec {
+                expiration_seconds: Some(LIFETIME),
+                ..TokenRequestSpec::default()
+            },
+            ..TokenRequest::default()
+        };
+        let granted = match accounts.create_token_request(name, &params, &wish).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                let account = ServiceAccount {
+                    metadata: ObjectMeta {
+                        name: Some(name.clone()),
+                        ..ObjectMeta::default()
+                    },
+                    ..ServiceAccount::default()
+                };
+                match accounts.create(&params, &account).await {
+                    Ok(_) => tracing::info!(account = name, "the ServiceAccount was created"),
+                    // Somebody else was faster.
+                    Err(kube::Error::Api(status)) if status.code == 409 => {}
+                    Err(error) => return Err(error.into()),
+                }
+                accounts.create_token_request(name, &params, &wish).await?
+            }
+            granted => granted?,
+        };
+        let status = granted.status.ok_or("the answer has no token")?;
+        let life = status.expiration_timestamp.0.duration_since(wall());
+        let life = Duration::try_from(life).map_err(|_| "the token has expired already")?;
+        let mut header = HeaderValue::try_from(format!("Bearer {}", status.token))?;
+        header.set_sensitive(true);
+        let now = boottime();
+        Ok(Token {
+            header,
+            stale: now.after(life / 5 * 4),
+            ended: now.after(life),
+        })
+    }
+}
+
+impl<S> Layer<S> for TokenSource {
+    type Service = Authenticated<S>;
+
+    fn layer(&self, inner: S) -> Authenticated<S> {
+        Authenticated {
+            tokens: self.clone(),
+            inner,
+        }
+    }
+}
+
+/// See [`TokenSource`].
+#[derive(Clone)]
+pub struct Authenticated<S> {
+    tokens: TokenSource,
+    inner: S,
+}
+
+impl<S, I, O> Service<Request<I>> for Authenticated<S>
+where
+    S: Service<Request<I>, Response = Response<O>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<BoxError>,
+    I: Send + 'static,
+    O: Send,
+{
+    type Response = Response<O>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<O>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, mut request: Request<I>) -> Self::Future {
+        // The one that is ready is used, and its clone stays.
+        let next = self.inner.clone();
+        let mut inner = mem::replace(&mut self.inner, next);
+        let tokens = self.tokens.clone();
+        Box::pin(async move {
+            let header = tokens.header().await?;
+            request.headers_mut().insert(AUTHORIZATION, header.clone());
+            let answer = inner.call(request).await.map_err(Into::into)?;
+            if answer.status() == StatusCode::UNAUTHORIZED {
+                tokens.refused(&header).await;
+            }
+            Ok(answer)
+        })
+    }
+}

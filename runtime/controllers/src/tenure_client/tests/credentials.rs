@@ -1,0 +1,81 @@
+//! The client with a kubeconfig whose credential comes from an exec plugin.
+
+use std::sync::Arc;
+
+use ccm_core::tenure::Tenure;
+use k8s_openapi::api::core::v1::Node;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Config};
+use serde_json::json;
+
+use super::{answer, client, listener};
+use crate::RestClients;
+use crate::tenure_client;
+
+/// A configuration for `server` whose credential this shell script prints.
+async fn exec(server: &Config, script: &str) -> Config {
+    let kubeconfig = json!({
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "clusters": [{"name": "x", "cluster": {"server": server.cluster_url.to_string()}}],
+        "users": [{"name": "x", "user": {"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": "sh",
+            "args": ["-c", script],
+            "env": [{"name": "KIND", "value": "ExecCredential"}],
+            "interactiveMode": "Never",
+        }}}],
+    });
+    let kubeconfig: Kubeconfig = serde_json::from_value(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
+    config.root_cert = Some(Vec::new());
+    config.proxy_url = None;
+    config
+}
+
+/// Prints another token each time, valid until `expiry`.
+fn script(expiry: &str) -> String {
+    format!(
+        r#"printf '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"%s","status":{{"token":"%s"{expiry}}}}}' "$KIND" "$(cat /proc/sys/kernel/random/uuid)""#
+    )
+}
+
+#[tokio::test]
+async fn an_exec_plugins_token_is_sent_and_replaced_when_it_expires() {
+    for (expiry, is_kept) in [
+        ("", true),
+        (r#","expirationTimestamp":"2999-01-01T00:00:00Z""#, true),
+        (r#","expirationTimestamp":"2001-01-01T00:00:00Z""#, false),
+    ] {
+        let (listener, server) = listener("http").await;
+        let config = exec(&server, &script(expiry)).await;
+        let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
+        let served = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            [answer(&mut stream).await, answer(&mut stream).await]
+        });
+        nodes.get("worker-1").await.unwrap();
+        nodes.get("worker-1").await.unwrap();
+        let requests = served.await.unwrap();
+        let tokens = requests.each_ref().map(|request| {
+            let mut lines = request.lines();
+            let token = lines.find_map(|line| line.strip_prefix("authorization: Bearer "));
+            token.unwrap()
+        });
+        assert_eq!(tokens[0].len(), 36, "{tokens:?}");
+        assert_eq!(tokens[0] == tokens[1], is_kept, "{expiry}");
+    }
+}
+
+#[tokio::test]
+async fn an_exec_plugin_that_fails_is_an_error() {
+    let (_listener, server) = listener("http").await;
+    for script in ["exit 3", "echo no credential"] {
+        let config = exec(&server, script).await;
+        let tenure = Arc::new(Tenure::unlimited());
+        assert!(tenure_client::client(&config, tenure, None, &RestClients::default()).is_err());
+    }
+}

@@ -1,0 +1,404 @@
+//! Whether another allocator gives nodes their pod CIDRs, such as kube-controller-manager with its own
+//! `--allocate-node-cidrs`: two allocators at once can give two nodes the same block. Asks questions, takes the answers
+//! and says whether this manager may allocate. Sends nothing and reads no clock.
+//!
+//! ```text
+//!            a node waits in vain                a process takes the Lease
+//! Watching ───────────────────────► Alone ─────────────────────────────────► Watching
+//!     │                               │
+//!     └──── pod CIDRs appear that another allocator wrote ────► StandingBack ── it is gone ──► Watching
+//! ```
+//!
+//! kube-controller-manager starts allocating only when it starts, and a process that starts takes its Lease first. So
+//! the holder of the Lease allocates, or never will: a holder that leaves a node without pod CIDRs does not allocate,
+//! and a holder under which kube-controller-manager wrote pod CIDRs does until the Lease has another holder or none.
+//! Nothing is allocated but within [`FRESH`] of a read of the Lease that says who holds it.
+//!
+//! An allocator without a Lease is known by what it writes: it counts as gone when a node waits in vain for long enough.
+//! What a person or the node itself wrote is no evidence. Requests are made only while a node lacks pod CIDRs.
+
+mod controller_lease;
+mod standing;
+mod writer;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::moment::Moment;
+use crate::settings::OtherAllocatorRules;
+use controller_lease::ControllerLease;
+use writer::is_kube_controller_manager;
+
+pub use controller_lease::LeaseAnswer;
+pub use standing::{Bond, Evidence, News, Question, Standing, Why};
+pub use writer::{Writer, WriterAnswer};
+
+/// For how long after a read of the Lease blocks may be allocated: less than a kube-controller-manager needs to start.
+pub const FRESH: Duration = Duration::from_secs(1);
+/// Time between two reads of the Lease while a node waits for somebody's pod CIDRs, and before a failed request is
+/// repeated.
+const EVERY: Duration = Duration::from_secs(2);
+/// Time between two reads of a Lease that may not be read: rights change seldom.
+const EVERY_IF_DENIED: Duration = Duration::from_secs(600);
+
+/// What is known about other allocators. See the module's documentation.
+#[derive(Debug, Clone)]
+pub struct OtherAllocator {
+    rules: OtherAllocatorRules,
+    standing: Standing,
+    lease: ControllerLease,
+    /// When the last read of the Lease was answered.
+    read_at: Option<Moment>,
+    /// The Lease has to be read after this moment, because pod CIDRs appeared.
+    read_after: Option<Moment>,
+    has_begun: bool,
+    is_asking: bool,
+    /// No question is asked before this moment, because the last one failed.
+    retry_at: Option<Moment>,
+    youngest: Option<String>,
+    /// Nodes without pod CIDRs: UID, and since when they are known to have none.
+    waiting: BTreeMap<String, (String, Moment)>,
+    /// Those whose turn came while nothing could be allocated.
+    held: BTreeSet<String>,
+    /// Nodes whose pod CIDRs somebody wrote who is not known yet.
+    appeared: BTreeSet<String>,
+    blocks: Blocks,
+    news: Vec<News>,
+    /// The field manager of the allocator that was told of last, unless that it is gone was told, too.
+    told: Option<String>,
+    has_told_of_watch: bool,
+}
+
+/// Whether an allocator could give a waiting node what it waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Blocks {
+    /// Every range has a free block, since this moment.
+    Free(Moment),
+    /// There is none: nothing follows from a node that waits.
+    Exhausted,
+    /// There is one again, since this moment. An allocator that has failed for long tries again seldom.
+    FreeAgain(Moment),
+}
+
+impl OtherAllocator {
+    /// Watches from `now`; asks nothing before [`OtherAllocator::begin`].
+    pub fn new(rules: OtherAllocatorRules, now: Moment) -> OtherAllocator {
+        OtherAllocator {
+            rules,
+            standing: Standing::Watching {
+                since: now,
+                holder: None,
+            },
+            lease: ControllerLease::Unread,
+            read_at: None,
+            read_after: None,
+            has_begun: false,
+            is_asking: false,
+            retry_at: None,
+            youngest: None,
+            waiting: BTreeMap::new(),
+            held: BTreeSet::new(),
+            appeared: BTreeSet::new(),
+            blocks: Blocks::Free(now),
+            news: Vec::new(),
+            told: None,
+            has_told_of_watch: false,
+        }
+    }
+
+    /// All nodes are known. `youngest` is the node that was created last of those that have pod CIDRs.
+    pub fn begin(&mut self, youngest: Option<String>) {
+        self.has_begun = true;
+        self.youngest = youngest;
+    }
+
+    /// Whether this manager may allocate.
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Whether a block may be allocated now.
+    pub fn may_allocate(&self, now: Moment) -> bool {
+        let is_fresh = self
+            .read_at
+            .is_some_and(|read| now <= read.after(self.freshness()));
+        matches!(self.standing, Standing::Alone { .. }) && self.appeared.is_empty() && is_fresh
+    }
+
+    fn freshness(&self) -> Duration {
+        match self.lease {
+            ControllerLease::Denied => EVERY_IF_DENIED,
+            _ => FRESH,
+        }
+    }
+
+    /// This node has no pod CIDRs.
+    pub fn waits(&mut self, node: &str, uid: &str, now: Moment) {
+        let known = self.waiting.get(node);
+        if known.is_none_or(|(known, _)| known != uid) {
+            self.waiting.insert(node.to_owned(), (uid.to_owned(), now));
+        }
+    }
+
+    /// This node has pod CIDRs, or is gone.
+    pub fn leaves(&mut self, node: &str) {
+        self.waiting.remove(node);
+        self.held.remove(node);
+    }
+
+    /// It is this node's turn, and [`OtherAllocator::may_allocate`] is false.
+    pub fn hold(&mut self, node: &str) {
+        self.held.insert(node.to_owned());
+        self.tell_of_watch();
+    }
+
+    /// Once, when it is clear that nodes have to wait.
+    fn tell_of_watch(&mut self) {
+        let has_looked =
+            self.read_at.is_some() && (self.youngest.is_none() || self.lease.holder().is_none());
+        let is_watching = matches!(self.standing, Standing::Watching { .. });
+        if is_watching && has_looked && !self.held.is_empty() && !self.has_told_of_watch {
+            self.has_told_of_watch = true;
+            let holder = self.lease.holder().map(str::to_owned);
+            self.news.push(News::Watches(holder));
+        }
+    }
+
+    /// Takes all nodes that were held, if blocks may be allocated now.
+    pub fn released(&mut self, now: Moment) -> BTreeSet<String> {
+        match self.may_allocate(now) {
+            true => std::mem::take(&mut self.held),
+            false => BTreeSet::new(),
+        }
+    }
+
+    /// Pod CIDRs that this process did not write have appeared on this node, which was known to have none.
+    pub fn appeared(&mut self, node: &str, now: Moment) {
+        if let Standing::StandingBack { evidence, since } = &mut self.standing {
+            *since = now;
+            let is_bound = matches!(evidence.bond, Bond::Holder(_));
+            if is_bound || self.lease.holder().is_none() {
+                return;
+            }
+        }
+        self.read_after = Some(now);
+        self.appeared.insert(node.to_owned());
+    }
+
+    /// Whether every range has a free block.
+    pub fn observe_blocks(&mut self, are_free: bool, now: Moment) {
+        let is_alone = matches!(self.standing, Standing::Alone { .. });
+        self.blocks = match (are_free, self.blocks) {
+            (false, _) => Blocks::Exhausted,
+            (true, Blocks::Exhausted | Blocks::FreeAgain(_)) if is_alone => Blocks::Free(now),
+            (true, Blocks::Exhausted) => Blocks::FreeAgain(now),
+            (true, blocks) => blocks,
+        };
+    }
+
+    /// What was learnt since the last call.
+    pub fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Takes the question that is due, if there is one. The next one is asked when it is answered.
+    pub fn question(&mut self, now: Moment) -> Option<Question> {
+        let (_, question) = self.due().filter(|(at, _)| *at <= now)?;
+        self.is_asking = true;
+        Some(question)
+    }
+
+    /// When the next question is due.
+    pub fn next(&self) -> Option<Moment> {
+        self.due().map(|(at, _)| at)
+    }
+
+    fn due(&self) -> Option<(Moment, Question)> {
+        if !self.has_begun || self.is_asking {
+            return None;
+        }
+        let lease = self.lease_due().map(|at| (at, Question::Lease));
+        // Of two that are due at the same moment the Lease is first: what a writer means depends on it.
+        let questions = lease.into_iter().chain(self.writer_due());
+        let (at, question) = questions.min_by_key(|(at, _)| *at)?;
+        Some((self.retry_at.map_or(at, |retry| at.max(retry)), question))
+    }
+
+    fn lease_due(&self) -> Option<Moment> {
+        let Some(read) = self.read_at else {
+            return Some(Moment(Duration::ZERO));
+        };
+        if self.lease == ControllerLease::Denied {
+            let is_wanted = !self.held.is_empty();
+            return is_wanted.then(|| read.after(EVERY_IF_DENIED));
+        }
+        if let Some(after) = self.read_after.filter(|after| read < *after) {
+            return Some(after);
+        }
+        match self.standing {
+            Standing::Alone { .. } => (!self.held.is_empty()).then(|| read.after(FRESH)),
+            Standing::Watching { .. } | Standing::StandingBack { .. } => {
+                let is_wanted = !self.waiting.is_empty() && self.blocks != Blocks::Exhausted;
+                is_wanted.then(|| read.after(EVERY))
+            }
+        }
+    }
+
+    fn writer_due(&self) -> Option<(Moment, Question)> {
+        let at_once = Moment(Duration::ZERO);
+        if let Some(node) = self.appeared.first() {
+            let question = Question::Writer(node.clone(), Why::Appeared);
+            return Some((self.read_after.unwrap_or(at_once), question));
+        }
+        let is_watching = matches!(self.standing, Standing::Watching { .. });
+        if let Some(node) = self.youngest.as_ref().filter(|_| is_watching)
+            && self.lease.holder().is_some()
+        {
+            return Some((at_once, Question::Writer(node.clone(), Why::Youngest)));
+        }
+        let (at, node) = self.in_vain()?;
+        Some((at, Question::Writer(node.to_owned(), Why::Waits)))
+    }
+
+    /// The node that has waited longest, and when it is clear that another allocator would have served it.
+    fn in_vain(&self) -> Option<(Moment, &str)> {
+        let (since, patience) = match &self.standing {
+            Standing::Alone { .. } => return None,
+            Standing::Watching { since, .. } => (*since, self.settle()),
+            Standing::StandingBack { evidence, since } => match evidence.bond {
+                Bond::Holder(_) => return None,
+                Bond::NoLease => (*since, self.rules.patience),
+                Bond::AnyHolder | Bond::Unknown => (*since, self.settle()),
+            },
+        };
+        let (since, patience) = match self.blocks {
+            Blocks::Exhausted => return None,
+            Blocks::Free(free) => (since.max(free), patience),
+            Blocks::FreeAgain(free) => (since.max(free), patience.max(self.rules.patience)),
+        };
+        let (node, (_, waits)) = self.waiting.iter().min_by_key(|(_, (_, waits))| *waits)?;
+        Some((since.max(*waits).after(patience), node))
+    }
+
+    fn settle(&self) -> Duration {
+        match &self.lease {
+            ControllerLease::Unread | ControllerLease::Denied => self.rules.settle,
+            ControllerLease::Absent => self.rules.settle_without_lease,
+            ControllerLease::Found { .. } if self.lease.holder().is_some() => self.rules.settle,
+            ControllerLease::Found { .. } => self.rules.settle_without_lease,
+        }
+    }
+
+    /// Takes the answer to [`Question::Lease`], which was sent at `sent`.
+    pub fn lease_read(&mut self, answer: LeaseAnswer, sent: Moment, now: Moment) {
+        self.is_asking = false;
+        let was_denied = self.lease == ControllerLease::Denied;
+        if !self.lease.read(answer, sent, now) {
+            self.retry_at = Some(now.after(EVERY));
+            return;
+        }
+        self.retry_at = None;
+        self.read_at = Some(now);
+        if self.lease == ControllerLease::Denied && !was_denied {
+            self.news.push(News::LeaseDenied);
+        }
+        let holder = self.lease.holder().map(str::to_owned);
+        match &mut self.standing {
+            Standing::Alone { beside } if holder.is_none() || *beside == holder => *beside = holder,
+            Standing::Watching { holder: known, .. } if holder.is_none() || *known == holder => {}
+            Standing::StandingBack { evidence, .. } if !evidence.bond.is_broken(&holder) => {}
+            // The Lease has ended. Nodes that have waited in vain need not wait again.
+            Standing::StandingBack { since, .. } if holder.is_none() => {
+                let since = *since;
+                self.standing = Standing::Watching { since, holder };
+            }
+            // Another process holds it, of which nothing is known.
+            _ => {
+                self.has_told_of_watch = self.told.is_some();
+                self.standing = Standing::Watching { since: now, holder };
+            }
+        }
+        self.tell_of_watch();
+    }
+
+    /// Takes the answer to [`Question::Writer`] about this node: `Ok(None)` if the node is gone, an error if there was
+    /// no answer.
+    pub fn writer_read(
+        &mut self,
+        (node, why): (&str, Why),
+        answer: Result<Option<WriterAnswer>, ()>,
+        now: Moment,
+    ) {
+        self.is_asking = false;
+        let Ok(answer) = answer else {
+            self.retry_at = Some(now.after(EVERY));
+            return;
+        };
+        self.retry_at = None;
+        match why {
+            Why::Appeared => drop(self.appeared.remove(node)),
+            Why::Youngest => self.youngest = None,
+            Why::Waits => {}
+        }
+        let Some(WriterAnswer { writer, created }) = answer else {
+            self.leaves(node);
+            return;
+        };
+        let holder = self.lease.holder().map(str::to_owned);
+        if why == Why::Youngest {
+            let is_under_holder = created.is_some_and(|created| self.lease.is_older_than(created));
+            match (writer, holder) {
+                (Writer::Allocator(manager), Some(holder))
+                    if is_under_holder && is_kube_controller_manager(&manager) =>
+                {
+                    self.stand_back(node, manager, Bond::Holder(holder), now);
+                }
+                (Writer::Ours, beside) if is_under_holder => {
+                    self.standing = Standing::Alone { beside };
+                }
+                _ => self.tell_of_watch(),
+            }
+            return;
+        }
+        match writer {
+            Writer::Allocator(manager) => {
+                let bond = match (self.lease.author(now), self.lease.holder()) {
+                    _ if !is_kube_controller_manager(&manager) => Bond::Unknown,
+                    (Some(author), _) => Bond::Holder(author.to_owned()),
+                    (None, Some(_)) => Bond::AnyHolder,
+                    (None, None) => Bond::NoLease,
+                };
+                self.stand_back(node, manager, bond, now);
+            }
+            Writer::Nobody if why == Why::Waits => {
+                if let Some(gone) = self.told.take() {
+                    self.news.push(News::TakesOver(gone, node.to_owned()));
+                }
+                self.standing = Standing::Alone { beside: holder };
+            }
+            // The watch is late, and will tell.
+            Writer::Ours | Writer::NoAllocator if why == Why::Waits => self.leaves(node),
+            Writer::Ours | Writer::NoAllocator | Writer::Nobody => {}
+        }
+    }
+
+    fn stand_back(&mut self, node: &str, manager: String, bond: Bond, now: Moment) {
+        self.leaves(node);
+        self.appeared.clear();
+        let evidence = Evidence {
+            node: node.to_owned(),
+            manager,
+            bond,
+        };
+        // The same allocator again, such as after a change of its leader, is no news.
+        if self.told.as_ref() != Some(&evidence.manager) {
+            self.told = Some(evidence.manager.clone());
+            self.news.push(News::StandsBack(evidence.clone()));
+        }
+        self.has_told_of_watch = true;
+        self.standing = Standing::StandingBack {
+            evidence,
+            since: now,
+        };
+    }
+}

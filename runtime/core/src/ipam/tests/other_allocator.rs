@@ -1,0 +1,341 @@
+//! When this manager may allocate, step by step: what was read, what happened, and what follows.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use crate::ipam::other_allocator::{
+    Bond, LeaseAnswer, News, OtherAllocator, Question, Standing, Why, Writer, WriterAnswer,
+};
+use crate::moment::Moment;
+use crate::settings::OtherAllocatorRules;
+
+const KCM: &str = "kube-controller-manager";
+/// How long a process of it has held the Lease when a test begins, in seconds.
+const HELD: i64 = 600;
+
+fn at(seconds: u64) -> Moment {
+    Moment(Duration::from_secs(1_000 + seconds))
+}
+
+fn wall(seconds: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1_000_000 + seconds)
+}
+
+/// A cluster of one kube-controller-manager.
+struct Stage {
+    other: OtherAllocator,
+    now: u64,
+    /// The answer to a read of the Lease, if there is a process that renews it or not.
+    lease: Lease,
+    /// The answer about any node.
+    writer: Writer,
+    created: i64,
+    asked: Vec<(u64, Question)>,
+}
+
+#[derive(Clone, Copy)]
+enum Lease {
+    Absent,
+    Denied,
+    Failed,
+    Renewed(&'static str),
+    /// It was renewed last at this second.
+    Left(&'static str, u64),
+}
+
+impl Lease {
+    fn answer(self, now: u64) -> LeaseAnswer {
+        let (holder, renewed) = match self {
+            Lease::Absent => return LeaseAnswer::Absent,
+            Lease::Denied => return LeaseAnswer::Denied,
+            Lease::Failed => return LeaseAnswer::Failed,
+            Lease::Renewed(holder) => (holder, now),
+            Lease::Left(holder, renewed) => (holder, renewed),
+        };
+        LeaseAnswer::Found(LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: Some(15),
+            acquire_time: Some(MicroTime(wall(-HELD))),
+            renew_time: Some(MicroTime(wall(i64::try_from(renewed).unwrap()))),
+            ..LeaseSpec::default()
+        })
+    }
+}
+
+impl Stage {
+    fn new(lease: Lease) -> Stage {
+        Stage {
+            other: OtherAllocator::new(OtherAllocatorRules::default(), at(0)),
+            now: 0,
+            lease,
+            writer: Writer::Nobody,
+            created: 0,
+            asked: Vec::new(),
+        }
+    }
+
+    /// Begins with a node that waits, and with another one that this writer served.
+    fn begun(lease: Lease, youngest: Option<Writer>) -> Stage {
+        let mut stage = Stage::new(lease);
+        stage.other.waits("new", "u", at(0));
+        stage
+            .other
+            .begin(youngest.as_ref().map(|_| "old".to_owned()));
+        stage.writer = youngest.unwrap_or(Writer::Nobody);
+        stage.answer();
+        stage.writer = Writer::Nobody;
+        stage.other.hold("new");
+        stage
+    }
+
+    fn answer(&mut self) {
+        while let Some(question) = self.other.question(at(self.now)) {
+            self.asked.push((self.now, question.clone()));
+            let now = at(self.now);
+            match question {
+                Question::Lease => self.other.lease_read(self.lease.answer(self.now), now, now),
+                Question::Writer(node, why) => {
+                    let answer = WriterAnswer {
+                        writer: self.writer.clone(),
+                        created: Some(wall(self.created)),
+                    };
+                    self.other.writer_read((&node, why), Ok(Some(answer)), now);
+                }
+            }
+        }
+    }
+
+    /// Lets time pass until this second, as a controller does that wakes when it is time.
+    fn until(&mut self, second: u64) {
+        while self.now < second {
+            self.now += 1;
+            self.answer();
+        }
+    }
+
+    /// The second at which allocation begins, at most this one.
+    fn begins(&mut self, most: u64) -> Option<u64> {
+        while self.now < most {
+            if self.other.may_allocate(at(self.now)) {
+                return Some(self.now);
+            }
+            self.until(self.now + 1);
+        }
+        None
+    }
+
+    fn appears(&mut self, node: &str, manager: &str) {
+        self.writer = Writer::Allocator(manager.to_owned());
+        self.other.appeared(node, at(self.now));
+        self.other.leaves(node);
+        self.answer();
+        self.writer = Writer::Nobody;
+    }
+
+    fn stands_back(&self) -> bool {
+        matches!(self.other.standing(), Standing::StandingBack { .. })
+    }
+
+    fn reads(&self) -> usize {
+        let leases = self.asked.iter().filter(|(_, one)| *one == Question::Lease);
+        leases.count()
+    }
+}
+
+#[test]
+fn a_node_has_to_wait_in_vain_as_long_as_the_lease_demands() {
+    let kcm = Some(Writer::Allocator(KCM.to_owned()));
+    let of_other = Some(Writer::Allocator("cloud-controller-manager".to_owned()));
+    let rows = [
+        (Lease::Absent, None, Some(10)),
+        (Lease::Absent, kcm.clone(), Some(10)),
+        (Lease::Denied, None, Some(30)),
+        (Lease::Failed, None, None),
+        (Lease::Renewed(""), None, Some(10)),
+        (Lease::Renewed("a"), None, Some(30)),
+        // Nobody renews it: 15 s and the margin of 10 s are over with the next read.
+        (Lease::Left("a", 0), None, Some(26)),
+        // An earlier leader of ours served a node of this process of kube-controller-manager: no wait at all.
+        (Lease::Renewed("a"), Some(Writer::Ours), Some(0)),
+        (Lease::Absent, Some(Writer::Ours), Some(10)),
+        (Lease::Renewed("a"), Some(Writer::NoAllocator), Some(30)),
+        (Lease::Renewed("a"), of_other, Some(30)),
+        // It served that node itself.
+        (Lease::Renewed("a"), kcm.clone(), None),
+        (Lease::Left("a", 0), kcm, Some(26)),
+    ];
+    for (index, (lease, youngest, expected)) in rows.into_iter().enumerate() {
+        let mut stage = Stage::begun(lease, youngest);
+        assert_eq!(stage.begins(600), expected, "row {index}");
+    }
+}
+
+#[test]
+fn who_served_a_node_that_is_older_than_the_holder_says_nothing_about_the_holder() {
+    for (created, expected) in [
+        (-HELD - 1, Some(30)),
+        // The clocks may differ by a minute.
+        (-HELD + 59, Some(30)),
+        (-HELD + 60, None),
+    ] {
+        let mut stage = Stage::new(Lease::Renewed("a"));
+        stage.created = created;
+        stage.writer = Writer::Allocator(KCM.to_owned());
+        stage.other.waits("new", "u", at(0));
+        stage.other.begin(Some("old".to_owned()));
+        stage.answer();
+        stage.writer = Writer::Nobody;
+        stage.other.hold("new");
+        assert_eq!(stage.begins(600), expected, "{created}");
+    }
+}
+
+#[test]
+fn pod_cidrs_that_kube_controller_manager_wrote_are_told_once_and_bind_until_its_lease_ends() {
+    let mut stage = Stage::begun(Lease::Renewed("a"), None);
+    stage.until(12);
+    stage.appears("new", KCM);
+    let Standing::StandingBack { evidence, .. } = stage.other.standing() else {
+        panic!("{:?}", stage.other.standing());
+    };
+    assert_eq!(evidence.bond, Bond::Holder("a".to_owned()));
+    let news = stage.other.take_news();
+    let [News::Watches(Some(_)), News::StandsBack(told)] = news.as_slice() else {
+        panic!("{news:?}");
+    };
+    assert_eq!((told.node.as_str(), told.manager.as_str()), ("new", KCM));
+    // Nobody waits, so nobody asks; and a node that waits for long is no reason.
+    let reads = stage.reads();
+    stage.until(1_000);
+    assert_eq!(stage.reads(), reads);
+    stage.other.waits("slow", "u", at(1_000));
+    stage.other.hold("slow");
+    assert_eq!(stage.begins(2_000), None);
+    assert_eq!(stage.reads() - reads, 500, "every other second");
+    // Another process leads, and serves that node: no news.
+    stage.lease = Lease::Renewed("b");
+    stage.until(2_012);
+    assert!(!stage.stands_back());
+    stage.appears("slow", KCM);
+    assert!(stage.stands_back());
+    assert_eq!(stage.other.take_news(), []);
+    // It is gone.
+    stage.lease = Lease::Left("b", stage.now);
+    stage.other.waits("late", "u", at(stage.now));
+    stage.other.hold("late");
+    let begins = stage.begins(3_000).unwrap();
+    assert!((2_012 + 25..=2_012 + 30).contains(&begins), "{begins}");
+    let gone = News::TakesOver(KCM.to_owned(), "late".to_owned());
+    assert_eq!(stage.other.take_news(), [gone]);
+    assert_eq!(stage.other.released(at(stage.now)).len(), 1);
+}
+
+#[test]
+fn a_process_that_takes_the_lease_ends_the_allocation_within_a_second() {
+    let mut stage = Stage::begun(Lease::Renewed("a"), Some(Writer::Ours));
+    assert_eq!(stage.begins(10), Some(0));
+    stage.other.leaves("new");
+    stage.until(100);
+    // Nobody waits: the Lease is read when somebody does, before anything is allocated.
+    assert_eq!(stage.reads(), 1);
+    stage.lease = Lease::Renewed("b");
+    stage.other.waits("later", "u", at(100));
+    assert!(!stage.other.may_allocate(at(100)));
+    stage.other.hold("later");
+    stage.answer();
+    assert_eq!(stage.begins(600), Some(130));
+}
+
+#[test]
+fn an_allocator_without_a_lease_is_gone_when_a_node_waits_in_vain() {
+    for (lease, manager, expected) in [
+        // Heartbeats of the nodes make kube-controller-manager try again.
+        (Lease::Absent, "k3s", 330),
+        (Lease::Denied, KCM, 330),
+        (Lease::Absent, "cloud-controller-manager", 10),
+        (Lease::Renewed("a"), "cloud-controller-manager", 30),
+    ] {
+        let mut stage = Stage::begun(lease, None);
+        stage.until(5);
+        stage.appears("new", manager);
+        assert!(stage.stands_back(), "{manager}");
+        stage.until(100);
+        stage.other.waits("late", "u", at(100));
+        stage.other.hold("late");
+        assert_eq!(stage.begins(900), Some(100 + expected), "{manager}");
+    }
+}
+
+#[test]
+fn who_wrote_while_the_lease_was_handed_over_is_gone_when_nobody_holds_it() {
+    // The holder has been known for five seconds, so that it may have been the one before.
+    let mut stage = Stage::begun(Lease::Renewed("a"), None);
+    stage.until(5);
+    stage.appears("new", KCM);
+    stage.until(100);
+    stage.other.waits("late", "u", at(100));
+    stage.other.hold("late");
+    assert_eq!(stage.begins(120), None);
+    stage.lease = Lease::Left("a", 120);
+    assert_eq!(stage.begins(900), Some(130));
+    // Once it is known who it was, a node that waits in vain is no reason.
+    let mut stage = Stage::begun(Lease::Renewed("a"), None);
+    stage.until(5);
+    stage.appears("new", KCM);
+    stage.until(12);
+    stage.appears("next", KCM);
+    stage.other.waits("late", "u", at(12));
+    stage.other.hold("late");
+    assert_eq!(stage.begins(900), None);
+}
+
+#[test]
+fn persons_nodes_and_earlier_leaders_are_no_other_allocator() {
+    for writer in [Writer::NoAllocator, Writer::Ours] {
+        let mut stage = Stage::begun(Lease::Absent, None);
+        stage.until(5);
+        stage.writer = writer;
+        stage.other.appeared("other", at(5));
+        assert!(!stage.other.may_allocate(at(5)));
+        stage.answer();
+        stage.writer = Writer::Nobody;
+        assert_eq!(stage.begins(100), Some(10));
+    }
+}
+
+#[test]
+fn a_watch_that_is_late_is_not_taken_for_a_node_that_waits_in_vain() {
+    let mut stage = Stage::begun(Lease::Renewed("a"), None);
+    stage.writer = Writer::Allocator(KCM.to_owned());
+    assert_eq!(stage.begins(600), None);
+    assert!(stage.stands_back());
+    let question = Question::Writer("new".to_owned(), Why::Waits);
+    assert_eq!(stage.asked.last(), Some(&(30, question)));
+}
+
+#[test]
+fn nothing_follows_from_a_node_that_waits_while_no_block_is_free() {
+    let mut stage = Stage::begun(Lease::Renewed("a"), None);
+    stage.other.observe_blocks(false, at(0));
+    assert_eq!(stage.begins(1_000), None);
+    assert_eq!(stage.reads(), 1, "nobody can be served");
+    stage.other.observe_blocks(true, at(1_000));
+    assert_eq!(stage.begins(2_000), Some(1_330));
+}
+
+#[test]
+fn what_cannot_be_read_is_read_again_and_nothing_is_allocated_meanwhile() {
+    let mut stage = Stage::begun(Lease::Failed, None);
+    stage.until(11);
+    assert_eq!(stage.reads(), 6);
+    stage.lease = Lease::Absent;
+    assert_eq!(stage.begins(100), Some(12));
+    // A node that is made again under the same name has not waited.
+    let mut stage = Stage::begun(Lease::Absent, None);
+    stage.until(9);
+    stage.other.waits("new", "v", at(9));
+    assert_eq!(stage.begins(100), Some(19));
+}

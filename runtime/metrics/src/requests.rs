@@ -1,0 +1,320 @@
+//! The providers' requests to their clouds, under our names; and for the provider `hcloud` under its vendor's, so that
+//! dashboards for the vendor's Go manager keep working.
+//!
+//! A provider cannot make up series: its name, its targets' names and the endpoints come from the operator's grants,
+//! methods and results are closed sets, and status codes that no standard knows count as their hundred. An operator's
+//! grants can change any number of times, so one target's endpoints are bounded besides.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Buckets of one request: from an answer out of the cache to the longest time-out.
+const REQUESTS: [f64; 10] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+/// The default buckets of Go's client library, which the vendor uses.
+const VENDORS: [f64; 11] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
+/// Most endpoints with a series of their own; the others are `other`. The vendor's own client has fewer.
+const MOST_ENDPOINTS: usize = 64;
+
+/// The provider and the target whose requests are also counted under the vendor's names.
+const VENDORS_PROVIDER: &str = "hcloud";
+const VENDORS_TARGET: &str = "api";
+
+/// Methods and their names in the vendor's labels.
+const METHODS: [(&str, &str); 7] = [
+    ("GET", "get"),
+    ("HEAD", "head"),
+    ("POST", "post"),
+    ("PUT", "put"),
+    ("PATCH", "patch"),
+    ("DELETE", "delete"),
+    ("OPTIONS", "options"),
+];
+
+/// Status codes that clouds answer with; others count as `2xx`, `3xx`, `4xx` or `5xx`.
+const CODES: [(u16, &str); 30] = [
+    (200, "200"),
+    (201, "201"),
+    (202, "202"),
+    (203, "203"),
+    (204, "204"),
+    (206, "206"),
+    (301, "301"),
+    (302, "302"),
+    (303, "303"),
+    (304, "304"),
+    (307, "307"),
+    (308, "308"),
+    (400, "400"),
+    (401, "401"),
+    (403, "403"),
+    (404, "404"),
+    (405, "405"),
+    (408, "408"),
+    (409, "409"),
+    (410, "410"),
+    (412, "412"),
+    (413, "413"),
+    (415, "415"),
+    (422, "422"),
+    (423, "423"),
+    (429, "429"),
+    (500, "500"),
+    (502, "502"),
+    (503, "503"),
+    (504, "504"),
+];
+
+type Request = (
+    [(&'static str, String); 2],
+    [(&'static str, &'static str); 2],
+);
+type OfTarget = [(&'static str, String); 2];
+type OfEndpoint = (
+    [(&'static str, &'static str); 2],
+    [(&'static str, String); 1],
+);
+type OfCache = [(&'static str, &'static str); 3];
+type OfMethod = [(&'static str, &'static str); 1];
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The cloud answered with this status.
+    Answered(u16),
+    /// The response cache answered.
+    Kept,
+    /// There is no answer; a word out of a closed set says why.
+    Failed(&'static str),
+}
+
+/// A request that has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended<'a> {
+    /// Name of the provider.
+    pub provider: &'a str,
+    /// Name of the granted target.
+    pub target: &'a str,
+    /// HTTP method.
+    pub method: &'a str,
+    /// Path pattern of the granted line that admitted it, such as `/servers/{id}`; `None` if none did.
+    pub endpoint: Option<&'a str>,
+    /// How it ended.
+    pub end: End,
+    /// How long it took, with all waits for its turn.
+    pub took: Duration,
+}
+
+/// The metrics of all providers' requests. Clones share the same metrics.
+#[derive(Debug, Clone)]
+pub struct RequestMetrics {
+    requests: Family<Request, Counter>,
+    durations: Family<OfTarget, Histogram>,
+    in_flight: Family<OfTarget, Gauge>,
+    vendors: Vendors,
+}
+
+#[derive(Debug, Clone)]
+struct Vendors {
+    requests: Family<OfEndpoint, Counter>,
+    durations: Family<OfMethod, Histogram>,
+    in_flight: Gauge,
+    server_cache: Family<OfCache, Counter>,
+    endpoints: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Default for RequestMetrics {
+    /// Unregistered metrics.
+    fn default() -> RequestMetrics {
+        RequestMetrics {
+            requests: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(REQUESTS)),
+            in_flight: Family::default(),
+            vendors: Vendors {
+                requests: Family::default(),
+                durations: Family::new_with_constructor(|| Histogram::new(VENDORS)),
+                in_flight: Gauge::default(),
+                server_cache: Family::default(),
+                endpoints: Arc::default(),
+            },
+        }
+    }
+}
+
+impl RequestMetrics {
+    /// Creates and registers the metrics.
+    pub fn register(registry: &mut Registry) -> RequestMetrics {
+        let metrics = RequestMetrics::default();
+        metrics.register_in(registry);
+        metrics
+    }
+
+    /// Registers metrics that exist.
+    pub fn register_in(&self, registry: &mut Registry) {
+        // The client appends `_total` to counters.
+        registry.register(
+            "ccm_provider_requests",
+            "Requests of a provider, by the status or why there is none; kept: answered by the response cache",
+            self.requests.clone(),
+        );
+        registry.register(
+            "ccm_provider_request_duration_seconds",
+            "Seconds from a provider's request to its end, with all waits for its turn",
+            self.durations.clone(),
+        );
+        registry.register(
+            "ccm_provider_requests_in_flight",
+            "Requests of a provider that were granted and have not ended",
+            self.in_flight.clone(),
+        );
+        let vendors = &self.vendors;
+        registry.register(
+            "hcloud_api_requests",
+            "Requests of the provider hcloud that its API answered, by status, method and endpoint",
+            vendors.requests.clone(),
+        );
+        registry.register(
+            "hcloud_api_request_duration_seconds",
+            "Seconds that requests of the provider hcloud took which its API answered",
+            vendors.durations.clone(),
+        );
+        registry.register(
+            "hcloud_api_in_flight_requests",
+            "Requests of the provider hcloud to its API that have not ended",
+            vendors.in_flight.clone(),
+        );
+        registry.register(
+            "cloud_controller_manager_server_cache_requests",
+            "Questions of the provider hcloud about servers, by whether the response cache answered",
+            vendors.server_cache.clone(),
+        );
+    }
+
+    /// Counts a request that was granted and begins.
+    pub fn begun(&self, provider: &str, target: &str) {
+        self.in_flight.get_or_create(&of(provider, target)).inc();
+        if is_vendors(provider, target) {
+            self.vendors.in_flight.inc();
+        }
+    }
+
+    /// Counts a request that has ended. One with an `endpoint` was counted by [`RequestMetrics::begun`] before.
+    pub fn ended(&self, request: &Ended<'_>) {
+        let Ended {
+            provider,
+            target,
+            method,
+            endpoint,
+            end,
+            took,
+        } = *request;
+        let known = METHODS.iter().find(|(known, _)| *known == method);
+        let (method, lower) = known.copied().unwrap_or(("other", "other"));
+        let code = match end {
+            End::Answered(status) => code(status),
+            End::Kept => "kept",
+            End::Failed(why) => why,
+        };
+        let labels = (of(provider, target), [("method", method), ("code", code)]);
+        self.requests.get_or_create(&labels).inc();
+        let Some(endpoint) = endpoint else { return };
+        let labels = of(provider, target);
+        self.in_flight.get_or_create(&labels).dec();
+        let took = took.as_secs_f64();
+        if !matches!(end, End::Failed(_)) {
+            self.durations.get_or_create(&labels).observe(took);
+        }
+        if is_vendors(provider, target) {
+            self.vendors.in_flight.dec();
+            self.vendors.asked(lower, endpoint, end);
+            // As the vendor's: only what went to the API, and was answered.
+            if let End::Answered(_) = end {
+                self.vendors.answered(code, lower, endpoint, took);
+            }
+        }
+    }
+}
+
+impl Vendors {
+    /// Counts a question about servers. Who asks, which the vendor's `subsystem` says, is not known here.
+    fn asked(&self, method: &str, endpoint: &str, end: End) {
+        let mode = match endpoint.strip_prefix("/servers") {
+            Some("") => "all",
+            Some(rest) if rest.starts_with("/{") => "one",
+            _ => return,
+        };
+        let result = match end {
+            End::Kept => "hit",
+            End::Answered(_) => "miss",
+            End::Failed(_) => return,
+        };
+        if method == "get" {
+            let labels = [("subsystem", ""), ("mode", mode), ("result", result)];
+            self.server_cache.get_or_create(&labels).inc();
+        }
+    }
+
+    fn answered(&self, code: &'static str, method: &'static str, endpoint: &str, took: f64) {
+        let endpoint = self.bounded(vendors_endpoint(endpoint));
+        let labels = (
+            [("code", code), ("method", method)],
+            [("api_endpoint", endpoint)],
+        );
+        self.requests.get_or_create(&labels).inc();
+        let durations = self.durations.get_or_create(&[("method", method)]);
+        durations.observe(took);
+    }
+
+    fn bounded(&self, endpoint: String) -> String {
+        let endpoints = self.endpoints.lock();
+        let mut endpoints = endpoints.unwrap_or_else(PoisonError::into_inner);
+        if endpoints.contains(&endpoint) {
+            return endpoint;
+        }
+        if endpoints.len() >= MOST_ENDPOINTS {
+            return "other".to_owned();
+        }
+        endpoints.insert(endpoint.clone());
+        endpoint
+    }
+}
+
+fn of(provider: &str, target: &str) -> OfTarget {
+    [
+        ("provider", provider.to_owned()),
+        ("target", target.to_owned()),
+    ]
+}
+
+fn is_vendors(provider: &str, target: &str) -> bool {
+    provider == VENDORS_PROVIDER && target == VENDORS_TARGET
+}
+
+/// The vendor writes `-` for what names one object: `/servers/{id}` is `/servers/-`.
+fn vendors_endpoint(pattern: &str) -> String {
+    let segments = pattern.split('/').map(|segment| match segment {
+        one if one.starts_with('{') || one.contains('*') => "-",
+        other => other,
+    });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+fn code(status: u16) -> &'static str {
+    let known = CODES.iter().find(|(code, _)| *code == status);
+    match (known, status) {
+        (Some((_, text)), _) => text,
+        (None, ..200) => "1xx",
+        (None, 200..300) => "2xx",
+        (None, 300..400) => "3xx",
+        (None, 400..500) => "4xx",
+        (None, 500..) => "5xx",
+    }
+}

@@ -1,0 +1,186 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::build::{self, Build};
+use crate::process;
+use crate::requests::{End, Ended, RequestMetrics};
+use crate::text::{Format, encode};
+
+#[test]
+fn the_classic_format_names_counters_with_their_suffix_and_writes_bounds_like_go() {
+    let mut registry = Registry::default();
+    let events = Counter::<u64>::default();
+    events.inc();
+    registry.register("events", "Events", events);
+    let histogram = Histogram::new([1e-8, 0.5, 1.0, 16384.0, 1_048_576.0]);
+    histogram.observe(0.25);
+    registry.register("took_seconds", "Times", histogram);
+    let hostile = Family::<[(&str, String); 1], Gauge>::default();
+    let value = "a\n# EOF\n_bucket{le=\"1.0\"}\\";
+    hostile
+        .get_or_create(&[("version", value.to_owned())])
+        .set(2);
+    registry.register("info", "Infos", hostile);
+    assert_eq!(
+        encode(&registry, Format::Classic).unwrap(),
+        r##"# HELP events_total Events.
+# TYPE events_total counter
+events_total 1
+# HELP took_seconds Times.
+# TYPE took_seconds histogram
+took_seconds_sum 0.25
+took_seconds_count 1
+took_seconds_bucket{le="1e-08"} 0
+took_seconds_bucket{le="0.5"} 1
+took_seconds_bucket{le="1"} 1
+took_seconds_bucket{le="16384"} 1
+took_seconds_bucket{le="1.048576e+06"} 1
+took_seconds_bucket{le="+Inf"} 1
+# HELP info Infos.
+# TYPE info gauge
+info{version="a\n# EOF\n_bucket{le=\"1.0\"}\\"} 2
+"##
+    );
+    let open_metrics = encode(&registry, Format::OpenMetrics).unwrap();
+    assert!(open_metrics.contains("# TYPE events counter\nevents_total 1\n"));
+    assert!(open_metrics.ends_with("\n# EOF\n"));
+}
+
+#[test]
+fn a_scrape_gets_open_metrics_only_if_it_prefers_it() {
+    let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+        application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+    for (accept, expected) in [
+        (None, Format::Classic),
+        (Some("*/*"), Format::Classic),
+        (Some("text/plain"), Format::Classic),
+        (Some("application/openmetrics-text"), Format::OpenMetrics),
+        (Some(prometheus), Format::OpenMetrics),
+        (
+            Some("text/plain;version=0.0.4;q=0.9, application/openmetrics-text;q=0.8"),
+            Format::Classic,
+        ),
+        (Some("application/openmetrics-text;q=0"), Format::Classic),
+        (Some("application/openmetrics-text;q=x"), Format::Classic),
+        (Some(";;,,q=1"), Format::Classic),
+    ] {
+        assert_eq!(Format::accepted(accept), expected, "{accept:?}");
+    }
+}
+
+#[test]
+fn build_and_process_have_one_series_each() {
+    let mut registry = Registry::default();
+    let version = "1.2.3-rc.1";
+    build::register(
+        &mut registry,
+        Build {
+            version,
+            commit: "",
+        },
+    );
+    process::register(&mut registry);
+    let text = encode(&registry, Format::Classic).unwrap();
+    assert!(text.contains(
+        "kubernetes_build_info{major=\"1\",minor=\"2\",git_version=\"v1.2.3-rc.1\",git_commit=\"\","
+    ));
+    for (name, kind) in [
+        ("kubernetes_build_info", "gauge"),
+        ("ccm_build_info", "gauge"),
+        ("process_cpu_seconds_total", "counter"),
+        ("process_network_receive_bytes_total", "counter"),
+        ("process_network_transmit_bytes_total", "counter"),
+        ("process_resident_memory_bytes", "gauge"),
+        ("process_virtual_memory_bytes", "gauge"),
+        ("process_virtual_memory_max_bytes", "gauge"),
+        ("process_open_fds", "gauge"),
+        ("process_max_fds", "gauge"),
+        ("process_start_time_seconds", "gauge"),
+    ] {
+        assert!(text.contains(&format!("# TYPE {name} {kind}\n")), "{text}");
+        let is_sample = |line: &&str| line.split([' ', '{']).next() == Some(name);
+        let samples: Vec<_> = text.lines().filter(is_sample).collect();
+        let [sample] = samples.as_slice() else {
+            panic!("{name}: {samples:?}");
+        };
+        let value: f64 = sample.rsplit_once(' ').unwrap().1.parse().unwrap();
+        assert!(value != 0.0, "{sample}");
+    }
+}
+
+#[test]
+fn the_vendors_names_are_served_for_its_own_provider() {
+    let mut registry = Registry::default();
+    let metrics = RequestMetrics::register(&mut registry);
+    let request = |provider, end| {
+        metrics.begun(provider, "api");
+        metrics.ended(&Ended {
+            provider,
+            target: "api",
+            method: "POST",
+            endpoint: Some("/load_balancers/{id}/actions/add_target"),
+            end,
+            took: Duration::from_millis(200),
+        });
+    };
+    request("hcloud", End::Answered(201));
+    request("hcloud", End::Kept);
+    request("hcloud", End::Failed("timed-out"));
+    request("other", End::Answered(201));
+    for end in [End::Answered(200), End::Kept, End::Kept] {
+        metrics.begun("hcloud", "api");
+        metrics.ended(&Ended {
+            provider: "hcloud",
+            target: "api",
+            method: "GET",
+            endpoint: Some("/servers"),
+            end,
+            took: Duration::ZERO,
+        });
+    }
+    metrics.begun("hcloud", "api");
+    let text = encode(&registry, Format::Classic).unwrap();
+    let endpoint = "api_endpoint=\"/load_balancers/-/actions/add_target\"";
+    for line in [
+        &*format!("hcloud_api_requests_total{{code=\"201\",method=\"post\",{endpoint}}} 1"),
+        "hcloud_api_in_flight_requests 1",
+        "cloud_controller_manager_server_cache_requests_total{subsystem=\"\",mode=\"all\",result=\"hit\"} 2",
+        "cloud_controller_manager_server_cache_requests_total{subsystem=\"\",mode=\"all\",result=\"miss\"} 1",
+        "hcloud_api_request_duration_seconds_count{method=\"post\"} 1",
+        "hcloud_api_request_duration_seconds_bucket{le=\"0.25\",method=\"post\"} 1",
+        "ccm_provider_requests_total{provider=\"hcloud\",target=\"api\",method=\"POST\",code=\"kept\"} 1",
+        "ccm_provider_requests_total{provider=\"other\",target=\"api\",method=\"POST\",code=\"201\"} 1",
+        "ccm_provider_requests_in_flight{provider=\"hcloud\",target=\"api\"} 1",
+        "ccm_provider_request_duration_seconds_count{provider=\"hcloud\",target=\"api\"} 5",
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn h8_whatever_is_asked_and_answered_the_series_stay_bounded() {
+    let mut registry = Registry::default();
+    let metrics = RequestMetrics::register(&mut registry);
+    for number in 0..20_000_u32 {
+        metrics.begun("hcloud", "api");
+        metrics.ended(&Ended {
+            provider: "hcloud",
+            target: "api",
+            method: &format!("METHOD{number}"),
+            endpoint: Some(&format!("/path-{number}/{{id}}")),
+            end: End::Answered(u16::try_from(number).unwrap_or(u16::MAX)),
+            took: Duration::ZERO,
+        });
+    }
+    let text = encode(&registry, Format::Classic).unwrap();
+    let about = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
+    assert!(about("ccm_provider_requests_total{") <= 35, "{text}");
+    assert!(about("hcloud_api_requests_total{") <= 35 + 64, "{text}");
+}

@@ -1,0 +1,159 @@
+//! Determines the user of a request, as upstream's delegating authentication does (PROC-075): by a front proxy's headers,
+//! a client certificate or a bearer token, in this order; otherwise the request is anonymous. Wrong credentials are
+//! refused and never taken for none.
+
+mod client_certificate;
+mod request_header;
+mod token_review;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use kube::Client;
+use rustls::pki_types::CertificateDer;
+
+use crate::ServingError;
+use crate::cluster_settings::{ClusterSettings, FrontProxy};
+use crate::settings::Authentication;
+
+pub(crate) use client_certificate::CertificateAuthority;
+use token_review::TokenReviewer;
+
+/// How often files and the cluster's settings are read again.
+const LOOK: Duration = Duration::from_secs(60);
+/// How often while they could not be read at all.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// An authenticated or anonymous user.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct User {
+    pub name: String,
+    pub uid: String,
+    pub groups: Vec<String>,
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    pub(crate) fn anonymous() -> User {
+        User {
+            name: "system:anonymous".to_owned(),
+            groups: vec!["system:unauthenticated".to_owned()],
+            ..User::default()
+        }
+    }
+
+    /// Adds the group of all users that were authenticated.
+    fn authenticated(mut self) -> User {
+        let group = "system:authenticated";
+        if !self.groups.iter().any(|known| known == group) {
+            self.groups.push(group.to_owned());
+        }
+        self
+    }
+}
+
+/// The request carries credentials that do not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unauthorized;
+
+/// Certificates that the client presented, its own first.
+#[derive(Clone, Default)]
+pub(crate) struct PeerCertificates(pub(crate) Arc<[CertificateDer<'static>]>);
+
+/// Authenticates requests.
+pub(crate) struct Authenticator {
+    settings: Authentication,
+    cluster: ClusterSettings,
+    reviewer: Option<TokenReviewer>,
+}
+
+impl Authenticator {
+    /// Reads the files and the cluster's own settings.
+    ///
+    /// # Errors
+    /// They cannot be read and have to be (PROC-076).
+    pub(crate) async fn new(
+        settings: Authentication,
+        client: Option<Client>,
+    ) -> Result<Authenticator, ServingError> {
+        let cluster = ClusterSettings::read(&settings, client.clone()).await?;
+        Ok(Authenticator {
+            reviewer: client.map(|client| TokenReviewer::new(client, settings.cache)),
+            settings,
+            cluster,
+        })
+    }
+
+    /// Reads files and settings again, from time to time.
+    pub(crate) async fn follow(self: Arc<Self>) {
+        loop {
+            let is_complete = self.cluster.trusted().is_complete;
+            tokio::time::sleep(if is_complete { LOOK } else { RETRY }).await;
+            self.cluster.look(&self.settings).await;
+        }
+    }
+
+    /// The user of a request.
+    ///
+    /// # Errors
+    /// Its credentials do not hold.
+    pub(crate) async fn user(
+        &self,
+        peer: &PeerCertificates,
+        headers: &HeaderMap,
+    ) -> Result<User, Unauthorized> {
+        let trusted = self.cluster.trusted();
+        if let Some(FrontProxy {
+            authority,
+            headers: names,
+        }) = &trusted.front_proxy
+            && let Some(user) = request_header::user(authority, names, peer, headers)?
+        {
+            return Ok(user.authenticated());
+        }
+        let named = trusted.client_authority.as_ref();
+        let named = named.map_or(Ok(None), |authority| authority.user(peer));
+        if let Ok(Some(user)) = named {
+            return Ok(user.authenticated());
+        }
+        match (bearer(headers), &self.reviewer) {
+            // A token counts beside a certificate that does not.
+            (Some(token), Some(reviewer)) => Ok(reviewer.user(token).await?.authenticated()),
+            (Some(_), None) => Err(Unauthorized),
+            (None, _) => named.map(|_| User::anonymous()),
+        }
+    }
+}
+
+/// The bearer token of a request, as Go reads it: the scheme in any case, one or more spaces, no empty token.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_bearer_token_is_read_as_go_reads_it() {
+        for (value, expected) in [
+            ("Bearer abc", Some("abc")),
+            ("bearer   abc ", Some("abc")),
+            ("Bearer", None),
+            ("Bearer ", None),
+            ("Basic abc", None),
+            ("", None),
+        ] {
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
+            assert_eq!(bearer(&headers), expected, "{value:?}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Decides whether a user may read a path, as upstream's delegating authorisation does (PROC-075): some paths are open,
+//! `system:masters` may read all, and otherwise the API server is asked.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use kube::Client;
+use kube::api::{Api, PostParams};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::access_cache::AccessCache;
+use crate::authentication::User;
+use crate::settings::Authorization;
+
+/// Time limit of a review (PROC-034).
+const REVIEW: Duration = Duration::from_secs(10);
+/// Reviews under way at most.
+const REVIEWS: usize = 8;
+/// Longest path that is asked about.
+const LONGEST: usize = 1024;
+
+/// Authorises requests.
+pub(crate) struct Authorizer {
+    settings: Authorization,
+    reviews: Option<Api<SubjectAccessReview>>,
+    known: AccessCache<(User, String, String), bool>,
+    under_way: Semaphore,
+}
+
+impl Authorizer {
+    pub(crate) fn new(settings: Authorization, client: Option<Client>) -> Authorizer {
+        Authorizer {
+            settings,
+            reviews: client.map(Api::all),
+            known: AccessCache::new(),
+            under_way: Semaphore::new(REVIEWS),
+        }
+    }
+
+    /// Whether `user` may do this. `verb` is the method in lower case.
+    pub(crate) async fn allows(&self, user: &User, verb: &str, path: &str) -> bool {
+        if self.is_open(path) || user.groups.iter().any(|group| group == "system:masters") {
+            return true;
+        }
+        let Some(reviews) = &self.reviews else {
+            return false;
+        };
+        if path.len() > LONGEST {
+            return false;
+        }
+        let (now, key) = (
+            Instant::now(),
+            (user.clone(), verb.to_owned(), path.to_owned()),
+        );
+        if let Some(known) = self.known.get(&key, now) {
+            return known;
+        }
+        let review = timeout(REVIEW, self.review(reviews, user, verb, path)).await;
+        // An answer that did not come is not kept.
+        let Ok(Some(allowed)) = review else {
+            return false;
+        };
+        let time = match allowed {
+            true => self.settings.cache_allowed,
+            false => self.settings.cache_denied,
+        };
+        self.known.put(key, allowed, now, time);
+        allowed
+    }
+
+    fn is_open(&self, path: &str) -> bool {
+        let mut open = self.settings.always_allowed.iter();
+        open.any(|pattern| match pattern.strip_suffix('*') {
+            Some(prefix) => path.starts_with(prefix),
+            None => pattern == path,
+        })
+    }
+
+    async fn review(
+        &self,
+        reviews: &Api<SubjectAccessReview>,
+        user: &User,
+        verb: &str,
+        path: &str,
+    ) -> Option<bool> {
+        let _slot = self.under_way.acquire().await.ok()?;
+        let review = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: Some(user.name.clone()),
+                uid: Some(user.uid.clone()).filter(|uid| !uid.is_empty()),
+                groups: Some(user.groups.clone()),
+                extra: Some(user.extra.clone()).filter(|extra| !extra.is_empty()),
+                non_resource_attributes: Some(NonResourceAttributes {
+                    path: Some(path.to_owned()),
+                    verb: Some(verb.to_owned()),
+                }),
+                resource_attributes: None,
+            },
+            ..SubjectAccessReview::default()
+        };
+        match reviews.create(&PostParams::default(), &review).await {
+            Ok(answer) => Some(answer.status.is_some_and(|status| status.allowed)),
+            Err(error) => {
+                let status = crate::gate::status_code(&error);
+                tracing::warn!(status, "the API server cannot review an access");
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn authorizer(open: &[&str]) -> Authorizer {
+        let settings = Authorization {
+            cluster: None,
+            cache_allowed: Duration::ZERO,
+            cache_denied: Duration::ZERO,
+            always_allowed: open.iter().map(|&path| path.to_owned()).collect(),
+        };
+        Authorizer::new(settings, None)
+    }
+
+    #[tokio::test]
+    async fn proc_075_open_paths_are_exact_and_masters_may_read_all() {
+        let (nobody, mut master) = (User::anonymous(), User::anonymous());
+        master.groups.push("system:masters".to_owned());
+        let authorizer = authorizer(&["/healthz", "/public/*"]);
+        for (user, path, expected) in [
+            (&nobody, "/healthz", true),
+            (&nobody, "/healthz/ping", false),
+            (&nobody, "/public/any", true),
+            (&nobody, "/metrics", false),
+            (&master, "/metrics", true),
+        ] {
+            assert_eq!(
+                authorizer.allows(user, "get", path).await,
+                expected,
+                "{path}"
+            );
+        }
+    }
+}

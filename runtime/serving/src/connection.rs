@@ -1,0 +1,125 @@
+//! One connection: its TLS handshake, then HTTP/1.1 or HTTP/2, with limits on time, headers and streams. Requests have
+//! no bodies that anybody reads.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::pki_types::CertificateDer;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt as _;
+
+use crate::authentication::PeerCertificates;
+use crate::endpoints::common_headers;
+use crate::listener::Slot;
+
+/// Time limit of a handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Time limit of a request's head, and of the silence before it. Longer than the usual scrape interval.
+const HEAD: Duration = Duration::from_secs(75);
+/// How long a connection lives. A client that does not read its answer has it no longer than this.
+const LIFE: Duration = Duration::from_secs(15 * 60);
+/// How long its last requests have after that.
+const LAST: Duration = Duration::from_secs(10);
+/// Interval of HTTP/2 pings, and the time limit of their answers.
+const PING: Duration = Duration::from_secs(30);
+/// Bytes of a request's head, and of what is read ahead.
+const HEAD_BYTES: usize = 16 * 1024;
+/// Go's default of `--http2-max-streams-per-connection`.
+const STREAMS: u32 = 250;
+
+/// How connections are served.
+pub(crate) struct Protocol {
+    /// `None`: without TLS, and HTTP/1.1 only.
+    pub tls: Option<TlsAcceptor>,
+    /// Streams of an HTTP/2 connection; 0: Go's default.
+    pub streams: u32,
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(stream: TcpStream, protocol: &Protocol, router: Router, slot: Slot) {
+    // Answers are written at once; waiting for more makes them late.
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = &protocol.tls else {
+        let peer = PeerCertificates::default();
+        return http(stream, false, protocol.streams, peer, router, slot).await;
+    };
+    // What goes wrong is the client's affair, and happens with every port scan.
+    let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await else {
+        return;
+    };
+    let session = stream.get_ref().1;
+    let chain: Arc<[CertificateDer<'static>]> = match session.peer_certificates() {
+        Some(chain) => chain.iter().map(|one| one.clone().into_owned()).collect(),
+        None => Arc::default(),
+    };
+    let is_http2 = session.alpn_protocol() == Some(b"h2");
+    let peer = PeerCertificates(chain);
+    http(stream, is_http2, protocol.streams, peer, router, slot).await;
+}
+
+async fn http<S>(
+    stream: S,
+    is_http2: bool,
+    streams: u32,
+    peer: PeerCertificates,
+    router: Router,
+    slot: Slot,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let io = TokioIo::new(stream);
+    let slot = Arc::new(slot);
+    let service =
+        service_fn(move |request| answer(request, peer.clone(), router.clone(), slot.clone()));
+    if is_http2 {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(if streams == 0 { STREAMS } else { streams })
+            .max_header_list_size(HEAD_BYTES as u32)
+            .max_send_buf_size(64 * 1024)
+            .keep_alive_interval(Some(PING))
+            .keep_alive_timeout(PING);
+        let mut connection = pin!(builder.serve_connection(io, service));
+        if timeout(LIFE, connection.as_mut()).await.is_err() {
+            connection.as_mut().graceful_shutdown();
+            let _ = timeout(LAST, connection).await;
+        }
+    } else {
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD)
+            .max_buf_size(HEAD_BYTES);
+        let mut connection = pin!(builder.serve_connection(io, service));
+        if timeout(LIFE, connection.as_mut()).await.is_err() {
+            connection.as_mut().graceful_shutdown();
+            let _ = timeout(LAST, connection).await;
+        }
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    peer: PeerCertificates,
+    router: Router,
+    slot: Arc<Slot>,
+) -> Result<Response<Body>, Infallible> {
+    slot.asks();
+    let mut request = request.map(Body::new);
+    request.extensions_mut().insert(peer);
+    let response = router.oneshot(request).await?;
+    Ok(common_headers(response))
+}

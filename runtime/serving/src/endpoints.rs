@@ -1,0 +1,260 @@
+//! The paths that are served, and their answers. What they show is given: this file computes nothing about controllers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use ccm_metrics::text::{Format, encode};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, StatusCode};
+use k8s_openapi::jiff::{Timestamp, tz::TimeZone};
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+
+use crate::health::{Checks, Report};
+use crate::status::{self, StatusSource};
+
+/// What the endpoints show.
+#[derive(Clone)]
+pub struct Endpoints {
+    /// The component's name, such as `cloud-controller-manager`.
+    pub component: &'static str,
+    /// The binary's version.
+    pub version: &'static str,
+    /// Health checks of `/healthz`, `/livez` and `/readyz`.
+    pub checks: Checks,
+    /// Further checks of `/readyz` alone: what makes a process not ready is no reason to restart it.
+    pub ready: Checks,
+    /// The metrics of `/metrics`.
+    pub metrics: Arc<Registry>,
+    /// The metrics of `/metrics/slis`, which the checks count in.
+    pub slis: Arc<Registry>,
+    /// The configuration of `/configz`, by its group.
+    pub configz: Arc<Value>,
+    /// The values of all flags, for `/flagz`.
+    pub flags: Arc<BTreeMap<String, String>>,
+    /// When the process started.
+    pub started: SystemTime,
+    /// What the status page at `/` shows.
+    pub status: StatusSource,
+}
+
+impl Endpoints {
+    /// All paths of the secure port.
+    pub(crate) fn router(self) -> Router {
+        Router::new()
+            .route("/", get(status_page))
+            .route("/healthz", get(healthz))
+            .route("/livez", get(livez))
+            .route("/readyz", get(readyz))
+            .route("/healthz/{name}", get(one_health))
+            .route("/livez/{name}", get(one_health))
+            .route("/readyz/{name}", get(one_ready))
+            .route("/metrics", get(metrics))
+            .route("/metrics/slis", get(slis).delete(reset_slis))
+            .route("/configz", get(configz))
+            .route("/flagz", get(flagz))
+            .route("/statusz", get(statusz))
+            .fallback(not_found)
+            .with_state(self)
+    }
+
+    /// `/metrics` alone, for a plain port.
+    pub(crate) fn plain_router(self) -> Router {
+        Router::new()
+            .route("/metrics", get(metrics))
+            .fallback(not_found)
+            .with_state(self)
+    }
+}
+
+/// The status page alone, for a plain port.
+pub(crate) fn status_router(source: StatusSource) -> Router {
+    let page = async |State(source): State<StatusSource>, headers: HeaderMap, query: RawQuery| {
+        status::answer(&source, &headers, query)
+    };
+    Router::new()
+        .route("/", get(page))
+        .fallback(not_found)
+        .with_state(source)
+}
+
+/// Puts what every answer carries on it: nothing here is for caches, and no browser guesses a type.
+pub(crate) fn common_headers(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+async fn status_page(
+    State(all): State<Endpoints>,
+    headers: HeaderMap,
+    query: RawQuery,
+) -> Response {
+    status::answer(&all.status, &headers, query)
+}
+
+async fn healthz(State(all): State<Endpoints>, RawQuery(query): RawQuery) -> Response {
+    health(&[&all.checks], "healthz", query)
+}
+
+async fn livez(State(all): State<Endpoints>, RawQuery(query): RawQuery) -> Response {
+    health(&[&all.checks], "livez", query)
+}
+
+async fn readyz(State(all): State<Endpoints>, RawQuery(query): RawQuery) -> Response {
+    health(&[&all.checks, &all.ready], "readyz", query)
+}
+
+async fn one_health(State(all): State<Endpoints>, Path(name): Path<String>) -> Response {
+    one(all.checks.report_one("healthz", &name))
+}
+
+async fn one_ready(State(all): State<Endpoints>, Path(name): Path<String>) -> Response {
+    let ready = all.ready.report_one("readyz", &name);
+    one(ready.or_else(|| all.checks.report_one("readyz", &name)))
+}
+
+fn health(checks: &[&Checks], kind: &str, query: Option<String>) -> Response {
+    let query = query.unwrap_or_default();
+    let pairs: Vec<(String, String)> = url::form_urlencoded::parse(query.as_bytes())
+        .into_owned()
+        .collect();
+    let verbose = pairs.iter().any(|(key, _)| key == "verbose");
+    let excluded: Vec<String> = pairs
+        .into_iter()
+        .filter(|(key, _)| key == "exclude")
+        .map(|(_, name)| name)
+        .collect();
+    answer(Checks::report(checks, kind, verbose, &excluded))
+}
+
+fn one(report: Option<Report>) -> Response {
+    report.map_or_else(missing, answer)
+}
+
+fn answer(report: Report) -> Response {
+    let code = match report.healthy {
+        true => StatusCode::OK,
+        false => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    (code, report.text).into_response()
+}
+
+async fn metrics(State(all): State<Endpoints>, headers: HeaderMap) -> Response {
+    scrape(&all.metrics, &headers)
+}
+
+async fn slis(State(all): State<Endpoints>, headers: HeaderMap) -> Response {
+    scrape(&all.slis, &headers)
+}
+
+async fn reset_slis(State(all): State<Endpoints>) -> &'static str {
+    // The other list shares them.
+    all.checks.forget_results();
+    "metrics reset\n"
+}
+
+fn scrape(registry: &Registry, headers: &HeaderMap) -> Response {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let format = Format::accepted(accept);
+    match encode(registry, format) {
+        Ok(text) => ([(CONTENT_TYPE, format.content_type())], text).into_response(),
+        // Only a defect of a metric's own code.
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn configz(State(all): State<Endpoints>) -> Response {
+    axum::Json(all.configz.as_ref()).into_response()
+}
+
+async fn flagz(State(all): State<Endpoints>, headers: HeaderMap) -> Response {
+    if asks_for_json(&headers, "Flagz") {
+        return structured("Flagz", json!({"flags": all.flags.as_ref()}), &all);
+    }
+    let mut text = format!("\n{} flagz\n{WARNING}\n", all.component);
+    for (name, value) in all.flags.iter() {
+        text.push_str(&format!("{name}={value}\n"));
+    }
+    text.into_response()
+}
+
+async fn statusz(State(all): State<Endpoints>, headers: HeaderMap) -> Response {
+    let up = all.started.elapsed().unwrap_or_default().as_secs();
+    if asks_for_json(&headers, "Statusz") {
+        let content = json!({
+            "startTime": stamp(all.started).to_string(),
+            "uptimeSeconds": up,
+            // Required by the schema, and there is none.
+            "goVersion": "",
+            "binaryVersion": all.version,
+            "paths": PATHS,
+        });
+        return structured("Statusz", content, &all);
+    }
+    let started = stamp(all.started).to_zoned(TimeZone::UTC);
+    format!(
+        "\n{} statusz\n{WARNING}\n\nStarted: {}\nUp: {} hr {:02} min {:02} sec\nBinary version: {}\n\nPaths: {}\n",
+        all.component,
+        started.strftime("%a %b %e %H:%M:%S UTC %Y"),
+        up / 3600,
+        up / 60 % 60,
+        up % 60,
+        all.version,
+        PATHS.join(" "),
+    )
+    .into_response()
+}
+
+/// Upstream's warning on the text forms.
+const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.";
+/// What `/statusz` lists.
+const PATHS: [&str; 8] = [
+    "/configz",
+    "/flagz",
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/metrics/slis",
+    "/readyz",
+    "/statusz",
+];
+
+/// Whether the client asks for the object form: `application/json;g=config.k8s.io;v=v1beta1;as=<kind>`.
+fn asks_for_json(headers: &HeaderMap, kind: &str) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let mut wishes = accept.unwrap_or_default().split(',');
+    wishes.any(|wish| {
+        let mut parts = wish.split(';').map(str::trim);
+        parts.next() == Some("application/json") && parts.any(|part| part == format!("as={kind}"))
+    })
+}
+
+fn structured(kind: &str, mut content: Value, all: &Endpoints) -> Response {
+    if let Some(object) = content.as_object_mut() {
+        object.insert("kind".to_owned(), json!(kind));
+        object.insert("apiVersion".to_owned(), json!("config.k8s.io/v1beta1"));
+        object.insert("metadata".to_owned(), json!({"name": all.component}));
+    }
+    axum::Json(content).into_response()
+}
+
+fn stamp(time: SystemTime) -> Timestamp {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
+}
+
+async fn not_found() -> Response {
+    missing()
+}
+
+fn missing() -> Response {
+    (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
+}

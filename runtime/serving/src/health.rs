@@ -1,0 +1,287 @@
+//! Named health checks, and the answers that upstream's health handler makes of them (PROC-070, PROC-072). A failed
+//! check's reason is logged and not answered, because these paths are open to everybody.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// Result of one check. The text of an error is for the log.
+pub type Health = Result<(), String>;
+
+type Check = Arc<dyn Fn() -> Health + Send + Sync>;
+type Named = Vec<(String, Check)>;
+
+/// The checks of a process. Clones share them; checks may be added at any time.
+#[derive(Clone, Default)]
+pub struct Checks {
+    /// In the order in which they were added, with unique names.
+    named: Arc<Mutex<Named>>,
+    state: Family<[(&'static str, String); 2], Gauge>,
+    results: Family<[(&'static str, String); 3], Counter>,
+}
+
+/// Answer of a health path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// Whether every check passed.
+    pub healthy: bool,
+    /// The body.
+    pub text: String,
+}
+
+impl Checks {
+    /// Only the check `ping`, which always passes. Registers the metrics of all checks.
+    pub fn new(registry: &mut Registry) -> Checks {
+        let checks = Checks::default();
+        registry.register(
+            "kubernetes_healthcheck",
+            "Result of the last run of a health check: 1 passed, 0 failed",
+            checks.state.clone(),
+        );
+        registry.register(
+            "kubernetes_healthchecks",
+            "Runs of each health check, by result",
+            checks.results.clone(),
+        );
+        checks.add("ping", || Ok(()));
+        checks
+    }
+
+    /// An empty list whose results are counted in the same metrics.
+    pub fn beside(&self) -> Checks {
+        Checks {
+            named: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Adds a check, or replaces the one with this name.
+    pub fn add(&self, name: &str, check: impl Fn() -> Health + Send + Sync + 'static) {
+        let check: Check = Arc::new(check);
+        let mut named = self.lock();
+        match named.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = check,
+            None => named.push((name.to_owned(), check)),
+        }
+    }
+
+    /// Runs all checks of all lists but the excluded ones, for the path `/<kind>`.
+    pub(crate) fn report(
+        lists: &[&Checks],
+        kind: &str,
+        verbose: bool,
+        excluded: &[String],
+    ) -> Report {
+        let (mut text, mut failed) = (String::new(), Vec::new());
+        let all = lists.iter().flat_map(|list| {
+            let named = list.lock().clone();
+            named
+                .into_iter()
+                .map(move |(name, check)| (list, name, check))
+        });
+        let named: Vec<_> = all.collect();
+        for (list, name, check) in &named {
+            // Writing to a string cannot fail.
+            if excluded.contains(name) {
+                let _ = writeln!(text, "[+]{name} excluded: ok");
+            } else if let Err(reason) = list.run(kind, name, check) {
+                let _ = writeln!(text, "[-]{name} failed: reason withheld");
+                failed.push(format!("{name}: {reason}"));
+            } else {
+                let _ = writeln!(text, "[+]{name} ok");
+            }
+        }
+        let mut unknown: Vec<String> = excluded
+            .iter()
+            .filter(|name| !named.iter().any(|(_, known, _)| known == *name))
+            .map(|name| format!("{name:?}"))
+            .collect();
+        unknown.sort();
+        unknown.dedup();
+        if !unknown.is_empty() {
+            let _ = writeln!(
+                text,
+                "warn: some health checks cannot be excluded: no matches for {}",
+                unknown.join(", ")
+            );
+        }
+        if !failed.is_empty() {
+            tracing::warn!(
+                path = kind,
+                failed = failed.join("; "),
+                "a health check failed"
+            );
+            let _ = writeln!(text, "{kind} check failed");
+            return Report {
+                healthy: false,
+                text,
+            };
+        }
+        let _ = writeln!(text, "{kind} check passed");
+        Report {
+            healthy: true,
+            text: if verbose { text } else { "ok".to_owned() },
+        }
+    }
+
+    /// Forgets the results of all checks so far (`DELETE /metrics/slis`).
+    pub(crate) fn forget_results(&self) {
+        self.state.clear();
+        self.results.clear();
+    }
+
+    /// Runs one check, for the path `/<kind>/<name>`. `None`: there is no such check.
+    pub(crate) fn report_one(&self, kind: &str, name: &str) -> Option<Report> {
+        let named = self.lock().clone();
+        let (_, check) = named.iter().find(|(known, _)| known == name)?;
+        let healthy = match self.run(kind, name, check) {
+            Ok(()) => true,
+            Err(reason) => {
+                tracing::warn!(path = kind, name, reason, "a health check failed");
+                false
+            }
+        };
+        Some(Report {
+            healthy,
+            text: if healthy {
+                "ok".to_owned()
+            } else {
+                "internal server error: reason withheld\n".to_owned()
+            },
+        })
+    }
+
+    fn run(&self, kind: &str, name: &str, check: &Check) -> Health {
+        let result = check();
+        let status = if result.is_ok() { "success" } else { "error" };
+        let label = |key, value: &str| (key, value.to_owned());
+        let (of, by) = (label("name", name), label("type", kind));
+        self.state
+            .get_or_create(&[of.clone(), by.clone()])
+            .set(i64::from(result.is_ok()));
+        self.results
+            .get_or_create(&[of, by, label("status", status)])
+            .inc();
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Named> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checks(named: &[(&str, bool)]) -> Checks {
+        let checks = Checks::new(&mut Registry::default());
+        for &(name, passes) in named {
+            checks.add(name, move || {
+                passes
+                    .then_some(())
+                    .ok_or_else(|| "the secret reason".to_owned())
+            });
+        }
+        checks
+    }
+
+    #[test]
+    fn proc_070_test_mutable_healthz_handler() {
+        let good = "[+]ping ok\n[+]good ok\nhealthz check passed\n";
+        let bad = "[+]ping ok\n[+]good ok\n[-]bad failed: reason withheld\nhealthz check failed\n";
+        let report = |named: &[(&str, bool)], verbose| {
+            let report = Checks::report(&[&checks(named)], "healthz", verbose, &[]);
+            (report.healthy, report.text)
+        };
+        let both = &[("good", true), ("bad", false)];
+        for (case, found, healthy, text) in [
+            (
+                "TestMutableHealthzHandler/01",
+                report(&[], false),
+                true,
+                "ok",
+            ),
+            (
+                "TestMutableHealthzHandler/02",
+                report(&both[..1], false),
+                true,
+                "ok",
+            ),
+            (
+                "TestMutableHealthzHandler/03",
+                report(&both[..1], true),
+                true,
+                good,
+            ),
+            (
+                "TestMutableHealthzHandler/04",
+                report(both, false),
+                false,
+                bad,
+            ),
+        ] {
+            assert_eq!(found, (healthy, text.to_owned()), "{case}");
+        }
+        let (case, appended) = ("TestMutableHealthzHandler/05", checks(&both[..1]));
+        appended.add("better", || Ok(()));
+        assert!(
+            Checks::report(&[&appended], "healthz", false, &[]).healthy,
+            "{case}"
+        );
+        let case = "TestMutableHealthzHandler/06";
+        appended.add("bad", || Err("the secret reason".to_owned()));
+        assert!(
+            !Checks::report(&[&appended], "healthz", false, &[]).healthy,
+            "{case}"
+        );
+        let (case, one) = (
+            "TestMutableHealthzHandler/07",
+            appended.report_one("healthz", "good"),
+        );
+        assert_eq!(one.map(|one| one.text).as_deref(), Some("ok"), "{case}");
+    }
+
+    #[test]
+    fn proc_070_a_check_is_left_out_by_its_name() {
+        let checks = checks(&[("good", true), ("bad", false)]);
+        let report = |verbose| Checks::report(&[&checks], "healthz", verbose, &["bad".to_owned()]);
+        assert_eq!(report(false).text, "ok");
+        let text = "[+]ping ok\n[+]good ok\n[+]bad excluded: ok\nhealthz check passed\n";
+        assert_eq!(report(true).text, text);
+    }
+
+    #[test]
+    fn proc_070_an_unknown_exclusion_is_a_warning() {
+        let report = Checks::report(&[&checks(&[])], "livez", true, &["nothing".to_owned()]);
+        assert!(report.healthy);
+        assert_eq!(
+            report.text,
+            "[+]ping ok\nwarn: some health checks cannot be excluded: no matches for \"nothing\"\nlivez check passed\n"
+        );
+    }
+
+    #[test]
+    fn a_check_that_is_added_later_counts_and_a_name_stands_for_one_check() {
+        let case = "TestNamedHealthChecker/01";
+        let checks = checks(&[("one", false)]);
+        assert!(!Checks::report(&[&checks], "readyz", false, &[]).healthy);
+        checks.add("one", || Ok(()));
+        assert!(Checks::report(&[&checks], "readyz", false, &[]).healthy);
+        checks.add("two", || Err("no".to_owned()));
+        assert!(!Checks::report(&[&checks], "readyz", false, &[]).healthy);
+        assert_eq!(
+            checks.report_one("readyz", "one").map(|one| one.healthy),
+            Some(true)
+        );
+        assert_eq!(
+            checks.report_one("readyz", "two").map(|two| two.healthy),
+            Some(false)
+        );
+        assert_eq!(checks.report_one("readyz", "three"), None, "{case}");
+    }
+}

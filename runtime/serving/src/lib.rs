@@ -1,0 +1,81 @@
+//! The HTTP endpoints of the process, as the Go cloud-controller-manager serves them on its secure port: `/healthz` and
+//! its kin, `/metrics`, `/configz`, `/flagz` and `/statusz`, and a status page for people at `/`, over TLS, behind the API server's authentication and
+//! authorisation (ccm-behaviour 8.8).
+//!
+//! The endpoints run on a thread of their own, so that they answer while the controllers' threads are busy or hang.
+//! This crate knows no controller and no provider: what it shows is given to it as text, functions and checks. It
+//! changes nothing in the cluster.
+#![forbid(unsafe_code)]
+
+mod access_cache;
+mod authentication;
+mod authorization;
+mod certificates;
+mod cluster_settings;
+mod connection;
+mod endpoints;
+mod gate;
+mod health;
+mod listener;
+mod server;
+mod settings;
+pub mod status;
+mod tls;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+pub use endpoints::Endpoints;
+pub use health::{Checks, Health};
+pub use server::{PlainServer, SecureServer};
+pub use settings::{
+    Authentication, Authorization, ClusterAccess, HeaderNames, RequestHeader, SecureServing,
+    SniCertificate,
+};
+pub use tls::{TlsSettings, cipher_suites, curves, min_version};
+
+/// Why the endpoints cannot be served.
+#[derive(Debug, Error)]
+pub enum ServingError {
+    /// The address is taken, or is none of this machine's.
+    #[error("failed to listen on {address}")]
+    Listen {
+        /// The address of the flags.
+        address: SocketAddr,
+        /// What the operating system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A certificate or key file is missing or unusable.
+    #[error("{path}: {reason}", path = path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it; never its content.
+        reason: String,
+    },
+    /// The TLS settings exclude each other.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// The cluster's own authentication settings cannot be read.
+    #[error(
+        "cannot read ConfigMap kube-system/extension-apiserver-authentication: grant the Role \
+         extension-apiserver-authentication-reader, or set --authentication-skip-lookup or \
+         --authentication-tolerate-lookup-failure"
+    )]
+    ClusterSettings(#[source] kube::Error),
+    /// No client for reviews can be made.
+    #[error("cannot make a Kubernetes client for {purpose}")]
+    Client {
+        /// What the client is for.
+        purpose: &'static str,
+        /// The cause.
+        #[source]
+        source: kube::Error,
+    },
+    /// The operating system refuses a thread.
+    #[error("cannot start the thread of the endpoints")]
+    Thread(#[source] std::io::Error),
+}

@@ -1,0 +1,207 @@
+//! Starts the servers, each on a thread of its own, and ends them when it is dropped.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use kube::Client;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
+
+use crate::ServingError;
+use crate::authentication::Authenticator;
+use crate::authorization::Authorizer;
+use crate::certificates::Certificates;
+use crate::connection::{self, Protocol};
+use crate::endpoints::{Endpoints, status_router};
+use crate::gate::{Gate, pass};
+use crate::listener::{Slots, listen};
+use crate::settings::{Authentication, Authorization, ClusterAccess, SecureServing};
+use crate::status::StatusSource;
+use crate::tls::server_config;
+
+/// Pause after an error of `accept`, such as too many open files.
+const ACCEPT: Duration = Duration::from_millis(50);
+
+/// The server of the secure port. It ends when this is dropped.
+pub struct SecureServer(Running);
+
+/// A server of `/metrics` alone, without TLS and without authorisation, as some Go managers have one; or of the status
+/// page alone. It ends when this is dropped.
+pub struct PlainServer(Running);
+
+struct Running {
+    address: SocketAddr,
+    /// Dropped to end the server.
+    _stop: oneshot::Sender<()>,
+}
+
+impl SecureServer {
+    /// Listens, loads certificates and the cluster's authentication settings, and serves.
+    ///
+    /// # Errors
+    /// See [`ServingError`].
+    pub async fn start(
+        settings: SecureServing,
+        authentication: Authentication,
+        authorization: Authorization,
+        endpoints: Endpoints,
+    ) -> Result<SecureServer, ServingError> {
+        let begin = async move || {
+            let listener = listen(settings.address(), settings.share_port)?;
+            let certificates = Certificates::load(&settings)?;
+            let resolver = Arc::new(certificates.clone());
+            let tls = server_config(&settings.tls, resolver, settings.http2_streams.is_some())?;
+            let protocol = Protocol {
+                tls: Some(TlsAcceptor::from(Arc::new(tls))),
+                streams: settings.http2_streams.unwrap_or_default(),
+            };
+            let reviews = client(authentication.cluster.as_ref(), "token reviews")?;
+            let access = client(authorization.cluster.as_ref(), "access reviews")?;
+            let authenticator = Arc::new(Authenticator::new(authentication, reviews).await?);
+            tokio::spawn(certificates.follow());
+            tokio::spawn(authenticator.clone().follow());
+            let gate = Arc::new(Gate {
+                authenticator,
+                authorizer: Authorizer::new(authorization, access),
+            });
+            let router = endpoints.router().layer(from_fn_with_state(gate, pass));
+            Ok((listener, protocol, router))
+        };
+        run("secure-port", begin).await.map(SecureServer)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.0.address
+    }
+}
+
+impl PlainServer {
+    /// Listens and serves.
+    ///
+    /// # Errors
+    /// See [`ServingError`].
+    pub async fn start(
+        address: SocketAddr,
+        endpoints: Endpoints,
+    ) -> Result<PlainServer, ServingError> {
+        PlainServer::serve("plain-port", address, endpoints.plain_router()).await
+    }
+
+    /// Listens and serves the status page alone, to everybody who can connect: for loopback.
+    ///
+    /// # Errors
+    /// See [`ServingError`].
+    pub async fn start_status(
+        address: SocketAddr,
+        source: StatusSource,
+    ) -> Result<PlainServer, ServingError> {
+        PlainServer::serve("status-port", address, status_router(source)).await
+    }
+
+    async fn serve(
+        name: &str,
+        address: SocketAddr,
+        router: Router,
+    ) -> Result<PlainServer, ServingError> {
+        let begin = async move || {
+            let protocol = Protocol {
+                tls: None,
+                streams: 0,
+            };
+            Ok((listen(address, false)?, protocol, router))
+        };
+        run(name, begin).await.map(PlainServer)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.0.address
+    }
+}
+
+/// Runs a server on a new thread with a runtime of its own, and waits until it accepts connections.
+async fn run<F>(name: &str, begin: F) -> Result<Running, ServingError>
+where
+    F: AsyncFnOnce() -> Result<(TcpListener, Protocol, Router), ServingError> + Send + 'static,
+{
+    let (has_begun, begun) = oneshot::channel();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serve = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                let _ = has_begun.send(Err(ServingError::Thread(error)));
+                return;
+            }
+        };
+        runtime.block_on(async {
+            let (listener, protocol, router) = match begin().await {
+                Ok(parts) => parts,
+                Err(error) => {
+                    let _ = has_begun.send(Err(error));
+                    return;
+                }
+            };
+            let _ = has_begun.send(Ok(listener.local_addr()));
+            tokio::select! {
+                () = accept(listener, Arc::new(protocol), router) => {}
+                // The sender is never used, only dropped.
+                _ = stopped => {}
+            }
+        });
+    };
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(serve)
+        .map_err(ServingError::Thread)?;
+    let ended = || ServingError::Thread(std::io::Error::other("the thread ended"));
+    let address = begun.await.map_err(|_| ended())??;
+    Ok(Running {
+        address: address.map_err(ServingError::Thread)?,
+        _stop: stop,
+    })
+}
+
+async fn accept(listener: TcpListener, protocol: Arc<Protocol>, router: Router) {
+    let slots = Slots::default();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT).await;
+            continue;
+        };
+        let Some(slot) = slots.take() else {
+            continue;
+        };
+        let number = slot.number();
+        let (protocol, router) = (protocol.clone(), router.clone());
+        let task = tokio::spawn(async move {
+            connection::serve(stream, &protocol, router, slot).await;
+        });
+        // The task has not begun: this runtime has one thread, and nothing is awaited here.
+        slots.silent(number, task.abort_handle());
+    }
+}
+
+fn client(
+    cluster: Option<&ClusterAccess>,
+    purpose: &'static str,
+) -> Result<Option<Client>, ServingError> {
+    let Some(ClusterAccess { config, connect }) = cluster else {
+        return Ok(None);
+    };
+    connect(config)
+        .map(Some)
+        .map_err(|source| ServingError::Client { purpose, source })
+}
+
+#[cfg(test)]
+mod tests;

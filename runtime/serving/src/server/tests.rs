@@ -1,0 +1,340 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod world;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::settings::SniCertificate;
+use crate::status::report::StatusReport;
+use world::{Authority, World, get, report};
+
+#[tokio::test]
+async fn h5_health_is_open_and_all_else_needs_a_right() {
+    let world = World::new();
+    let server = world.start().await;
+    let anybody = world.client(None);
+    assert_eq!(
+        get(&anybody, &server, "/healthz").await,
+        (200, "ok".to_owned())
+    );
+    assert_eq!(get(&anybody, &server, "/livez").await.0, 200);
+    let (code, text) = get(&anybody, &server, "/metrics").await;
+    let status: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(code, 403);
+    assert_eq!(status["reason"], "Forbidden");
+    let message = "forbidden: User \"system:anonymous\" cannot get path \"/metrics\"";
+    assert_eq!(status["message"], message);
+    // The names of checks are no secret, but whoever looks for more has to be known.
+    assert_eq!(get(&anybody, &server, "/healthz/ping").await.0, 403);
+    assert_eq!(get(&anybody, &server, "/nothing").await.0, 403);
+}
+
+#[tokio::test]
+async fn a_client_certificate_names_a_user_and_its_groups() {
+    let world = World::new();
+    let server = world.start().await;
+    let (code, text) = get(&world.master(), &server, "/metrics").await;
+    assert_eq!(code, 200);
+    assert!(
+        text.contains("# TYPE things_total counter\nthings_total 1\n"),
+        "{text}"
+    );
+    let user = world.client(Some(world.clients.issue("jane", &["developers"], &[])));
+    let (code, text) = get(&user, &server, "/metrics").await;
+    assert!(
+        code == 403 && text.contains("User \\\"jane\\\""),
+        "{code} {text}"
+    );
+    let stranger = world.client(Some(Authority::new().issue(
+        "admin",
+        &["system:masters"],
+        &[],
+    )));
+    assert_eq!(get(&stranger, &server, "/metrics").await.0, 401);
+    assert_eq!(get(&stranger, &server, "/healthz").await.0, 401);
+}
+
+#[tokio::test]
+async fn only_a_front_proxy_names_users_in_headers() {
+    let world = World::new();
+    let server = world.start().await;
+    for (issuer, name, expected) in [
+        (&world.proxies, "front-proxy", 200),
+        (&world.proxies, "another", 401),
+        (&world.clients, "front-proxy", 403),
+    ] {
+        let client = world.client(Some(issuer.issue(name, &[], &[])));
+        let answer = client
+            .get(format!("https://{}/metrics", server.address()))
+            .header("X-Remote-User", "jane")
+            .header("X-Remote-Group", "system:masters")
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(answer.status(), expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn proc_070_a_check_that_fails_is_named_and_its_reason_is_not() {
+    let world = World::new();
+    let server = world.start().await;
+    world
+        .checks
+        .add("runtime", || Err("the secret reason".to_owned()));
+    let (code, text) = get(&world.client(None), &server, "/livez").await;
+    let expected = "[+]ping ok\n[-]runtime failed: reason withheld\nlivez check failed\n";
+    assert_eq!((code, text.as_str()), (500, expected));
+    assert_eq!(
+        get(&world.client(None), &server, "/livez?exclude=runtime")
+            .await
+            .0,
+        200
+    );
+    assert_eq!(get(&world.master(), &server, "/livez/ping").await.0, 200);
+    assert_eq!(get(&world.master(), &server, "/livez/runtime").await.0, 500);
+    assert_eq!(get(&world.master(), &server, "/livez/nothing").await.0, 404);
+}
+
+#[tokio::test]
+async fn proc_074_pages_answer_in_their_forms() {
+    let world = World::new();
+    let server = world.start().await;
+    let master = world.master();
+    let (_, text) = get(&master, &server, "/flagz").await;
+    assert!(
+        text.starts_with("\ncloud-controller-manager flagz\nWarning: ")
+            && text.ends_with("\nv=2\n"),
+        "{text}"
+    );
+    let (_, text) = get(&master, &server, "/statusz").await;
+    assert!(text.contains("\nBinary version: 1.2.3\n"), "{text}");
+    assert_eq!(
+        get(&master, &server, "/configz").await.1,
+        "{\"cloudcontrollermanager.config.k8s.io\":{}}"
+    );
+    for (kind, path, pointer, expected) in [
+        ("Flagz", "flagz", "/flags/v", "2"),
+        ("Statusz", "statusz", "/binaryVersion", "1.2.3"),
+    ] {
+        let accept = format!("application/json;g=config.k8s.io;v=v1beta1;as={kind}");
+        let url = format!("https://{}/{path}", server.address());
+        let answer = master
+            .get(url)
+            .header("Accept", accept)
+            .send()
+            .await
+            .unwrap();
+        let object: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+        assert_eq!(object["kind"], kind);
+        assert_eq!(object["apiVersion"], "config.k8s.io/v1beta1");
+        assert_eq!(object.pointer(pointer), Some(&json!(expected)));
+    }
+}
+
+#[tokio::test]
+async fn http2_is_spoken_unless_it_is_switched_off() {
+    let world = World::new();
+    for (streams, expected) in [
+        (Some(0), reqwest::Version::HTTP_2),
+        (None, reqwest::Version::HTTP_11),
+    ] {
+        let server = world
+            .start_with(SecureServing {
+                http2_streams: streams,
+                ..world.settings()
+            })
+            .await
+            .unwrap();
+        let url = format!("https://{}/healthz", server.address());
+        let answer = world.client(None).get(url).send().await.unwrap();
+        assert_eq!(answer.version(), expected);
+        assert_eq!(answer.headers()["cache-control"], "no-cache, private");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_changes_is_served_and_a_half_one_is_not() {
+    let world = World::new();
+    let settings = world.settings();
+    let certificates = Certificates::load(&settings).unwrap();
+    let before = certificates.served();
+    let (certificate, key) = world.servers.issue("server", &[], &["127.0.0.1"]);
+    world.file("server.crt", &certificate);
+    certificates.look();
+    assert_eq!(certificates.served(), before, "the key does not fit yet");
+    world.file("server.key", &key);
+    certificates.look();
+    assert_ne!(certificates.served(), before);
+}
+
+#[tokio::test]
+async fn a_name_of_its_own_gets_its_own_certificate() {
+    let world = World::new();
+    let other = Authority::new();
+    let (certificate, key) = other.issue("other", &[], &["localhost"]);
+    let sni = SniCertificate {
+        certificate: world.file("other.crt", &certificate),
+        key: world.file("other.key", &key),
+        names: Vec::new(),
+    };
+    let server = world
+        .start_with(SecureServing {
+            sni: vec![sni],
+            ..world.settings()
+        })
+        .await
+        .unwrap();
+    assert_eq!(get(&world.client(None), &server, "/healthz").await.0, 200);
+    // By this name it shows the other authority's certificate, which this client does not trust.
+    let url = format!("https://localhost:{}/healthz", server.address().port());
+    assert!(world.client(None).get(url).send().await.is_err());
+}
+
+#[tokio::test]
+async fn a_self_signed_certificate_is_made_once_in_its_folder() {
+    let world = World::new();
+    let folder = world.folder.path().join("certificates");
+    let settings = SecureServing {
+        certificate: None,
+        certificate_folder: Some(folder.clone()),
+        ..world.settings()
+    };
+    drop(world.start_with(settings.clone()).await.unwrap());
+    let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    let first = read("cloud-controller-manager.crt");
+    drop(world.start_with(settings).await.unwrap());
+    assert_eq!(read("cloud-controller-manager.crt"), first);
+    let in_memory = SecureServing {
+        certificate: None,
+        ..world.settings()
+    };
+    assert!(world.start_with(in_memory).await.is_ok());
+}
+
+#[tokio::test]
+async fn what_cannot_be_served_is_said_at_the_start() {
+    let world = World::new();
+    let server = world.start().await;
+    let taken = SecureServing {
+        port: server.address().port(),
+        ..world.settings()
+    };
+    let error = world.start_with(taken).await.err().unwrap().to_string();
+    assert!(
+        error.starts_with("failed to listen on 127.0.0.1:"),
+        "{error}"
+    );
+    let missing = SecureServing {
+        certificate: Some((
+            Path::new("/nowhere.crt").to_owned(),
+            Path::new("/nowhere.key").to_owned(),
+        )),
+        ..world.settings()
+    };
+    let error = world.start_with(missing).await.err().unwrap().to_string();
+    assert!(error.starts_with("/nowhere.crt: "), "{error}");
+}
+
+#[tokio::test]
+async fn a_plain_port_has_metrics_and_nothing_else() {
+    let world = World::new();
+    let server = PlainServer::start(([127, 0, 0, 1], 0).into(), world.endpoints())
+        .await
+        .unwrap();
+    let get = |path: &str| {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    assert!(get("/metrics").contains("things_total 1"));
+    assert!(get("/configz").starts_with("HTTP/1.1 404"));
+}
+
+#[tokio::test]
+async fn h6_clients_that_are_slow_on_purpose_give_way_to_one_that_asks() {
+    let world = World::new();
+    let server = world.start().await;
+    // More than there may be: each has connected and says nothing, or sends a head without an end.
+    let slow: Vec<TcpStream> = (0..crate::listener::MOST + 100)
+        .map(|number| {
+            let mut stream = TcpStream::connect(server.address()).unwrap();
+            if number % 2 == 0 {
+                stream.write_all(b"\x16\x03\x01").unwrap();
+            }
+            stream
+        })
+        .collect();
+    let client = world.client(None);
+    for _ in 0..20 {
+        assert_eq!(get(&client, &server, "/livez").await.0, 200);
+    }
+    drop(slow);
+}
+
+#[tokio::test]
+async fn h6_endless_heads_are_refused() {
+    let world = World::new();
+    let server = PlainServer::start(([127, 0, 0, 1], 0).into(), world.endpoints())
+        .await
+        .unwrap();
+    let long = "x".repeat(64 * 1024);
+    for head in [
+        format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n"),
+        format!("GET /metrics HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n"),
+    ] {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        // The server may have closed before all was sent.
+        let _ = stream.write_all(head.as_bytes());
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(!answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test]
+async fn the_status_page_needs_the_right_to_read_it_and_allows_nothing_of_others() {
+    let world = World::new();
+    let server = world.start().await;
+    let (code, _) = get(&world.client(None), &server, "/").await;
+    assert_eq!(code, 403);
+    let ask = |accept| {
+        let asked = world.master().get(format!("https://{}/", server.address()));
+        asked.header("accept", accept).send()
+    };
+    let page = ask("text/html,application/xhtml+xml,*/*;q=0.8")
+        .await
+        .unwrap();
+    let policy = page.headers()["content-security-policy"].to_str().unwrap();
+    assert!(
+        policy.starts_with("default-src 'none'; style-src 'sha256-"),
+        "{policy}"
+    );
+    assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8");
+    assert_eq!(page.headers()["x-content-type-options"], "nosniff");
+    assert!(page.text().await.unwrap().starts_with("<!doctype html>"));
+    let json = ask("application/json").await.unwrap().text().await.unwrap();
+    assert_eq!(
+        serde_json::from_str::<StatusReport>(&json).unwrap(),
+        report()
+    );
+}

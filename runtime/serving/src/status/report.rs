@@ -1,0 +1,281 @@
+//! What the status page shows, as values: also its JSON form, which `ccm status` reads. Never holds a secret, a header or
+//! a body. Texts may come from clouds, guests and tenants.
+
+use std::fmt;
+
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// The state of the process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusReport {
+    /// The component's name, such as `cloud-controller-manager`.
+    pub component: String,
+    /// The binary's version.
+    pub version: String,
+    /// `enforce`, or another mode, in which nothing is changed.
+    pub mode: String,
+    /// The URL of the API server.
+    pub api_server: String,
+    /// When the process started.
+    pub started: Time,
+    /// When the report was made.
+    pub now: Time,
+    /// The leases that this process stands for. Empty: there is no election.
+    pub leases: Vec<LeaseReport>,
+    /// The configured providers.
+    pub providers: Vec<ProviderReport>,
+    /// Objects that wait, those that wait longest first.
+    pub waiting: Vec<WaitingReport>,
+    /// Whether more objects wait than are kept.
+    pub is_waiting_cut: bool,
+    /// Brakes whose budget is used.
+    pub brakes: Vec<BrakeReport>,
+    /// The last decisions, newest first.
+    pub decisions: Vec<DecisionReport>,
+}
+
+/// A Lease and this process's part in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseReport {
+    /// `namespace/name`.
+    pub lease: String,
+    /// This process's identity.
+    pub identity: String,
+    /// Whether this process leads.
+    pub is_leader: bool,
+    /// The holder as last read; empty if none is known.
+    pub holder: String,
+    /// Until when this process may act without another renewal.
+    pub valid_until: Option<Time>,
+}
+
+/// A configured provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderReport {
+    /// The name of its configuration entry.
+    pub name: String,
+    /// Where its module comes from.
+    pub source: String,
+    /// What serves.
+    pub state: ProviderState,
+    /// The version that is being tried, or waits.
+    pub trial: Option<TrialReport>,
+    /// Why the source cannot be read or a version cannot serve; empty if nothing is wrong.
+    pub trouble: String,
+    /// What it may reach. Only of a provider that serves.
+    pub targets: Vec<TargetReport>,
+    /// Prefixes of annotations that it may set on Services.
+    pub annotation_prefixes: Vec<String>,
+}
+
+/// What serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "camelCase")]
+pub enum ProviderState {
+    /// Nothing yet.
+    Starting,
+    /// Nothing, because of a failure.
+    Failed {
+        /// Why.
+        why: String,
+        /// Whether a person has to change something.
+        #[serde(rename = "isFinal")]
+        is_final: bool,
+    },
+    /// A version.
+    Serving {
+        /// The version of its manifest.
+        version: String,
+        /// `sha256:` and the digest of its module.
+        digest: String,
+    },
+}
+
+/// A version that does not serve yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrialReport {
+    /// The version of its manifest.
+    pub version: String,
+    /// `sha256:` and the digest of its module.
+    pub digest: String,
+    /// The phase, in words.
+    pub phase: String,
+    /// When the phase began.
+    pub since: Option<Time>,
+    /// What it waits for, or its results.
+    pub lines: Vec<String>,
+}
+
+/// What a provider may reach.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetReport {
+    /// The name in the manifest.
+    pub name: String,
+    /// Scheme, host, port and base path.
+    pub endpoint: String,
+    /// Requests that only read, one line each.
+    pub reads: Vec<String>,
+    /// Requests that change something.
+    pub writes: Vec<String>,
+    /// Requests in the whole budget.
+    pub requests: u32,
+    /// Seconds until a spent budget is whole again.
+    pub per_seconds: u64,
+    /// Requests that may be sent now.
+    pub requests_left: u32,
+    /// Seconds for which the cloud wants no requests.
+    pub held_seconds: Option<u64>,
+}
+
+/// An object that waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingReport {
+    /// `node/<name>`, `service/<namespace>/<name>` or `route/<destination>`.
+    pub object: String,
+    /// The provider; `-` for a controller without one.
+    pub provider: String,
+    /// The controller that tries again.
+    pub controller: String,
+    /// What is missing.
+    pub why: String,
+    /// Number of the last attempt.
+    pub attempt: u32,
+    /// Since when it waits.
+    pub since: Time,
+    /// The next attempt. `None`: when the object changes.
+    pub next: Option<Time>,
+    /// Whether the object is to be deleted.
+    pub is_deletion: bool,
+}
+
+/// A brake of one provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BrakeReport {
+    /// The brake's name.
+    pub brake: String,
+    /// The provider.
+    pub provider: String,
+    /// Changes made in the window that ends now.
+    pub taken: usize,
+    /// Changes allowed in a window.
+    pub allowed: usize,
+    /// Length of the window, in seconds.
+    pub window_seconds: u64,
+    /// The change that was held last.
+    pub held: Option<HeldReport>,
+    /// What releases the brake.
+    pub release: String,
+}
+
+/// A change that a brake holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldReport {
+    /// The object.
+    pub object: String,
+    /// When it was held.
+    pub at: Time,
+    /// When the budget has room again. `None`: the operator allows no such change.
+    pub free: Option<Time>,
+}
+
+/// A decision that was carried out, or tried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionReport {
+    /// When; the last time, if it was repeated.
+    pub at: Time,
+    /// The controller.
+    pub controller: String,
+    /// The provider; `-` for a controller without one.
+    pub provider: String,
+    /// The object.
+    pub object: String,
+    /// What was done.
+    pub effect: String,
+    /// How it ended.
+    pub outcome: String,
+    /// Whether it succeeded.
+    pub is_success: bool,
+    /// How often, without leaving the list.
+    pub times: u32,
+}
+
+/// A point in time, in RFC 3339 when serialised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(pub Timestamp);
+
+impl fmt::Display for Time {
+    /// To the second.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0}", self.0)
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:.3}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Time).map_err(de::Error::custom)
+    }
+}
+
+impl Time {
+    /// `in 12 s` or `3 min ago`, seen from `now`.
+    pub fn seen_from(self, now: Time) -> String {
+        let seconds = self.0.as_second() - now.0.as_second();
+        match seconds {
+            0 => "now".to_owned(),
+            1.. => format!("in {}", length(seconds.unsigned_abs())),
+            ..0 => format!("{} ago", length(seconds.unsigned_abs())),
+        }
+    }
+
+    /// The time of day, in UTC.
+    pub fn of_day(self) -> String {
+        self.0.strftime("%H:%M:%S").to_string()
+    }
+}
+
+/// A duration in its largest suitable unit.
+pub fn length(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+impl StatusReport {
+    /// The objects that wait to be deleted.
+    pub fn held_deletions(&self) -> impl Iterator<Item = &WaitingReport> {
+        self.waiting.iter().filter(|one| one.is_deletion)
+    }
+
+    /// The other objects that wait.
+    pub fn others_waiting(&self) -> impl Iterator<Item = &WaitingReport> {
+        self.waiting.iter().filter(|one| !one.is_deletion)
+    }
+}
+
+impl BrakeReport {
+    /// Whether it holds changes at this time.
+    pub fn is_engaged(&self, now: Time) -> bool {
+        let is_held = |held: &HeldReport| held.free.is_none_or(|free| free > now);
+        self.taken >= self.allowed && self.held.as_ref().is_some_and(is_held)
+    }
+}

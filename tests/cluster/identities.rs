@@ -1,0 +1,90 @@
+//! Controllers that act as ServiceAccounts of their own (PROC-030), on an API server that says who asked for what.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ccm_tests::apiserver::AuditEntry;
+
+use crate::pod_network::{DOCUMENTED, Network, names, setup};
+use crate::services::{Services, load_balancer};
+use crate::world::{Setup, World};
+
+const PREFIX: &str = "system:serviceaccount:kube-system:";
+
+/// Bindings of the base that the component takes away.
+const WITHOUT: &[(&str, &str)] = &[
+    ("ClusterRoleBinding", "ccm:cloud-node-controller"),
+    ("ClusterRoleBinding", "ccm:cloud-node-lifecycle-controller"),
+    ("ClusterRoleBinding", "ccm:service-lb-controller"),
+    ("ClusterRoleBinding", "ccm:node-route-controller"),
+    ("ClusterRoleBinding", "ccm:node-ipam-controller"),
+];
+
+/// Who did this to that, of all ServiceAccounts.
+fn who(log: &[AuditEntry]) -> BTreeMap<String, BTreeSet<&str>> {
+    let mut who: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for entry in log {
+        let Some(account) = entry.user.strip_prefix(PREFIX) else {
+            continue;
+        };
+        let act = match entry.subresource.as_str() {
+            "" => format!("{} {}", entry.verb, entry.resource),
+            subresource => format!("{} {}/{subresource}", entry.verb, entry.resource),
+        };
+        who.entry(act).or_default().insert(account);
+    }
+    who
+}
+
+#[tokio::test]
+async fn proc_031_controllers_act_as_their_service_accounts_and_watches_and_elections_do_not() {
+    let world = World::start(Setup {
+        rights: &["../components/identities/rbac.yaml"],
+        without: WITHOUT,
+        ..setup()
+    })
+    .await;
+    let network = Network::documented(&world);
+    network.populate(&world, &names("worker", 2)).await;
+    let flags = [DOCUMENTED, &["--use-service-account-credentials"]].concat();
+    let mut ccm = world.ccm(&network.configuration(&world), &flags);
+    network.all_routed(&world, &mut ccm, 2).await;
+    let services = Services::of(&world).await;
+    services.create("web", load_balancer(&[80])).await;
+    services.has_address(&mut ccm, "web").await;
+    // Its Event is the last that is written.
+    services.event(&mut ccm, "web", "EnsuredLoadBalancer").await;
+    world.stop(ccm).await;
+
+    let log = world.api.audit_log().unwrap();
+    let who = who(&log);
+    for (act, expected) in [
+        ("watch nodes", &["ccm"][..]),
+        ("watch services", &["ccm"]),
+        ("update leases", &["ccm"]),
+        ("create serviceaccounts/token", &["ccm"]),
+        ("patch nodes", &["node-controller"]),
+        (
+            "patch nodes/status",
+            &["node-controller", "route-controller"],
+        ),
+        ("patch services/status", &["service-controller"]),
+    ] {
+        let expected: BTreeSet<&str> = expected.iter().copied().collect();
+        assert_eq!(who.get(act), Some(&expected), "{act}: {who:?}");
+    }
+    for account in ["node-controller", "service-controller"] {
+        assert!(who["create events"].contains(account), "{who:?}");
+    }
+    // One token for each account: the controllers of nodes share theirs.
+    let tokens = log.iter().filter(|entry| entry.subresource == "token");
+    let tokens = tokens.filter(|entry| entry.user.ends_with(":ccm"));
+    let mut accounts: Vec<&str> = tokens.map(|entry| entry.name.as_str()).collect();
+    accounts.sort_unstable();
+    assert_eq!(
+        accounts,
+        ["node-controller", "route-controller", "service-controller"]
+    );
+    let refused = log.iter().filter(|entry| entry.code == 403);
+    let refused: Vec<_> = refused.filter(|one| one.user.starts_with(PREFIX)).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+}

@@ -1,0 +1,276 @@
+//! Beside a kube-controller-manager that allocates pod CIDRs, as its `--allocate-node-cidrs` makes it: ours stands back,
+//! and takes over when it is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ccm_tests::process::Process;
+use futures::stream::{self, StreamExt};
+use ipnet::Ipv4Net;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::pod_network::{names, pod_cidrs, setup};
+use crate::world::{World, until};
+
+/// Its name in the Lease and in managed fields.
+const KCM: &str = "kube-controller-manager";
+const CLUSTER_CIDR: &str = "10.244.0.0/16";
+const FLAGS: &[&str] = &[
+    "--controllers=node-ipam-controller",
+    "--leader-elect=false",
+    "--allocate-node-cidrs=true",
+    "--cluster-cidr=10.244.0.0/16",
+];
+
+/// What kube-controller-manager does about its Lease and about pod CIDRs: it lists the nodes now and then, and gives each
+/// that has none the first block that it believes free.
+struct ControllerManager {
+    tasks: Vec<JoinHandle<()>>,
+    has_listed: watch::Receiver<bool>,
+}
+
+impl ControllerManager {
+    /// It has just won its Lease.
+    async fn start(client: Client, identity: &'static str, allocates: bool) -> Self {
+        let acquired = Timestamp::now();
+        renew(&client, identity, acquired).await;
+        let mut tasks = vec![tokio::spawn({
+            let client = client.clone();
+            async move {
+                loop {
+                    sleep(Duration::from_secs(2)).await;
+                    renew(&client, identity, acquired).await;
+                }
+            }
+        })];
+        let (lists, has_listed) = watch::channel(false);
+        if allocates {
+            let nodes = Api::all(client);
+            tasks.push(tokio::spawn(async move {
+                // What it needs to start.
+                sleep(Duration::from_secs(2)).await;
+                loop {
+                    allocate(&nodes, &lists).await;
+                    sleep(Duration::from_millis(300)).await;
+                }
+            }));
+        }
+        Self { tasks, has_listed }
+    }
+
+    /// Waits until it knows all nodes.
+    async fn has_listed(&mut self) {
+        self.has_listed.wait_for(|has| *has).await.unwrap();
+    }
+}
+
+impl Drop for ControllerManager {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+async fn renew(client: &Client, identity: &str, acquired: Timestamp) {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
+    let lease = Lease {
+        metadata: ObjectMeta {
+            name: Some(KCM.to_owned()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(LeaseSpec {
+            holder_identity: Some(identity.to_owned()),
+            lease_duration_seconds: Some(15),
+            acquire_time: Some(MicroTime(acquired)),
+            renew_time: Some(MicroTime(Timestamp::now())),
+            ..LeaseSpec::default()
+        }),
+    };
+    let params = PatchParams::apply(KCM).force();
+    leases
+        .patch(KCM, &params, &Patch::Apply(&lease))
+        .await
+        .unwrap();
+}
+
+/// One look at all nodes, which is old by the time that the last of them is served.
+async fn allocate(nodes: &Api<Node>, lists: &watch::Sender<bool>) {
+    let all = nodes.list(&ListParams::default()).await.unwrap().items;
+    lists.send_replace(true);
+    let mut used: BTreeSet<String> = all.iter().flat_map(pod_cidrs).collect();
+    let range: Ipv4Net = CLUSTER_CIDR.parse().unwrap();
+    let wait = all.iter().filter(|node| pod_cidrs(node).is_empty());
+    // In another order than ours.
+    for node in wait.rev() {
+        let mut blocks = range.subnets(24).unwrap().map(|block| block.to_string());
+        let free = blocks.find(|block| !used.contains(block)).unwrap();
+        let params = PatchParams {
+            field_manager: Some(KCM.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Strategic(json!({"spec": {"podCIDR": free, "podCIDRs": [free]}}));
+        let name = node.metadata.name.as_deref().unwrap();
+        // Refused when it has one by then.
+        let _ = nodes.patch(name, &params, &patch).await;
+        used.insert(free);
+        // A client of 50 requests in a second.
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// So many nodes join at the same moment.
+async fn join(world: &World, kind: &str, count: usize) {
+    stream::iter(names(kind, count))
+        .for_each_concurrent(count, async |name| {
+            world.add_node(&name, json!({})).await;
+        })
+        .await;
+}
+
+/// Waits until so many nodes have pod CIDRs, and asserts that each has its own.
+async fn each_has_its_own(
+    world: &World,
+    ccm: &mut Process,
+    count: usize,
+) -> BTreeMap<String, Node> {
+    let what = format!("{count} nodes with pod CIDRs");
+    let has = |node: &&Node| !pod_cidrs(node).is_empty();
+    let nodes = world
+        .nodes_until(ccm, &what, |nodes| {
+            nodes.values().filter(has).count() == count
+        })
+        .await;
+    let mut given = BTreeMap::new();
+    for (name, node) in &nodes {
+        for cidr in pod_cidrs(node) {
+            let other = given.insert(cidr.clone(), name);
+            assert_eq!(other, None, "{name} has {cidr}, too");
+        }
+    }
+    nodes
+}
+
+/// The nodes about which this was said.
+async fn told(world: &World, reason: &str) -> Vec<String> {
+    let events = world.events().await.into_iter();
+    let told = events.filter(|event| event.reason.as_deref() == Some(reason));
+    let told = told.flat_map(|event| {
+        let name = event.involved_object.name.unwrap();
+        vec![name; usize::try_from(event.count.unwrap()).unwrap()]
+    });
+    told.collect()
+}
+
+/// Waits until ours has listed the nodes.
+async fn knows_all_nodes(world: &World, ccm: &mut Process) {
+    until(ccm, "the first list", async || {
+        let log = world.log();
+        log.contains("what existing nodes have is known")
+            .then_some(())
+    })
+    .await;
+}
+
+/// Waits until ours has said, once, that it stands back.
+async fn stands_back(world: &World, ccm: &mut Process) {
+    until(ccm, "that it stands back", async || {
+        (told(world, "OtherPodCIDRAllocator").await.len() == 1).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nodes_that_join_under_two_allocators_never_share_a_range_and_ours_takes_over_when_it_is_alone()
+ {
+    let world = World::start(setup()).await;
+    let admin = world.nodes.clone().into_client();
+    // Both begin while a hundred nodes join.
+    let (kcm, ()) = tokio::join!(
+        ControllerManager::start(admin.clone(), "kcm-1", true),
+        join(&world, "first", 50)
+    );
+    let mut ccm = world.ccm(&world.configuration(json!({})), FLAGS);
+    join(&world, "second", 50).await;
+    each_has_its_own(&world, &mut ccm, 100).await;
+    // A hundred more, now that both know all nodes.
+    knows_all_nodes(&world, &mut ccm).await;
+    join(&world, "third", 100).await;
+    each_has_its_own(&world, &mut ccm, 200).await;
+    stands_back(&world, &mut ccm).await;
+    assert_eq!(world.pod_cidr_writes().len(), 0, "the other one allocates");
+
+    // Another process of it leads, and ours goes on standing back without another word.
+    drop(kcm);
+    let kcm = ControllerManager::start(admin, "kcm-2", true).await;
+    join(&world, "fourth", 20).await;
+    each_has_its_own(&world, &mut ccm, 220).await;
+    assert_eq!(world.pod_cidr_writes().len(), 0, "the other one allocates");
+
+    // It is gone, and its Lease runs out.
+    drop(kcm);
+    join(&world, "late", 10).await;
+    each_has_its_own(&world, &mut ccm, 230).await;
+    assert_eq!(world.pod_cidr_writes().len(), 10);
+    until(&mut ccm, "that it takes over", async || {
+        (told(&world, "PodCIDRAllocationTakenOver").await.len() == 1).then_some(())
+    })
+    .await;
+    join(&world, "last", 1).await;
+    each_has_its_own(&world, &mut ccm, 231).await;
+    world.stop(ccm).await;
+    assert_eq!(told(&world, "OtherPodCIDRAllocator").await.len(), 1);
+    assert_eq!(told(&world, "PodCIDRAllocationTakenOver").await.len(), 1);
+    let log = world.log();
+    assert_eq!(log.matches("this manager stands back").count(), 1);
+    assert_eq!(log.matches("the other allocator is gone").count(), 1);
+}
+
+#[tokio::test]
+async fn beside_one_that_does_not_allocate_ours_does_until_another_process_allocates() {
+    let world = World::start(setup()).await;
+    let admin = world.nodes.clone().into_client();
+    let kcm = ControllerManager::start(admin.clone(), "kcm-1", false).await;
+    let mut ccm = world.ccm(&world.configuration(json!({})), FLAGS);
+    join(&world, "first", 20).await;
+    each_has_its_own(&world, &mut ccm, 20).await;
+    assert_eq!(world.pod_cidr_writes().len(), 20);
+    // Somebody has given it the flag.
+    drop(kcm);
+    let mut kcm = ControllerManager::start(admin, "kcm-2", true).await;
+    // It has to start: whichever serves these.
+    join(&world, "second", 50).await;
+    each_has_its_own(&world, &mut ccm, 70).await;
+    kcm.has_listed().await;
+    let ours = world.pod_cidr_writes().len();
+    join(&world, "third", 50).await;
+    each_has_its_own(&world, &mut ccm, 120).await;
+    stands_back(&world, &mut ccm).await;
+    world.stop(ccm).await;
+    assert_eq!(world.pod_cidr_writes().len(), ours);
+}
+
+#[tokio::test]
+async fn with_the_rights_of_the_go_managers_it_is_known_by_what_it_writes() {
+    let mut setup = setup();
+    setup.without = &[("Role", "ccm:node-ipam-controller")];
+    let world = World::start(setup).await;
+    let admin = world.nodes.clone().into_client();
+    let _kcm = ControllerManager::start(admin, "kcm-1", true).await;
+    let mut ccm = world.ccm(&world.configuration(json!({})), FLAGS);
+    knows_all_nodes(&world, &mut ccm).await;
+    join(&world, "first", 20).await;
+    each_has_its_own(&world, &mut ccm, 20).await;
+    stands_back(&world, &mut ccm).await;
+    assert_eq!(world.pod_cidr_writes().len(), 0);
+    let log = world.log();
+    assert_eq!(log.matches("may not be read").count(), 1);
+    world.stop(ccm).await;
+}

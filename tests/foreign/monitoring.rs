@@ -1,0 +1,127 @@
+//! The alerts and the dashboard, judged by Prometheus: its tool checks and fires the alerts, and it answers every query of the
+//! dashboard from the golden scrape.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
+
+use ccm_tests::prometheus::Prometheus;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::checkout;
+
+fn promtool(arguments: &[&str]) -> String {
+    let output = Command::new("promtool")
+        .args(arguments)
+        .current_dir(checkout().join("deploy/monitoring"))
+        .output()
+        .expect("promtool is not in PATH (on Debian: apt-get install prometheus)");
+    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+#[test]
+fn promtool_fires_every_alert_and_none_on_a_healthy_manager() {
+    let said = promtool(&["check", "rules", "rules.yaml"]);
+    assert!(said.contains("SUCCESS: 23 rules found"), "{said}");
+    let said = promtool(&["test", "rules", "rules.test.yaml"]);
+    assert!(said.contains("SUCCESS"), "{said}");
+}
+
+/// Serves this text to whoever connects, until the program ends.
+fn serve(text: String) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let (mut request, mut part) = (Vec::new(), [0; 1024]);
+            while !request.ends_with(b"\r\n\r\n") {
+                match stream.read(&mut part) {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => request.extend_from_slice(&part[..count]),
+                }
+            }
+            let length = text.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+            );
+            // Prometheus asks again if it has gone away.
+            let _ = stream.write_all((head + &text).as_bytes());
+        }
+    });
+    address
+}
+
+/// The metrics of a query: the names in front of its braces.
+fn metrics(query: &str) -> Vec<&str> {
+    let mut parts: Vec<_> = query.split('{').collect();
+    parts.pop();
+    let is_of_a_name = |one: char| one.is_ascii_alphanumeric() || one == '_';
+    let name = |part: &'_ str| part.trim_end_matches(is_of_a_name).len();
+    parts.into_iter().map(|part| &part[name(part)..]).collect()
+}
+
+#[tokio::test]
+async fn prometheus_answers_every_query_of_the_dashboard() {
+    let golden = std::fs::read_to_string(checkout().join("tests/metrics/classic.txt")).unwrap();
+    let address = serve(golden.clone());
+    let folder = TempDir::new().unwrap();
+    let rules = checkout().join("deploy/monitoring/rules.yaml");
+    let rules = rules.canonicalize().unwrap();
+    let configuration = format!(
+        "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\n\
+         rule_files: [{}]\n\
+         scrape_configs: [{{ job_name: ccm, static_configs: [{{ targets: ['{address}'] }}] }}]\n",
+        rules.display()
+    );
+    let mut prometheus = Prometheus::start(folder.path(), &configuration).unwrap();
+    // A rate needs two scrapes.
+    let scraped = "count_over_time(up{job=\"ccm\"}[1m]) > 2";
+    prometheus.until(scraped).await.unwrap();
+
+    let file = checkout().join("deploy/monitoring/dashboard.json");
+    let dashboard: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels
+        .iter()
+        .filter_map(|panel| panel["targets"].as_array())
+        .flatten();
+    let mut absent = Vec::new();
+    let mut answered = 0;
+    for target in targets {
+        let query = target["expr"].as_str().unwrap();
+        let asked = query
+            .replace("$__rate_interval", "1m")
+            .replace("$instance", ".*");
+        let series = prometheus.query(&asked).unwrap();
+        let of_golden = metrics(query)
+            .into_iter()
+            .all(|name| name == "up" || golden.lines().any(|line| line.starts_with(name)));
+        if of_golden {
+            assert!(!series.is_empty(), "{query} selects nothing");
+            answered += 1;
+        } else {
+            absent.push(query);
+        }
+    }
+    assert!(answered > 40, "{answered}");
+    // The golden scrape is the controllers', and has no provider that was loaded.
+    let of_versions = |query: &&str| {
+        let names = metrics(query);
+        let mut names = names.iter();
+        names.all(|name| {
+            [
+                "ccm_provider_info",
+                "ccm_provider_swaps",
+                "ccm_provider_load",
+            ]
+            .iter()
+            .any(|start| name.starts_with(start))
+        })
+    };
+    absent.retain(|query| !of_versions(query));
+    assert_eq!(absent, Vec::<&str>::new());
+}

@@ -1,0 +1,182 @@
+//! The binary under the names of Go's managers, in a pod, and with the spellings of their manifests.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+use ccm_tests::log::severity;
+use serde_json::Value;
+
+use super::{Said, ccm, ended};
+
+/// Runs the binary under this name, as the file of an image would be called.
+fn called(name: &str, arguments: &[&str]) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+    command.arg0(name).args(arguments);
+    ended(&mut command)
+}
+
+const HCLOUD: &str = "/bin/hcloud-cloud-controller-manager";
+const NAMES: [&str; 2] = ["/usr/local/bin/cloud-controller-manager", HCLOUD];
+
+#[test]
+fn under_the_name_of_a_go_manager_flags_need_no_command() {
+    for name in NAMES {
+        let said = called(name, &["--cloud-provider=hcloud", "--kubeconfig=/nowhere"]);
+        assert_eq!(said.code, 1);
+        assert!(
+            said.err.contains("cannot read kubeconfig /nowhere"),
+            "{}",
+            said.err
+        );
+        // All of its manifests name their provider, so that none is guessed.
+        let said = called(name, &[]);
+        assert_eq!(said.code, 1);
+        assert!(
+            said.err.contains("--cloud-provider cannot be empty"),
+            "{}",
+            said.err
+        );
+        assert_eq!(said.out, "");
+    }
+}
+
+#[test]
+fn a_manifest_of_the_go_manager_starts_without_a_warning() {
+    let said = called(
+        HCLOUD,
+        &[
+            "--allow-untagged-cloud",
+            "--cloud-provider=hcloud",
+            "--leader-elect=false",
+            "--route-reconciliation-period=30s",
+            "--webhook-secure-port=0",
+            "--allocate-node-cidrs=true",
+            "--cluster-cidr=10.244.0.0/16",
+            "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=true",
+            "--v=2",
+            "--kubeconfig=/nowhere",
+        ],
+    );
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err.contains("cannot read kubeconfig /nowhere"),
+        "{}",
+        said.err
+    );
+    assert!(!said.err.contains("no effect"), "{}", said.err);
+}
+
+#[test]
+fn words_are_an_error_in_upstreams_words_whatever_they_are() {
+    for words in [
+        &["run"][..],
+        &["demo"],
+        &["--cloud-provider=x", "provider", "check"],
+    ] {
+        let said = called(HCLOUD, words);
+        assert_eq!(said.code, 1);
+        let expected = "\"cloud-controller-manager\" does not take any arguments, got [";
+        assert!(said.err.contains(expected), "{words:?}: {}", said.err);
+        assert_eq!(said.out, "");
+    }
+}
+
+#[test]
+fn help_version_and_completion_are_of_the_program_that_was_called() {
+    let said = called(HCLOUD, &["--help"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    for part in [
+        "cloud-controller-manager [flags]",
+        "Generic flags:",
+        "Wasm flags:",
+        "Exit codes",
+    ] {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+    for (form, part) in [
+        ("--version", "(contract ccm:provider@"),
+        ("--version=true", "(contract ccm:provider@"),
+        ("--version=raw", "\nplatform: linux/"),
+    ] {
+        let said = called(HCLOUD, &[form]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert!(said.out.contains(part), "{form}: {}", said.out);
+        assert!(said.out.contains(env!("CARGO_PKG_VERSION")), "{}", said.out);
+        assert_eq!(ccm(&["run", form]).out, said.out);
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let said = called(HCLOUD, &["completion", shell]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        for part in ["hcloud-cloud-controller-manager", "webhook-secure-port"] {
+            assert!(said.out.contains(part), "{shell}: {part}: {}", said.out);
+        }
+    }
+}
+
+#[test]
+fn children_are_children_under_every_name() {
+    for name in ["ccm", HCLOUD] {
+        for (child, expected) in [("__compile", Some(65)), ("__sandbox", Some(1))] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+            // Pipes, because a child may write no file. Standard input is empty, which is no module.
+            command.arg0(name).arg(child).stdin(Stdio::null());
+            let output = command.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), expected, "{name} {child}: {said}");
+            assert!(!said.contains("does not take any arguments"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn in_a_pod_nobody_plays_the_demo_unasked() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+    let said = ended(command.env("KUBERNETES_SERVICE_HOST", "10.96.0.1"));
+    assert_eq!(said.code, 1);
+    assert_eq!(said.out, "");
+    assert!(said.err.contains("this is a pod"), "{}", said.err);
+    assert!(said.err.contains("`ccm run`"), "{}", said.err);
+}
+
+#[test]
+fn proc_002_the_log_has_klogs_lines_or_component_bases_objects() {
+    let run = |more: &[&str]| {
+        let flags = [
+            "--cloud-provider=x",
+            "--kubeconfig=/nowhere",
+            "--webhook-secure-port=1",
+            "--v=1",
+        ];
+        called(HCLOUD, &[&flags, more].concat()).err
+    };
+    for said in [run(&[]), run(&["--logging-format=text"])] {
+        let flag = said
+            .lines()
+            .find(|line| line.contains("FLAG: --cloud-provider="))
+            .unwrap();
+        assert_eq!(severity(flag), Some('I'), "{flag}");
+        assert!(
+            flag.ends_with(r#"] "FLAG: --cloud-provider=\"x\"""#),
+            "{flag}"
+        );
+        assert!(flag.contains(" startup.rs:"), "{flag}");
+        let warning = said
+            .lines()
+            .find(|line| line.contains("has no effect"))
+            .unwrap();
+        assert_eq!(severity(warning), Some('W'), "{warning}");
+    }
+    let said = run(&["--logging-format=json"]);
+    let lines = said.lines().filter(|line| line.starts_with('{'));
+    let lines: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let with = |part| {
+        let is_it = |line: &&Value| line["msg"].as_str().unwrap().contains(part);
+        lines.iter().find(is_it).unwrap()
+    };
+    let flag = with("FLAG: --cloud-provider=");
+    assert!(flag["ts"].as_f64().unwrap() > 1.7e12, "{flag}");
+    assert_eq!(flag["v"], 0, "{flag}");
+    assert_eq!(with("has no effect")["severity"], "warning");
+}

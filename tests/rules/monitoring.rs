@@ -1,0 +1,295 @@
+//! `deploy/monitoring` fits together: each alert has a runbook and a test that fires it, rules and dashboard ask only for metrics
+//! that the page of metrics has, and what is written twice is the same. Whether Prometheus accepts it, `tests/foreign` shows.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::lists::{assert_none, root};
+
+/// Functions, operators and units of PromQL that stand outside of braces and brackets.
+const WORDS: [&str; 14] = [
+    "absent",
+    "changes",
+    "count",
+    "histogram_quantile",
+    "increase",
+    "max",
+    "offset",
+    "or",
+    "rate",
+    "sum",
+    "time",
+    "unless",
+    "h",
+    "m",
+];
+
+fn text(file: &str) -> String {
+    std::fs::read_to_string(root().join("deploy").join(file)).unwrap()
+}
+
+fn yaml(file: &str) -> Value {
+    serde_saphyr::from_str(&text(file)).unwrap()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn word<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn alerts(file: &Value) -> impl Iterator<Item = &Value> {
+    let groups = list(&file["groups"]).iter();
+    groups.flat_map(|group| list(&group["rules"]))
+}
+
+fn names(rules: &Value) -> BTreeSet<String> {
+    let names = alerts(rules).map(|rule| word(rule, "alert").to_owned());
+    names.collect()
+}
+
+fn panels() -> Vec<Value> {
+    let dashboard: Value = serde_json::from_str(&text("monitoring/dashboard.json")).unwrap();
+    list(&dashboard["panels"]).to_vec()
+}
+
+#[test]
+fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
+    let rules = yaml("monitoring/rules.yaml");
+    let page = text("docs/runbooks.md");
+    let mut problems = Vec::new();
+    let mut sections = BTreeSet::new();
+    for section in page.split("\n## ").skip(1) {
+        let name = section.lines().next().unwrap();
+        sections.insert(name.to_owned());
+        for part in ["**Meaning.**", "**Look.**", "**Do.**"] {
+            if !section.contains(part) {
+                problems.push(format!("the runbook {name} has no {part}"));
+            }
+        }
+    }
+    assert_eq!(names(&rules), sections);
+    for rule in alerts(&rules) {
+        let (name, notes) = (word(rule, "alert"), &rule["annotations"]);
+        let anchor = format!("/deploy/docs/runbooks.md#{}", name.to_lowercase());
+        if !word(notes, "runbook_url").ends_with(&anchor) {
+            problems.push(format!("{name}: runbook_url does not end with {anchor}"));
+        }
+        if word(notes, "summary").is_empty() || word(notes, "description").is_empty() {
+            problems.push(format!("{name}: no summary or no description"));
+        }
+        if !["critical", "warning"].contains(&word(&rule["labels"], "severity")) {
+            problems.push(format!("{name}: no severity that we have"));
+        }
+    }
+    // A link from one runbook to another.
+    for target in page.split("](#").skip(1) {
+        let target = target.split(')').next().unwrap();
+        if !sections.iter().any(|name| name.to_lowercase() == target) {
+            problems.push(format!("no runbook #{target}"));
+        }
+    }
+    assert_none(&problems);
+}
+
+#[test]
+fn every_alert_is_fired_by_a_case_and_is_silent_before() {
+    let cases = yaml("monitoring/rules.test.yaml");
+    let mut fired = BTreeSet::new();
+    let mut problems = Vec::new();
+    for case in list(&cases["tests"]) {
+        let name = word(case, "name");
+        let queries = list(&case["promql_expr_test"]);
+        let alert = format!("ALERTS{{alertname=\"{name}\", alertstate=\"firing\", ");
+        let fires = queries.iter().any(|query| {
+            let samples = list(&query["exp_samples"]).iter();
+            samples
+                .map(|one| word(one, "labels"))
+                .any(|labels| labels.starts_with(&alert))
+        });
+        let silent = queries.iter().any(|query| query["exp_samples"].is_null());
+        if fires {
+            fired.insert(name.to_owned());
+        } else if name != "healthy" {
+            problems.push(format!("the case {name} does not fire it"));
+        }
+        if !silent {
+            problems.push(format!("the case {name} is never silent"));
+        }
+    }
+    assert_none(&problems);
+    assert_eq!(names(&yaml("monitoring/rules.yaml")), fired);
+}
+
+/// The series that `ccm` exports, by the page of metrics, and Prometheus' own about a scrape.
+fn exported() -> BTreeSet<String> {
+    let mut names = BTreeSet::from(["up".to_owned()]);
+    for line in text("docs/metrics.md").lines() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, name, kind, _, origin, ..] = cells.as_slice() else {
+            continue;
+        };
+        let name = name.trim_matches('`');
+        match *kind {
+            _ if *origin == "left out" => {}
+            "histogram" => {
+                names.extend(["bucket", "sum", "count"].map(|part| format!("{name}_{part}")));
+            }
+            "counter" | "gauge" => drop(names.insert(name.to_owned())),
+            _ => {}
+        }
+    }
+    assert!(names.len() > 60, "{names:?}");
+    names
+}
+
+/// The text with a space in place of all that stands from an `open` to the next `close`.
+fn without(text: &str, open: &str, close: &str) -> String {
+    let mut parts = text.split(open);
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        kept.push(' ');
+        kept.push_str(part.split_once(close).map_or("", |(_, rest)| rest));
+    }
+    kept
+}
+
+fn problems_of(place: &str, query: &str, exported: &BTreeSet<String>) -> Vec<String> {
+    let is_of_a_name = |one: char| one.is_ascii_alphanumeric() || one == '_';
+    let mut problems = Vec::new();
+    let mut selectors: Vec<&str> = query.split('{').collect();
+    selectors.pop();
+    if selectors.is_empty() {
+        problems.push(format!("{place}: {query} selects nothing"));
+    }
+    for before in &selectors {
+        let name = &before[before.trim_end_matches(is_of_a_name).len()..];
+        if !exported.contains(name) {
+            problems.push(format!("{place}: nobody exports {name:?}"));
+        }
+    }
+    if query.matches("{job=\"ccm\"").count() != selectors.len() {
+        problems.push(format!("{place}: {query} does not say of which job"));
+    }
+    // Besides, there may be words of the language, and no metric without braces.
+    let bare = without(&without(query, "by (", ")"), "[", "]");
+    let bare = bare.split('}').map(|part| {
+        let outside = part.split('{').next().unwrap();
+        match part.contains('{') {
+            true => outside.trim_end_matches(is_of_a_name),
+            false => outside,
+        }
+    });
+    let bare: Vec<String> = bare.map(str::to_owned).collect();
+    for word in bare
+        .iter()
+        .flat_map(|part| part.split(|one| !is_of_a_name(one)))
+    {
+        let word = word.trim_start_matches(|one: char| one.is_ascii_digit());
+        if !word.is_empty() && !WORDS.contains(&word) {
+            problems.push(format!(
+                "{place}: {word:?} is no word that is expected in {query}"
+            ));
+        }
+    }
+    problems
+}
+
+#[test]
+fn rules_and_dashboard_ask_only_for_metrics_that_are_exported() {
+    let exported = exported();
+    let mut problems = Vec::new();
+    for rule in alerts(&yaml("monitoring/rules.yaml")) {
+        let expression = word(rule, "expr");
+        problems.extend(problems_of(word(rule, "alert"), expression, &exported));
+    }
+    for panel in panels() {
+        for target in list(&panel["targets"]) {
+            let expression = word(target, "expr");
+            problems.extend(problems_of(word(&panel, "title"), expression, &exported));
+        }
+    }
+    assert_none(&problems);
+    assert!(!problems_of("a test", "rate(ccm_gone_total{job=\"ccm\"}[5m])", &exported).is_empty());
+    assert!(!problems_of("a test", "up{job=\"ccm\"} + ccm_routes", &exported).is_empty());
+    assert!(!problems_of("a test", "sum(ccm_routes{provider=\"one\"})", &exported).is_empty());
+}
+
+#[test]
+fn every_panel_has_a_unit_or_says_what_it_counts_and_runbooks_know_the_panels() {
+    let mut problems = Vec::new();
+    let panels = panels();
+    let titles: BTreeSet<&str> = panels.iter().map(|panel| word(panel, "title")).collect();
+    assert_eq!(titles.len(), panels.len(), "two panels have one title");
+    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+        let (title, unit) = (
+            word(panel, "title"),
+            word(&panel["fieldConfig"]["defaults"], "unit"),
+        );
+        let description = word(panel, "description");
+        if unit.is_empty() || (unit == "none" && description.is_empty()) {
+            problems.push(format!("{title}: neither a unit nor a reason"));
+        }
+        if list(&panel["targets"]).is_empty() {
+            problems.push(format!("{title}: no query"));
+        }
+    }
+    let page = text("docs/runbooks.md").replace('\n', " ");
+    for sentence in page.split("dashboard's ").skip(1) {
+        let sentence = sentence.split(['.', ';']).next().unwrap();
+        for title in sentence.split('"').skip(1).step_by(2) {
+            if !titles.iter().any(|panel| panel.starts_with(title)) {
+                problems.push(format!("no panel {title:?}"));
+            }
+        }
+    }
+    assert_none(&problems);
+}
+
+#[test]
+fn the_operators_rules_are_the_same() {
+    let rules = text("monitoring/rules.yaml");
+    let (file, here) = (
+        "monitoring/prometheusrule.yaml",
+        text("monitoring/prometheusrule.yaml"),
+    );
+    let (head, _) = here.split_once("spec:\n").unwrap();
+    let lines = rules.lines().filter(|line| !line.starts_with('#'));
+    let body: String = lines.map(|line| format!("  {line}\n")).collect();
+    let expected = format!("{head}spec:\n{body}");
+    if std::env::var_os("CCM_BLESS").is_some() {
+        std::fs::write(root().join("deploy").join(file), &expected).unwrap();
+    }
+    assert!(
+        here == expected,
+        "{file} is not as rules.yaml: CCM_BLESS=1 writes it anew"
+    );
+}
+
+#[test]
+fn the_scrape_finds_the_pods_and_the_port_that_their_probes_have() {
+    let pods = yaml("kustomize/base/daemonset.yaml");
+    let template = &pods["spec"]["template"];
+    let probe = &template["spec"]["containers"][0]["livenessProbe"]["httpGet"];
+    let port = format!(":{}", probe["port"]);
+    let monitor = yaml("monitoring/podmonitor.yaml");
+    let labels = &template["metadata"]["labels"];
+    assert_eq!(monitor["spec"]["selector"]["matchLabels"], *labels);
+    // The label's value is the job's name.
+    assert_eq!(labels[word(&monitor["spec"], "jobLabel")], "ccm");
+    let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
+    let rules = list(&endpoint["relabelings"]);
+    assert_eq!(rules.len(), 2);
+    let page = text("docs/monitoring.md");
+    for rule in rules {
+        let replacement = word(rule, "replacement");
+        assert!(replacement.ends_with(&port), "{replacement}");
+        assert!(
+            page.contains(&format!("replacement: '{replacement}'")),
+            "{replacement}"
+        );
+    }
+}

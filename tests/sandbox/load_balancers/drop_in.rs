@@ -1,0 +1,136 @@
+//! Documented ways to use Hetzner's own manager: the import of a load balancer by its name, as far as nobody else's is
+//! taken (F22), and Robot without credentials.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ccm_core::settings::Adoption;
+use ccm_sim::hetzner::{LoadBalancerSpec, Target};
+use ccm_tests::harness::trial;
+use kube::api::PostParams;
+use libtest_mimic::{Failed, Trial};
+use serde_json::{Value, json};
+
+use crate::load_balancers::inventory::{OWNER, PREFIX};
+use crate::load_balancers::stage::{Setup, Stage, on_stage};
+
+const FAILED: &str = "SyncLoadBalancerFailed";
+const FOREIGN_UID: &str = "11111111-2222-4333-8444-555555555555";
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let import = Setup {
+        adoption: Adoption::Unowned,
+        pace: 60,
+        drift_check: Duration::from_secs(86_400),
+        ..Setup::default()
+    };
+    let robot = Setup {
+        has_network: true,
+        pace: 60,
+        values: vec![
+            ("ROBOT_ENABLED", "true"),
+            ("HCLOUD_NETWORK_ROUTES_ENABLED", "false"),
+        ],
+        ..Setup::default()
+    };
+    vec![
+        trial("drop_in::f22_only_what_nobody_has_is_imported", move || {
+            on_stage(import.clone(), only_what_nobody_has_is_imported)
+        }),
+        trial("drop_in::robot_without_credentials", move || {
+            on_stage(robot.clone(), robot_without_credentials)
+        }),
+    ]
+}
+
+fn annotated(name: &str, value: &str) -> Value {
+    json!({ format!("{PREFIX}/{name}"): value })
+}
+
+async fn only_what_nobody_has_is_imported(stage: &Stage) -> Result<(), Failed> {
+    let add = |name: &str, owner: Option<&str>, targets: Vec<Target>| {
+        let labels = owner.map(|owner| (OWNER.to_owned(), owner.to_owned()));
+        stage.cloud.add_load_balancer(LoadBalancerSpec {
+            labels: BTreeMap::from_iter(labels),
+            targets,
+            ..LoadBalancerSpec::named(name)
+        })
+    };
+    let selected = Target::LabelSelector {
+        selector: "role=control-plane".to_owned(),
+        use_private_ip: false,
+    };
+    let free = add("free", None, Vec::new());
+    add("foreign", Some(FOREIGN_UID), Vec::new());
+    add("api-server", None, vec![selected]);
+    let server = stage.join("worker-1").await;
+    let manager = stage.manage().await?;
+
+    let service = stage
+        .create("first", &[80], annotated("name", "free"))
+        .await;
+    stage
+        .event("first", "LoadBalancerAdopted", "no owner")
+        .await?;
+    stage.event("first", "EnsuredLoadBalancer", "").await?;
+    let found = stage.cloud.load_balancer(free).unwrap_or_default();
+    assert_eq!(found["labels"][OWNER], json!(service.metadata.uid));
+    assert_eq!(found["services"][0]["listen_port"], 80);
+    assert_eq!(found["targets"][0]["server"]["id"], server);
+    let ip = found["public_net"]["ipv4"]["ip"].clone();
+    let stored = stage.service("first").await;
+    assert_eq!(stored["status"]["loadBalancer"]["ingress"][0]["ip"], ip);
+
+    let before = stage.cloud.load_balancers();
+    for (service, name, words) in [
+        ("second", "free", "another Service of this cluster"),
+        ("third", "foreign", "adoptLoadBalancers"),
+        ("fourth", "api-server", "targets that are no nodes"),
+    ] {
+        stage.create(service, &[81], annotated("name", name)).await;
+        stage.event(service, FAILED, words).await?;
+        stage.delete(service).await;
+        let is_gone = async || stage.service(service).await.is_null();
+        stage.until("the end of the Service", is_gone).await?;
+        assert_eq!(stage.cloud.load_balancers(), before, "{name} is untouched");
+    }
+
+    stage.delete("first").await;
+    let is_gone = async || stage.cloud.load_balancer(free).is_none();
+    stage.until("the end of what was imported", is_gone).await?;
+    assert_eq!(stage.cloud.load_balancers().len(), 2);
+    manager.stop().await
+}
+
+async fn robot_without_credentials(stage: &Stage) -> Result<(), Failed> {
+    stage.join("worker-1").await;
+    let network = stage.network.unwrap_or_default();
+    let range = "172.20.250.0/24".parse()?;
+    assert!(stage.cloud.add_vswitch_subnet(network, range, 4321));
+    let node = json!({
+        "metadata": {"name": "bare-1", "labels": {"wasm-ccm.dev/provider": "hcloud"}},
+        "spec": {"providerID": "hrobot://321"},
+        "status": {
+            "addresses": [{"type": "InternalIP", "address": "172.20.250.7"}],
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    });
+    let node = serde_json::from_value(node)?;
+    stage.nodes.create(&PostParams::default(), &node).await?;
+    let manager = stage.manage().await?;
+    for (name, use_private_ip, expected) in [("private", "true", 2), ("public", "false", 1)] {
+        let annotations = annotated("use-private-ip", use_private_ip);
+        let service = stage.create(name, &[80], annotations).await;
+        stage.event(name, "EnsuredLoadBalancer", "").await?;
+        let all = stage.cloud.load_balancers();
+        let is_its = |one: &&Value| one["labels"][OWNER] == json!(service.metadata.uid);
+        let found = all.iter().find(is_its).cloned().unwrap_or_default();
+        let targets = found["targets"].as_array().cloned().unwrap_or_default();
+        assert_eq!(targets.len(), expected, "{name}: {found}");
+        let is_dedicated = |one: &Value| one["ip"]["ip"] == "172.20.250.7";
+        assert_eq!(targets.iter().any(is_dedicated), expected == 2, "{name}");
+    }
+    let words = "use-private-ip is not true: bare-1";
+    stage.event("public", "ServerNotFound", words).await?;
+    manager.stop().await
+}
