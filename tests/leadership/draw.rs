@@ -56,6 +56,8 @@ pub(crate) struct Trial {
     pub(crate) time: Duration,
     /// Whether clocks go back rather than forward.
     pub(crate) back: bool,
+    /// Whether a theft comes at the same moment as a renewal, give or take what `time` says.
+    pub(crate) meets: bool,
     /// Whether there are three processes rather than two.
     pub(crate) crowd: bool,
 }
@@ -71,6 +73,7 @@ impl Trial {
             Kind::PausedPastDeadline => numbers.between(timings.renew + little, timings.lease),
             // A renewal may be as old as a retry period when it begins, and must still come in time when it ends.
             Kind::PausedShortly => numbers.between(little, timings.renew - timings.retry * 3),
+            Kind::Stolen => numbers.between(Duration::ZERO, Duration::from_millis(12)),
             _ => Duration::ZERO,
         };
         Trial {
@@ -79,6 +82,7 @@ impl Trial {
             time,
             back: numbers.next().is_multiple_of(2),
             crowd: numbers.next().is_multiple_of(4),
+            meets: numbers.next().is_multiple_of(2),
         }
     }
 }

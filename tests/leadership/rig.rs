@@ -12,8 +12,9 @@ use ccm_tests::apiserver::{ApiServer, StartOptions};
 use ccm_tests::link::Link;
 use ccm_tests::process::Process;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
+use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -338,25 +339,44 @@ impl Rig {
         .await
     }
 
-    /// Writes somebody else into a Lease, and says when.
+    /// Waits until a process should renew the lease once more, and for a moment longer.
+    pub(crate) async fn next_renewal(&mut self, number: u32, moment: Duration) {
+        let now = Timestamp::now();
+        let renewed = self
+            .until("a renewal", |rig| {
+                rig.recorder.renewed(number).filter(|at| *at > now)
+            })
+            .await;
+        let due = renewed + self.timings.retry + moment;
+        sleep(due.duration_since(Timestamp::now()).unsigned_abs()).await;
+    }
+
+    /// Writes somebody else into a Lease, and says when that was sent.
     pub(crate) async fn steal(&self, lease: &str) -> Timestamp {
         self.hold_by_hand(lease, "somebody-else").await
     }
 
-    /// Writes a holder into a Lease, or nobody with an empty name, and says when that was done.
+    /// Writes a holder into a Lease, or nobody with an empty name, and says when the write was sent:
+    /// the answer may come after another process has read the result.
+    ///
+    /// It replaces what it has read: a renewal that is stored in between makes it read again. A patch would be stored
+    /// upon a renewal that had arrived after it, and the records, which are in the order of arrival, would show a leader
+    /// that takes its lease back.
     pub(crate) async fn hold_by_hand(&self, lease: &str, holder: &str) -> Timestamp {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-system");
-        let now = Timestamp::now();
-        let patch = json!({"spec": {
-            "holderIdentity": holder,
-            "leaseDurationSeconds": self.timings.lease.as_secs(),
-            "renewTime": format!("{now:.6}"),
-        }});
-        leases
-            .patch(lease, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .unwrap();
-        Timestamp::now()
+        loop {
+            let mut read = leases.get(lease).await.unwrap();
+            let spec = read.spec.get_or_insert_default();
+            spec.holder_identity = Some(holder.to_owned());
+            spec.lease_duration_seconds = Some(self.timings.lease.as_secs().try_into().unwrap());
+            let sent = Timestamp::now();
+            spec.renew_time = Some(MicroTime(sent));
+            match leases.replace(lease, &PostParams::default(), &read).await {
+                Ok(_) => return sent,
+                Err(kube::Error::Api(status)) if status.is_conflict() => {}
+                Err(error) => panic!("{lease}: {error}"),
+            }
+        }
     }
 
     /// Judges everything so far, which would mean nothing if somebody had set the machine's clock meanwhile.

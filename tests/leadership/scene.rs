@@ -192,6 +192,9 @@ impl Scene<'_> {
     }
 
     async fn stolen(&mut self) {
+        if self.trial.meets {
+            self.rig.next_renewal(self.leader, self.trial.time).await;
+        }
         let stolen = self.rig.steal(LEASE).await;
         let leader = self.leader;
         self.ends_after(|rig| rig.recorder.told(leader, stolen).unwrap())
