@@ -11,6 +11,7 @@ mod audit;
 mod bare;
 mod cloud;
 mod cluster;
+mod endpoints;
 mod fat;
 mod gate;
 mod measured;

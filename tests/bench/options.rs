@@ -20,7 +20,7 @@ pub(crate) struct Options {
     #[arg(long)]
     small: bool,
     /// Only these workloads; W0 is always measured.
-    #[arg(long, value_delimiter = ',', value_name = "W,W", default_values_t = [Workload::W1, Workload::W2, Workload::W8])]
+    #[arg(long, value_delimiter = ',', value_name = "W,W", default_values_t = [Workload::W1, Workload::W2, Workload::W8, Workload::Endpoints])]
     only: Vec<Workload>,
     /// Another build of ccm.
     #[arg(long, value_name = "PATH", default_value = env!("CARGO_BIN_EXE_ccm"))]
@@ -51,6 +51,8 @@ pub(crate) enum Workload {
     W2,
     /// Start to ready.
     W8,
+    /// The secure port.
+    Endpoints,
 }
 
 impl std::fmt::Display for Workload {
@@ -59,6 +61,7 @@ impl std::fmt::Display for Workload {
             Self::W1 => "w1",
             Self::W2 => "w2",
             Self::W8 => "w8",
+            Self::Endpoints => "endpoints",
         })
     }
 }
@@ -86,6 +89,11 @@ impl Options {
     /// How many nodes arrive in W2.
     pub(crate) fn arrivals(&self) -> usize {
         if self.is_small() { 50 } else { 1_000 }
+    }
+
+    /// How many clients never finish their requests.
+    pub(crate) fn slow_clients(&self) -> usize {
+        if self.is_small() { 100 } else { 1_000 }
     }
 
     /// How long ccm is watched doing nothing.

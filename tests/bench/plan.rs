@@ -11,7 +11,7 @@ use crate::measured::Program;
 use crate::options::{Options, Workload};
 use crate::report::{self, Figure};
 use crate::start::{self, Stage, Start};
-use crate::{arrivals, fat, gate, progress, sandbox};
+use crate::{arrivals, endpoints, fat, gate, progress, sandbox};
 
 /// How many connections the goals compare with.
 const CONNECTIONS: usize = 8;
@@ -138,6 +138,9 @@ impl Course<'_> {
         self.cloud(nodes).await?;
         for (temperature, start) in &starts {
             self.start_figures(nodes, temperature, start, bare, cpu, list);
+        }
+        if self.options.has(Workload::Endpoints) {
+            self.endpoints(nodes).await?;
         }
         self.peer(nodes, bare).await
     }
@@ -312,6 +315,41 @@ impl Course<'_> {
                 idle.cpu,
             ));
         }
+    }
+
+    /// The secure port. What a probe takes in quiet is what the other times are compared with.
+    async fn endpoints(&mut self, nodes: usize) -> Result<()> {
+        let stage = Stage::set(nodes).await?;
+        let cache = self.caches.join(format!("start-{nodes}"));
+        let slow_clients = self.options.slow_clients();
+        let port = endpoints::measure(self.options, &stage, &cache, slow_clients).await?;
+        let quiet = percentile(&port.probes, 50);
+        let time = |what: &str, took| {
+            Figure::time("endpoints", nodes, what, took).over_time(quiet, "a probe in quiet")
+        };
+        let memory = |what: &str, kib| Figure::memory("endpoints", nodes, what, kib);
+        let slow = format!("with {} slow clients", port.slow_clients);
+        self.figures.extend([
+            Figure::time("endpoints", nodes, "start to ready, warm cache", port.ready)
+                .at_most(500.0),
+            Figure::time("endpoints", nodes, "a probe in quiet, p50", quiet),
+            time("a scrape, p50", percentile(&port.scrapes, 50)),
+            time("a scrape, longest", percentile(&port.scrapes, 100)).at_most(20.0),
+            memory("memory by scrapes", port.grown_by_scrapes).at_most(1.0),
+            Figure::count("endpoints", nodes, "bytes of a scrape", port.size),
+            Figure::count("endpoints", nodes, "series of a scrape", port.series),
+            time(
+                &format!("a probe {slow}, p50"),
+                percentile(&port.besieged, 50),
+            ),
+            time(
+                &format!("a probe {slow}, p99"),
+                percentile(&port.besieged, 99),
+            )
+            .at_most(50.0),
+            memory(&format!("memory {slow}"), port.grown_by_slow_clients).at_most(16.0),
+        ]);
+        Ok(())
     }
 
     /// A start that logs each call and each request.

@@ -1,0 +1,240 @@
+//! The secure port beside many nodes: how soon it is ready, what a scrape costs, and what clients that never finish their
+//! requests do to a probe. Every request has a TLS connection of its own, as from a new client.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use ccm_tests::authority;
+use reqwest::Client;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+use crate::measured::{Manager, Program};
+use crate::options::Options;
+use crate::progress;
+use crate::start::Stage;
+use crate::watch::Watch;
+
+/// How long what is bound to happen may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How many scrapes and probes are measured.
+const SCRAPES: usize = 50;
+const PROBES: usize = 300;
+/// How often a slow client sends one more byte.
+const DRIP: Duration = Duration::from_millis(500);
+/// From the start of something until its effects on memory are over: of the process, and of the slow clients.
+const CALM: Duration = Duration::from_secs(2);
+
+/// What was measured beside one number of nodes.
+pub(crate) struct Endpoints {
+    /// From the start of the process, with compiled modules in the cache, to the first `/readyz` that says so.
+    pub(crate) ready: Duration,
+    /// Of one scrape, sorted.
+    pub(crate) scrapes: Vec<Duration>,
+    /// Of one probe in quiet, sorted.
+    pub(crate) probes: Vec<Duration>,
+    /// The same with slow clients.
+    pub(crate) besieged: Vec<Duration>,
+    /// How many slow clients there were.
+    pub(crate) slow_clients: usize,
+    /// How much the resident set grew by scraping, and by the slow clients, in KiB.
+    pub(crate) grown_by_scrapes: u64,
+    pub(crate) grown_by_slow_clients: u64,
+    /// How long the text of a scrape is, in bytes, and how many series it has.
+    pub(crate) size: usize,
+    pub(crate) series: usize,
+}
+
+/// Starts ccm twice on one stage, the second time with what the first one has compiled, and asks its port.
+pub(crate) async fn measure(
+    options: &Options,
+    stage: &Stage,
+    cache: &Path,
+    slow_clients: usize,
+) -> Result<Endpoints> {
+    let port = Port::reserve(stage.cluster.folder.path())?;
+    let flags: Vec<&str> = port.flags.iter().map(String::as_str).collect();
+    let program = Program::Ccm {
+        cache,
+        flags: &flags,
+    };
+    let nodes = stage.ids.len();
+    let start = |run: &str| {
+        let run = format!("endpoints, {nodes} nodes, {run}");
+        progress!("{run}");
+        Manager::start(options, program, &stage.cluster, &stage.cloud, &run)
+    };
+    let mut watch = Watch::start(stage.cluster.admin.clone());
+    let mut first = start("initialising")?;
+    watch.until(nodes, || first.check()).await?;
+    first.stop().await?;
+
+    let mut manager = start("warm")?;
+    let client = port.client()?;
+    until_ready(&port, &client, &mut manager).await?;
+    let ready = manager.began.elapsed();
+
+    // The controllers read what is there after the port is ready, and the first scrape allocates what later ones use.
+    tokio::time::sleep(CALM).await;
+    let text = port.get(&client, "/metrics").await?;
+    let before = manager.usage()?.resident;
+    let scrapes = port.measure(&client, "/metrics", SCRAPES).await?;
+    let grown_by_scrapes = manager.usage()?.resident.saturating_sub(before);
+    let probes = port.measure(&client, "/livez", PROBES).await?;
+
+    progress!("endpoints, {nodes} nodes, {slow_clients} slow clients");
+    let before = manager.usage()?.resident;
+    let siege = siege(&port, slow_clients);
+    tokio::time::sleep(CALM).await;
+    let besieged = port.measure(&client, "/livez", PROBES).await?;
+    let grown_by_slow_clients = manager.usage()?.resident.saturating_sub(before);
+    drop(siege);
+    manager.stop().await?;
+    Ok(Endpoints {
+        ready,
+        scrapes,
+        probes,
+        besieged,
+        slow_clients,
+        grown_by_scrapes,
+        grown_by_slow_clients,
+        size: text.len(),
+        series: text.lines().filter(|line| !line.starts_with('#')).count(),
+    })
+}
+
+/// Where the port is, and what its clients trust.
+struct Port {
+    address: SocketAddr,
+    trust: Arc<ClientConfig>,
+    flags: [String; 5],
+}
+
+impl Port {
+    fn reserve(folder: &Path) -> Result<Port> {
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let tls = authority::issue("ccm")?;
+        let (certificate, key) = (folder.join("ccm.crt"), folder.join("ccm.key"));
+        std::fs::write(&certificate, &tls.certificate_pem)?;
+        std::fs::write(&key, &tls.key_pem)?;
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(tls.ca_pem.as_bytes())?)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let trust = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Port {
+            address,
+            trust: Arc::new(trust),
+            flags: [
+                format!("--secure-port={}", address.port()),
+                "--bind-address=127.0.0.1".to_owned(),
+                format!("--tls-cert-file={}", certificate.display()),
+                format!("--tls-private-key-file={}", key.display()),
+                // What is measured is the scrape, not a review of who asks for it.
+                "--authorization-always-allow-paths=/livez,/readyz,/metrics".to_owned(),
+            ],
+        })
+    }
+
+    fn client(&self) -> Result<Client> {
+        let client = Client::builder()
+            .tls_backend_preconfigured((*self.trust).clone())
+            .pool_max_idle_per_host(0)
+            .timeout(PATIENCE);
+        Ok(client.build()?)
+    }
+
+    async fn get(&self, client: &Client, path: &str) -> Result<String> {
+        let url = format!("https://{}{path}", self.address);
+        let answer = client.get(url).send().await?;
+        let (status, text) = (answer.status(), answer.text().await?);
+        ensure!(status.is_success(), "{path}: {status}: {text}");
+        Ok(text)
+    }
+
+    async fn measure(&self, client: &Client, path: &str, times: usize) -> Result<Vec<Duration>> {
+        let mut took = Vec::with_capacity(times);
+        for _ in 0..times {
+            let began = Instant::now();
+            self.get(client, path).await?;
+            took.push(began.elapsed());
+        }
+        took.sort_unstable();
+        Ok(took)
+    }
+}
+
+async fn until_ready(port: &Port, client: &Client, manager: &mut Manager) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(error) = port.get(client, "/readyz").await {
+        manager.check()?;
+        if Instant::now() > deadline {
+            bail!("not ready: {error:#}\n{}", manager.log());
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
+}
+
+/// Clients that send a byte of a handshake, or of a header, now and then, and come again when they are sent away.
+fn siege(port: &Port, clients: usize) -> JoinSet<()> {
+    let mut all = JoinSet::new();
+    for number in 0..clients {
+        let (address, trust) = (port.address, port.trust.clone());
+        all.spawn(async move {
+            loop {
+                // However it ends, it comes again.
+                let _ended = match number % 2 {
+                    0 => in_handshake(address).await,
+                    _ => in_header(address, trust.clone()).await,
+                };
+                tokio::time::sleep(DRIP).await;
+            }
+        });
+    }
+    all
+}
+
+/// A TLS record that announces 512 bytes, and never has them.
+async fn in_handshake(address: SocketAddr) -> Result<()> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(&[0x16, 3, 1, 2, 0, 1]).await?;
+    drip(stream).await
+}
+
+/// A request whose header has no end.
+async fn in_header(address: SocketAddr, trust: Arc<ClientConfig>) -> Result<()> {
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("localhost").context("a name")?;
+    let mut stream = TlsConnector::from(trust).connect(name, stream).await?;
+    stream
+        .write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        .await?;
+    drip(stream).await
+}
+
+async fn drip(stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin) -> Result<()> {
+    let (mut read, mut write) = tokio::io::split(stream);
+    let dripping = async {
+        loop {
+            tokio::time::sleep(DRIP).await;
+            write.write_all(b"a").await?;
+            write.flush().await?;
+        }
+    };
+    let mut answer = Vec::new();
+    tokio::select! {
+        ended = dripping => ended,
+        read = read.read_to_end(&mut answer) => Ok(read.map(|_| ())?),
+    }
+}
