@@ -1,42 +1,29 @@
 //! Decides whether a user may read a path, as upstream's delegating authorisation does (PROC-075): some paths are open,
 //! `system:masters` may read all, and otherwise the API server is asked.
 
-use std::time::{Duration, Instant};
-
 use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
-use kube::Client;
-use kube::api::{Api, PostParams};
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use kube::{Api, Client};
 
-use crate::access_cache::AccessCache;
 use crate::authentication::User;
+use crate::review::Reviews;
 use crate::settings::Authorization;
 
-/// Time limit of a review (PROC-034).
-const REVIEW: Duration = Duration::from_secs(10);
-/// Reviews under way at most.
-const REVIEWS: usize = 8;
 /// Longest path that is asked about.
 const LONGEST: usize = 1024;
 
 /// Authorises requests.
 pub(crate) struct Authorizer {
     settings: Authorization,
-    reviews: Option<Api<SubjectAccessReview>>,
-    known: AccessCache<(User, String, String), bool>,
-    under_way: Semaphore,
+    reviews: Option<Reviews<SubjectAccessReview, (User, String, String), bool>>,
 }
 
 impl Authorizer {
     pub(crate) fn new(settings: Authorization, client: Option<Client>) -> Authorizer {
         Authorizer {
             settings,
-            reviews: client.map(Api::all),
-            known: AccessCache::new(),
-            under_way: Semaphore::new(REVIEWS),
+            reviews: client.map(|client| Reviews::new(Api::all(client), "an access")),
         }
     }
 
@@ -51,24 +38,17 @@ impl Authorizer {
         if path.len() > LONGEST {
             return false;
         }
-        let (now, key) = (
-            Instant::now(),
-            (user.clone(), verb.to_owned(), path.to_owned()),
+        let key = (user.clone(), verb.to_owned(), path.to_owned());
+        let answer = reviews.answer(
+            key,
+            || review(user, verb, path),
+            |answer| answer.status.is_some_and(|status| status.allowed),
+            |allowed| match allowed {
+                true => self.settings.cache_allowed,
+                false => self.settings.cache_denied,
+            },
         );
-        if let Some(known) = self.known.get(&key, now) {
-            return known;
-        }
-        let review = timeout(REVIEW, self.review(reviews, user, verb, path)).await;
-        // An answer that did not come is not kept.
-        let Ok(Some(allowed)) = review else {
-            return false;
-        };
-        let time = match allowed {
-            true => self.settings.cache_allowed,
-            false => self.settings.cache_denied,
-        };
-        self.known.put(key, allowed, now, time);
-        allowed
+        answer.await.unwrap_or(false)
     }
 
     fn is_open(&self, path: &str) -> bool {
@@ -78,42 +58,29 @@ impl Authorizer {
             None => pattern == path,
         })
     }
+}
 
-    async fn review(
-        &self,
-        reviews: &Api<SubjectAccessReview>,
-        user: &User,
-        verb: &str,
-        path: &str,
-    ) -> Option<bool> {
-        let _slot = self.under_way.acquire().await.ok()?;
-        let review = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: Some(user.name.clone()),
-                uid: Some(user.uid.clone()).filter(|uid| !uid.is_empty()),
-                groups: Some(user.groups.clone()),
-                extra: Some(user.extra.clone()).filter(|extra| !extra.is_empty()),
-                non_resource_attributes: Some(NonResourceAttributes {
-                    path: Some(path.to_owned()),
-                    verb: Some(verb.to_owned()),
-                }),
-                resource_attributes: None,
-            },
-            ..SubjectAccessReview::default()
-        };
-        match reviews.create(&PostParams::default(), &review).await {
-            Ok(answer) => Some(answer.status.is_some_and(|status| status.allowed)),
-            Err(error) => {
-                let status = crate::gate::status_code(&error);
-                tracing::warn!(status, "the API server cannot review an access");
-                None
-            }
-        }
+fn review(user: &User, verb: &str, path: &str) -> SubjectAccessReview {
+    SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(user.name.clone()),
+            uid: Some(user.uid.clone()).filter(|uid| !uid.is_empty()),
+            groups: Some(user.groups.clone()),
+            extra: Some(user.extra.clone()).filter(|extra| !extra.is_empty()),
+            non_resource_attributes: Some(NonResourceAttributes {
+                path: Some(path.to_owned()),
+                verb: Some(verb.to_owned()),
+            }),
+            resource_attributes: None,
+        },
+        ..SubjectAccessReview::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn authorizer(open: &[&str]) -> Authorizer {

@@ -17,6 +17,7 @@ mod endpoints;
 mod gate;
 mod health;
 mod listener;
+mod review;
 mod server;
 mod settings;
 pub mod status;
