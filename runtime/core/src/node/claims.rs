@@ -40,7 +40,10 @@ pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<
         // The provider gave no answer: the caller reports the reason.
         Verdict::Open if !is_an_answer => return None,
         Verdict::Open => Obstacle::Candidates {
-            why: "the provider knows no instance for this node, and another one may".to_owned(),
+            why: format!(
+                "{}; another provider may",
+                waiting::no_instance(&facts.ownership.name, &facts.node)
+            ),
             reason: "InstanceNotFound",
             tell: false,
         },

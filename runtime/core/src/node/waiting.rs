@@ -152,23 +152,26 @@ fn tell(facts: &Facts, obstacle: &Obstacle<'_>, is_due: bool, why: &str) -> Opti
     (!effects.is_empty()).then_some(Decision::Do(effects))
 }
 
+/// That a provider knows no instance for a node, by what it was asked.
+pub(super) fn no_instance(provider: &str, node: &Node) -> String {
+    let spec = node.spec.as_ref();
+    let provider_id = spec.and_then(|spec| spec.provider_id.as_deref());
+    match provider_id.filter(|id| !id.is_empty()) {
+        Some(id) => format!("the provider {provider} knows no instance {id}"),
+        None => {
+            let name = node.metadata.name.as_deref().unwrap_or_default();
+            format!("the provider {provider} knows no instance with the name {name}")
+        }
+    }
+}
+
 impl Obstacle<'_> {
     fn why(&self) -> String {
         match self {
             Obstacle::Provider(error) => format!("failed to look up the instance: {error}"),
             Obstacle::Unserved(why) | Obstacle::Candidates { why, .. } => why.clone(),
             Obstacle::Gone => "the cloud says that there is no such instance".to_owned(),
-            Obstacle::NotMine { provider, node } => {
-                let spec = node.spec.as_ref();
-                let provider_id = spec.and_then(|spec| spec.provider_id.as_deref());
-                match provider_id.filter(|id| !id.is_empty()) {
-                    Some(id) => format!("the provider {provider} knows no instance {id}"),
-                    None => {
-                        let name = node.metadata.name.as_deref().unwrap_or_default();
-                        format!("the provider {provider} knows no instance with the name {name}")
-                    }
-                }
-            }
+            Obstacle::NotMine { provider, node } => no_instance(provider, node),
             Obstacle::Unknown(why) => format!("the provider cannot tell: {why}"),
             Obstacle::Answer(unusable) => format!("the provider's answer was not used: {unusable}"),
             Obstacle::DuplicateProviderId { provider_id, name } => format!(
