@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_controllers::{Activity, Controllers, Heartbeats, LeaseName, Pace, PlanBook, Settings};
+use ccm_controllers::{Controllers, LeaseName, Pace, PlanBook, Reports, Settings};
 use ccm_core::audit::NoAudit;
 use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::permit::Mode;
@@ -218,8 +218,7 @@ impl Configuration {
             pace,
             audit: Arc::new(NoAudit),
             plan: PlanBook::default(),
-            heartbeats: Heartbeats::default(),
-            activity: Activity::default(),
+            reports: Reports::default(),
             node: NodeSettings {
                 status_update_frequency: Duration::from_secs(300),
                 // One after another, so that a transcript has one order.

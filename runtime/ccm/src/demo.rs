@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
-use ccm_controllers::Pace;
+use ccm_controllers::{Pace, Reports};
 use ccm_core::brake::Allowances;
 use ccm_core::moment::Moment;
 use ccm_core::permit::{Access, Mode, Permit};
@@ -120,7 +120,10 @@ async fn show(narrator: &Narrator, serves: bool) -> anyhow::Result<()> {
         provided,
         ccm_controllers::Settings {
             pace: Pace::times(PACE),
-            activity: page.board.activity(),
+            reports: Reports {
+                activity: page.board.activity(),
+                ..Reports::default()
+            },
             ..settings()?
         },
         ccm_controllers::Metrics::default(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ccm_controllers::{Activity, Controllers, Heartbeats, PlanBook, Settings};
+use ccm_controllers::{Controllers, PlanBook, Reports, Settings};
 use ccm_core::audit::NoAudit;
 use ccm_core::brake::Allowances;
 use ccm_core::permit::Mode;
@@ -190,8 +190,7 @@ pub(crate) fn settings(
         pace: ccm_controllers::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),
-        heartbeats: Heartbeats::default(),
-        activity: Activity::default(),
+        reports: Reports::default(),
         node: NodeSettings {
             status_update_frequency: node.status_update_frequency,
             concurrent_syncs: node.concurrent_syncs.unwrap_or(NODE_SYNCS),

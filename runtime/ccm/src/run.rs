@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ccm_controllers::{Provided, RunError, tenure_client};
+use ccm_controllers::{Provided, Reports, RunError, tenure_client};
 use ccm_core::permit::Mode;
 use ccm_core::settings::ServiceRules;
 use ccm_core::tenure::Tenure;
@@ -163,8 +163,10 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         provider_loading::settings(&flags.node, &flags.lifecycle, service, cluster.api_server);
     settings.drain = flags.leadership.drain;
     settings.mode = mode;
-    settings.heartbeats = served.heartbeats.clone();
-    settings.activity = served.board.activity();
+    settings.reports = Reports {
+        heartbeats: served.heartbeats.clone(),
+        activity: served.board.activity(),
+    };
     let serving = provided.clone();
     served.ready_while(move || !serving.borrow().is_empty());
     say_of_routes(&flags.pod_network, &provided.borrow());

@@ -79,7 +79,7 @@ impl Cluster {
             tenure: settings.tenure.clone(),
             metrics,
             planner: Arc::new(planner),
-            activity: settings.activity.clone(),
+            activity: settings.reports.activity.clone(),
             nodes,
             new: Semaphore::new(settings.node.concurrent_syncs.get()),
             known: Semaphore::new(settings.node.status_updates().get()),

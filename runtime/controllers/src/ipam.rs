@@ -84,7 +84,7 @@ impl Ipam {
         let (stop, stopped) = watch::channel(false);
         let (end, ended) = watch::channel(None);
         let drain = settings.drain;
-        let heartbeats = settings.heartbeats.clone();
+        let heartbeats = settings.reports.heartbeats.clone();
         tasks.spawn(async move {
             let run = controller.run_until(before, stopped, drain);
             let stopped = heartbeats.monitored(IPAM_CONTROLLER, run).await;

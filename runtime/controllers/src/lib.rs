@@ -65,6 +65,15 @@ pub use plan::PlanBook;
 pub use providers::run_all;
 pub use rest_client::{RateLimit, RestClients};
 
+/// What the controllers show of themselves to probes and to people. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Reports {
+    /// That they do not hang.
+    pub heartbeats: Heartbeats,
+    /// What they decide, and what waits.
+    pub activity: Activity,
+}
+
 /// Settings shared by all controllers of all providers during one leadership.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -88,10 +97,8 @@ pub struct Settings {
     pub plan: PlanBook,
     /// Whether writes are made.
     pub mode: Mode,
-    /// Where the controllers show that they do not hang.
-    pub heartbeats: Heartbeats,
-    /// Where the controllers tell what they decide and what waits.
-    pub activity: Activity,
+    /// What the controllers show of themselves.
+    pub reports: Reports,
     /// Speed of the decision clock.
     pub pace: Pace,
     /// Timeout of one provider call.

@@ -123,7 +123,7 @@ impl ProviderControllers {
             route = Some(RouteController::new(executor.clone(), settings, changes));
         }
         let controllers = Controllers {
-            heartbeats: settings.heartbeats.clone(),
+            heartbeats: settings.reports.heartbeats.clone(),
             executor: executor.clone(),
             node,
             lifecycle,

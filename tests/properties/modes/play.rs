@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
-use ccm_controllers::{Activity, Controllers, Heartbeats, Metrics, PlanBook, Settings};
+use ccm_controllers::{Controllers, Metrics, PlanBook, Reports, Settings};
 use ccm_core::audit::{AuditRecord, AuditSink, Author, Refused, Unrecordable};
 use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, Reply};
 use ccm_core::moment::Moment;
@@ -128,8 +128,7 @@ fn settings(world: &World, mode: Mode, plan: PlanBook, audit: Arc<dyn AuditSink>
         budget_lease: None,
         audit,
         plan,
-        heartbeats: Heartbeats::default(),
-        activity: Activity::default(),
+        reports: Reports::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::MIN,

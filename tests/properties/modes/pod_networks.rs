@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, SystemTime};
 
-use ccm_controllers::{Activity, Controllers, Heartbeats, Metrics, PlanBook, Settings};
+use ccm_controllers::{Controllers, Metrics, PlanBook, Reports, Settings};
 use ccm_core::audit::{Author, NoAudit};
 use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, ProviderError, Reply};
 use ccm_core::cloud_route::{
@@ -216,8 +216,7 @@ fn settings(mode: Mode, plan: PlanBook) -> Settings {
         budget_lease: None,
         audit: Arc::new(NoAudit),
         plan,
-        heartbeats: Heartbeats::default(),
-        activity: Activity::default(),
+        reports: Reports::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::MIN,

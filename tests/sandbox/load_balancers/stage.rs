@@ -8,7 +8,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_controllers::{Activity, Controllers, Heartbeats, Metrics, Pace, PlanBook, Settings};
+use ccm_controllers::{Controllers, Metrics, Pace, PlanBook, Reports, Settings};
 use ccm_core::audit::{AuditSink, NoAudit};
 use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::cloud::CloudProvider;
@@ -240,8 +240,7 @@ impl Stage {
             pace: Pace::times(self.setup.pace),
             audit,
             plan: PlanBook::default(),
-            heartbeats: Heartbeats::default(),
-            activity: Activity::default(),
+            reports: Reports::default(),
             mode: Mode::Enforce,
             call_time: Duration::from_secs(60),
             drain: Duration::from_secs(10),

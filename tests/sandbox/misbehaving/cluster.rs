@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_controllers::{Activity, Controllers, Heartbeats, Metrics, PlanBook, Settings};
+use ccm_controllers::{Controllers, Metrics, PlanBook, Reports, Settings};
 use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::permit::Mode;
@@ -105,8 +105,7 @@ pub(crate) fn settings(call_time: Duration) -> Settings {
         pace: ccm_controllers::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),
-        heartbeats: Heartbeats::default(),
-        activity: Activity::default(),
+        reports: Reports::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(20),
             concurrent_syncs: NonZeroUsize::MIN,

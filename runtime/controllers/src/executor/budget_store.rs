@@ -67,7 +67,7 @@ impl BudgetStore {
             attempts: BTreeMap::new(),
         }));
         let read = Arc::downgrade(&balance);
-        settings.activity.reads_brakes(move || {
+        settings.reports.activity.reads_brakes(move || {
             let balance = read.upgrade();
             balance.map_or_else(Vec::new, |balance| {
                 locked(&balance).levels(&allowances, clock)

@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 
 use super::*;
-use crate::{Activity, Controllers, Heartbeats, Metrics, Pace, PlanBook, Provided, run_all};
+use crate::{Controllers, Metrics, Pace, PlanBook, Provided, Reports, run_all};
 
 fn settings(cluster_cidr: &str, node_mask: u8, mode: Mode) -> Settings {
     Settings {
@@ -45,8 +45,7 @@ fn settings(cluster_cidr: &str, node_mask: u8, mode: Mode) -> Settings {
         pace: Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),
-        heartbeats: Heartbeats::default(),
-        activity: Activity::default(),
+        reports: Reports::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::new(2).unwrap(),

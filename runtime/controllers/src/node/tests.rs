@@ -23,7 +23,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 
 use super::*;
-use crate::{Activity, Controllers, Heartbeats, Metrics, PlanBook, RunError, Settings};
+use crate::{Controllers, Metrics, PlanBook, Reports, RunError, Settings};
 
 /// A cloud that knows every node by its name, and notes how many it was asked about in each call.
 struct Everybody {
@@ -115,8 +115,7 @@ fn settings() -> Settings {
         pace: crate::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),
-        heartbeats: Heartbeats::default(),
-        activity: Activity::default(),
+        reports: Reports::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::new(8).unwrap(),

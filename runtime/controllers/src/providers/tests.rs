@@ -28,7 +28,7 @@ use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Activity, Controllers, Heartbeats, PlanBook};
+use crate::{Controllers, PlanBook, Reports};
 
 /// How a cloud behaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -149,8 +149,7 @@ fn settings() -> Settings {
         pace: crate::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),
-        heartbeats: Heartbeats::default(),
-        activity: Activity::default(),
+        reports: Reports::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::new(2).unwrap(),

@@ -25,10 +25,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::*;
-use crate::{
-    Activity, Controllers, Heartbeats, Metrics, Pace, PlanBook, Provided, Settings, Stopped,
-    run_all,
-};
+use crate::{Controllers, Metrics, Pace, PlanBook, Provided, Reports, Settings, Stopped, run_all};
 
 /// A cloud that makes routes, and may be slow, or panic.
 struct Cloud {
@@ -175,8 +172,7 @@ fn settings(cluster_cidrs: &[&str]) -> Settings {
         pace: Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),
-        heartbeats: Heartbeats::default(),
-        activity: Activity::default(),
+        reports: Reports::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::new(2).unwrap(),

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::{Activity, Controllers, Heartbeats, Metrics, PlanBook, Settings};
+use crate::{Controllers, Metrics, PlanBook, Reports, Settings};
 use balancers::{Balancers, Call};
 
 /// Longer than any debounce and any reconciliation here, shorter than a drift check.
@@ -50,8 +50,7 @@ fn settings() -> Settings {
         pace: crate::Pace::REAL,
         audit: Arc::new(NoAudit),
         plan: PlanBook::default(),
-        heartbeats: Heartbeats::default(),
-        activity: Activity::default(),
+        reports: Reports::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::MIN,
