@@ -1,6 +1,5 @@
 //! The secure port on a real API server: who may read what, and what a scrape and the probes say.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_sim::hetzner::ServerSpec;
@@ -72,30 +71,19 @@ impl Served {
 
     /// A client that trusts the manager's certificate; with a certificate of the cluster's if it has a name.
     fn client(&self, own: Option<(&str, &str)>) -> Client {
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(self.server.clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots);
-        let config = match own {
-            None => config.with_no_client_auth(),
-            Some((user, group)) => {
-                let mut params = CertificateParams::new(Vec::new()).unwrap();
-                params.distinguished_name = rcgen::DistinguishedName::new();
-                params.distinguished_name.push(DnType::CommonName, user);
-                params
-                    .distinguished_name
-                    .push(DnType::OrganizationName, group);
-                let key = KeyPair::generate().unwrap();
-                let certificate = params.signed_by(&key, &self.authority).unwrap();
-                let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-                config
-                    .with_client_auth_cert(vec![certificate.der().clone()], key)
-                    .unwrap()
-            }
-        };
+        let own = own.map(|(user, group)| {
+            let mut params = CertificateParams::new(Vec::new()).unwrap();
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            params.distinguished_name.push(DnType::CommonName, user);
+            params
+                .distinguished_name
+                .push(DnType::OrganizationName, group);
+            let key = KeyPair::generate().unwrap();
+            let certificate = params.signed_by(&key, &self.authority).unwrap();
+            let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+            (certificate.der().clone(), key)
+        });
+        let config = ccm_tests::tls_client::config(self.server.clone(), own);
         Client::builder()
             .tls_backend_preconfigured(config)
             .build()

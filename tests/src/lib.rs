@@ -15,4 +15,5 @@ pub mod process;
 pub mod prometheus;
 pub mod random;
 pub mod registry;
+pub mod tls_client;
 pub mod versions;

@@ -189,23 +189,13 @@ impl World {
 
     /// A client that trusts the server, with a certificate of its own if one is given.
     pub(super) fn client(&self, own: Option<(String, String)>) -> Client {
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(self.servers.0.der().clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots);
-        let mut config = match own {
-            None => config.with_no_client_auth(),
-            Some((certificate, key)) => config
-                .with_client_auth_cert(
-                    vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
-                    PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
-                )
-                .unwrap(),
-        };
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let own = own.map(|(certificate, key)| {
+            (
+                CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap(),
+                PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+            )
+        });
+        let config = ccm_tests::tls_client::config(self.servers.0.der().clone(), own);
         Client::builder()
             .tls_backend_preconfigured(config)
             .build()
