@@ -2,7 +2,7 @@
 //! it, the host runs it; and the shipped guest, built by the same tool. Both need cargo-component 0.21 and the target
 //! wasm32-wasip1, and say so when they are missing.
 //! And clients of others before our simulators; they need Python 3.11 with pip. And what a scrape looks like to Prometheus'
-//! promtool, the status page to Chromium; and the alerts and the dashboard of `deploy/monitoring` before a real Prometheus.
+//! promtool, the status page to Chromium; the cloud behind proxies of others; and the alerts and the dashboard of `deploy/monitoring` before a real Prometheus.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "foreign/builds.rs"]
@@ -15,6 +15,8 @@ mod hcloud;
 mod metrics;
 #[path = "foreign/monitoring.rs"]
 mod monitoring;
+#[path = "foreign/proxies.rs"]
+mod proxies;
 #[path = "foreign/python.rs"]
 mod python;
 #[path = "foreign/robot.rs"]

@@ -48,6 +48,11 @@ impl Client {
         Client { folder, sources }
     }
 
+    /// Where it is installed.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Writes the authority that the client is to trust, and says where.
     pub(crate) fn trust(&self, pem: &str) -> PathBuf {
         let authority = self.folder.path().join("authority.pem");

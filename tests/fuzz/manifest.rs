@@ -60,6 +60,7 @@ fn operator() -> Grants {
         credential,
         addresses: Vec::new(),
         ca_pem: None,
+        proxy: None,
     };
     let api = vec![
         rule(&["GET"], "/servers", "read"),

@@ -144,6 +144,20 @@ fn dependencies_point_downward() {
             ],
         ),
         (
+            "runtime/proxy",
+            &[
+                "ccm-core",
+                "ccm-host",
+                "ccm-controllers",
+                "ccm-sim",
+                "ccm-delivery",
+                "kube",
+                "reqwest",
+                "tokio",
+                "wasmtime",
+            ],
+        ),
+        (
             "runtime/host",
             &[
                 "ccm-controllers",
@@ -236,6 +250,7 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
         "runtime/controllers/src/lib.rs",
         "runtime/sim/src/lib.rs",
         "runtime/serving/src/lib.rs",
+        "runtime/proxy/src/lib.rs",
         "runtime/ccm/src/main.rs",
     ] {
         assert!(

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgMatches, FromArgMatches as _, Subcommand as _, value_parser};
 use clap_complete::Shell;
 
-use crate::flags::{self, RunFlags, VersionForm};
+use crate::flags::{self, CloudProxy, RunFlags, VersionForm};
 use crate::provider::{self, ConfigCommand, ProviderCommand};
 use crate::status::{self, StatusCommand};
 pub(crate) use invocation::{GO_NAME, Invocation, Place};
@@ -157,7 +157,14 @@ fn run(matches: &ArgMatches, program: &str, called: Invocation) -> Result<Comman
     if let Some(form) = flags::version_form(matches) {
         return Ok(Command::Version(form));
     }
-    let flags = Box::new(RunFlags::from_matches(matches).map_err(Answer)?);
+    let mut flags = Box::new(RunFlags::from_matches(matches).map_err(Answer)?);
+    if let Invocation::CloudControllerManager(_) = called {
+        // Go's HTTP clients read these variables, so that the manifests of Go's managers set them.
+        flags
+            .safety
+            .cloud_proxy
+            .get_or_insert(CloudProxy::Environment);
+    }
     Ok(Command::Run { flags, called })
 }
 

@@ -3,6 +3,7 @@
 
 mod grants;
 mod load_balancers;
+mod proxy;
 mod raw;
 mod secret;
 mod source;
@@ -21,6 +22,7 @@ use ccm_delivery::trust::TrustPolicy;
 use ccm_host::grant::{Grants, Secret};
 
 pub(crate) use load_balancers::LoadBalancerConfig;
+pub(crate) use proxy::ProxyChoice;
 pub(crate) use secret::SecretKey;
 pub(crate) use source::RegistryConfig;
 
@@ -47,6 +49,8 @@ pub(crate) struct ProviderConfig {
     pub values: BTreeMap<String, String>,
     /// The operator's grants; `None`: the built-in profile, which only shipped modules have.
     pub grants: Option<Grants>,
+    /// The proxy of the targets for which the grants name none.
+    pub proxy: ProxyChoice,
     /// Upper limits of its resources.
     pub limits: LimitsGranted,
     /// Which nodes it owns.
@@ -73,6 +77,7 @@ impl ProviderConfig {
             },
             values: BTreeMap::new(),
             grants: None,
+            proxy: ProxyChoice::Unset,
             limits: LimitsGranted::default(),
             nodes: NodeClaim::default(),
             load_balancers: LoadBalancerConfig::default(),
@@ -234,9 +239,10 @@ fn provider(
     };
     let registry = source::registry(&place, raw.registry, surroundings, mistakes);
     let trust = source::trust(&place, raw.trust, source.as_ref(), surroundings, mistakes);
+    let proxy = proxy::proxy(&place, raw.proxy, surroundings, mistakes);
     let grants = raw
         .grants
-        .map(|raw| grants::grants(&place, raw, surroundings, mistakes));
+        .map(|raw| grants::grants(&place, raw, &proxy, surroundings, mistakes));
     let selector = raw.nodes.selector.as_deref().map(Selector::parse);
     let selector = selector
         .transpose()
@@ -257,6 +263,7 @@ fn provider(
         trust,
         values: raw.config,
         grants,
+        proxy,
         limits,
         nodes: NodeClaim {
             schemes: raw.nodes.schemes,

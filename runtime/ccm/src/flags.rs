@@ -32,7 +32,7 @@ pub(crate) use election::{ElectionFlags, LeadershipFlags};
 use feature_gates::FeatureGates;
 pub(crate) use logs::{LogFlags, LogFormat};
 pub(crate) use pod_network::PodNetworkFlags;
-pub(crate) use safety::{AuditLog, ProviderIsolation, SafetyFlags};
+pub(crate) use safety::{AuditLog, CloudProxy, ProviderIsolation, SafetyFlags};
 pub(crate) use serving::ServingFlags;
 pub(crate) use table::FLAGS;
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl ConfiguredLoadPolicy {
                 builtin_grants::Terms::written(grants.clone()),
                 config.values.clone(),
             ),
-            (None, Some(guest)) => profile(guest, &inspection.manifest, config.values.clone()),
+            (None, Some(guest)) => profile(guest, &inspection.manifest, config),
             (None, None) => {
                 return Err(format!(
                     "{} is not a module that this binary ships, so it needs grants: `ccm provider inspect -o grants` prints what it requests, to be put into --config",
@@ -86,11 +86,14 @@ impl LoadPolicyOf for ConfiguredLoadPolicy {
 fn profile(
     guest: &str,
     manifest: &Manifest,
-    configured: BTreeMap<String, String>,
+    config: &ProviderConfig,
 ) -> (builtin_grants::Terms, BTreeMap<String, String>) {
     let mut values = builtin_grants::values(manifest, &PROCESS);
-    values.extend(configured);
+    values.extend(config.values.clone());
     let mut terms = builtin_grants::grants(guest, manifest, &values, &PROCESS);
+    for target in &mut terms.grants.targets {
+        target.proxy = config.proxy.clone().grant();
+    }
     let names: BTreeSet<String> = std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
         .collect();

@@ -106,6 +106,7 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         file: flags.config,
         name: flags.cloud_provider,
         module: flags.provider_module,
+        cloud_proxy: flags.safety.cloud_proxy.unwrap_or_default(),
         secrets: Secrets::of(Some(reader.clone())),
     };
     let providers = configuration.read().await?;

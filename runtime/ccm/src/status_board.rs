@@ -217,6 +217,7 @@ fn target(level: TargetLevel) -> TargetReport {
     TargetReport {
         name: level.name,
         endpoint: level.endpoint.to_string(),
+        proxy: level.proxy,
         reads: shown(reads),
         writes: shown(writes),
         requests: level.budget.requests.get(),

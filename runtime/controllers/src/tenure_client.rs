@@ -7,12 +7,11 @@
 //! lease (`TCP_USER_TIMEOUT`), even while the process is stopped, and when the connection closes (`SO_LINGER` of zero).
 //! One gap of a few instructions remains: a process can be stopped between the check and the system call. No response
 //! is awaited beyond the end of the lease. A proxy in between changes none of this: what is said to the proxy passes the
-//! same check (`proxy`). What the proxy has taken it may deliver late, as any router may.
+//! same check. What the proxy has taken it may deliver late, as any router may.
 //!
 //! Everything else is as in kube's own builder for a [`Config`], without its retries and its tracing layer, and with
 //! `rest_client`'s metrics and limit.
 
-mod proxy;
 mod service_account;
 
 use std::fmt;
@@ -23,7 +22,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ccm_core::tenure::Tenure;
+use ccm_proxy::{BadProxy, Connector, Proxy};
 use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::HttpsConnector;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
@@ -37,18 +38,15 @@ use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
 use crate::RestClients;
 use crate::clock::boottime;
-use proxy::Dial;
 
 pub use service_account::TokenSource;
 
 /// Why a client cannot be created.
 #[derive(Debug, Error)]
 pub enum GuardedError {
-    /// The proxy's URL, without user and password, is none that a connection can go through.
-    #[error(
-        "the proxy to the API server ({0}) needs a URL with a host and one of the schemes http, https and socks5"
-    )]
-    Proxy(String),
+    /// The proxy's URL is none that a connection can go through.
+    #[error("the proxy to the API server cannot be used")]
+    Proxy(#[source] BadProxy),
     /// The configuration is unusable.
     #[error("cannot make a Kubernetes client")]
     Config(#[source] kube::Error),
@@ -103,7 +101,13 @@ fn authenticated(
             tenure: guard.clone(),
         }
     });
-    let dial = Dial::new(config, dial)?;
+    let dial = match &config.proxy_url {
+        None => Connector::Direct(dial),
+        Some(url) => {
+            let proxy = Proxy::parse(&url.to_string()).map_err(GuardedError::Proxy)?;
+            Connector::Through(Arc::new(proxy), to_proxy(config, dial)?)
+        }
+    };
     let encrypted = config
         .rustls_https_connector_with_connector(dial)
         .map_err(GuardedError::Config)?;
@@ -133,6 +137,17 @@ fn authenticated(
         .map_err(BoxError::from)
         .service(connections);
     Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+/// TLS to a proxy at `https://`: trusts the authorities of the kubeconfig, as in client-go, but shows the proxy no client
+/// certificate.
+fn to_proxy<C>(config: &Config, connector: C) -> Result<HttpsConnector<C>, GuardedError> {
+    let mut outer = config.clone();
+    outer.auth_info = AuthInfo::default();
+    outer.tls_server_name = None;
+    outer
+        .rustls_https_connector_with_connector(connector)
+        .map_err(GuardedError::Config)
 }
 
 /// Timeout of a request that begins now: `most`, or the rest of the lease if that is less.

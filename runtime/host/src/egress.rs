@@ -9,12 +9,13 @@
 //!
 //! An [`Egress`] belongs to one generation of one provider and owns its connections and response cache; a
 //! [`CallScope`] belongs to one guest call. Guests name *targets*; only the grant maps a target to a host and a
-//! credential. The egress never follows redirects, never sends a request twice, and uses neither proxies nor
-//! cookies. The permit is asked when everything else is ready; between it and the wire remains only taking a
+//! credential and a proxy. The egress never follows redirects, never sends a request twice, reads no environment and
+//! keeps no cookies. The permit is asked when everything else is ready; between it and the wire remains only taking a
 //! connection from the pool or opening one, at most [`EgressLimits::connect`]. The lease gate (`wire`) checks again
 //! on each write whether this process may still send.
 
 pub mod address;
+pub mod behind_proxy;
 pub mod path;
 pub mod resolve;
 pub mod rules;
@@ -64,6 +65,7 @@ pub use target::TargetLevel;
 
 use ccm_metrics::requests::RequestMetrics;
 
+use crate::grant::{ProxyGrant, TargetGrant};
 use crate::manifest::Granted;
 use crate::sanitize;
 use budget::Budget;
@@ -107,6 +109,29 @@ pub fn check_endpoint(endpoint: &url::Url) -> Result<(), String> {
         Err(error) => Err(std::error::Error::source(&error)
             .map_or_else(|| error.to_string(), ToString::to_string)),
     }
+}
+
+/// Checks that the proxy of a target, if its requests go through one, can be dialled and be asked for it.
+///
+/// # Errors
+/// A human-readable description of the mistake, without user name and password.
+pub fn check_proxy(target: &TargetGrant) -> Result<(), String> {
+    let Some(proxy) = target.route() else {
+        return Ok(());
+    };
+    match behind_proxy::mistake(&target.endpoint) {
+        Some(why) => Err(why.to_owned()),
+        None => check_proxy_address(proxy),
+    }
+}
+
+/// Checks that the address of a proxy, if it is written as one, can be granted.
+///
+/// # Errors
+/// A human-readable description of the mistake.
+pub fn check_proxy_address(proxy: &ProxyGrant) -> Result<(), String> {
+    let ranges = behind_proxy::ranges(proxy);
+    ranges.map(drop).map_err(|error| error.to_string())
 }
 
 /// Egress of one generation of one provider; see the module docs.

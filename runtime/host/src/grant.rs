@@ -7,6 +7,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_proxy::{NoProxy, Proxy};
 use ipnet::IpNet;
 use url::Url;
 use zeroize::Zeroizing;
@@ -40,6 +41,33 @@ pub struct TargetGrant {
     pub ca_pem: Option<String>,
     /// Request budget of the target.
     pub requests: RequestBudget,
+    /// The proxy on the way to it, unless the proxy's own exceptions name the endpoint; see [`TargetGrant::route`].
+    pub proxy: Option<ProxyGrant>,
+}
+
+impl TargetGrant {
+    /// The proxy that its requests go through. `None`: straight to the endpoint.
+    pub fn route(&self) -> Option<&ProxyGrant> {
+        let host = self.endpoint.host_str().unwrap_or_default();
+        let port = self.endpoint.port_or_known_default().unwrap_or_default();
+        let proxy = self.proxy.as_ref()?;
+        (!proxy.except.excepts(host, port)).then_some(proxy)
+    }
+}
+
+/// A proxy on the way to targets. The operator's: no manifest asks for one, and a guest learns of it
+/// from errors only.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProxyGrant {
+    /// Scheme, host, port and login.
+    pub proxy: Proxy,
+    /// Endpoints that are reached without it.
+    pub except: NoProxy,
+    /// Loopback and private ranges that the proxy's own name may resolve to. A proxy that is an IP address needs no entry
+    /// for itself.
+    pub addresses: Vec<IpNet>,
+    /// CA certificates in PEM form for a proxy at `https://`. If set, they replace the platform's roots.
+    pub ca_pem: Option<String>,
 }
 
 /// Request budget of a provider for a target: a burst of `requests`, refilled evenly over `per`. Clouds state their

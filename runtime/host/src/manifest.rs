@@ -78,6 +78,7 @@ impl Target {
             addresses: Vec::new(),
             ca_pem: None,
             requests: RequestBudget::default(),
+            proxy: None,
         }
     }
 }

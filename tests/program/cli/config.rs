@@ -22,6 +22,7 @@ providers:
     credentials: {{ secret: {{ namespace: kube-system, name: registry, key: .dockerconfigjson }} }}
   trust: {{ digest: 'sha256:{digest}' }}
   nodes: {{ selector: 'cloud=nimbus' }}
+  proxy: {{ url: 'http://proxy.example.com:3128', login: {{ user: me, password: {{ file: {token} }} }}, noProxy: other.example.com }}
   defaultLoadBalancer: false
   loadBalancerClasses: [nimbus.example.com/lb]
   config: {{ REGION: north }}
@@ -57,6 +58,7 @@ fn a_valid_configuration_is_summed_up_without_its_secrets() {
         "oci://registry.example.com/clouds/nimbus:1",
         "exactly one digest",
         "target api: https://api.nimbus.example.com/v1 (credential: bearer)",
+        "through the proxy http://proxy.example.com:3128, which resolves the name",
         "GET /servers/{id} (read)",
         "DELETE /balancers/{id} (write)",
         "lb.nimbus.example.com/…",

@@ -54,46 +54,17 @@ fn the_scheme_of_the_api_server_says_which_variable_counts() {
     }
 }
 
-/// The table of golang.org/x/net/http/httpproxy in this project's words.
 #[test]
-fn no_proxy_is_read_as_go_reads_it() {
-    for (exceptions, server, is_excepted) in [
-        ("", "https://api.test", false),
-        ("*", "https://api.test", true),
-        ("other, *", "https://api.test", true),
-        ("api.test", "https://api.test:6443", true),
-        ("API.test", "https://api.TEST:6443", true),
-        ("api.test:6443", "https://api.test:6443", true),
-        ("api.test:443", "https://api.test", true),
-        ("api.test:443", "https://api.test:6443", false),
-        ("test", "https://api.test", true),
-        (".test", "https://api.test", true),
-        ("*.test", "https://api.test", true),
-        ("*.test:6443", "https://api.test:6443", true),
-        (".api.test", "https://api.test", false),
-        ("*.api.test", "https://api.test", false),
-        ("i.test", "https://api.test", false),
-        ("a,, ,api.test,", "https://api.test", true),
-        (" , ,", "https://api.test", false),
-        ("10.0.0.0/8", "https://10.1.2.3:6443", true),
-        ("10.0.0.0/8", "https://11.1.2.3:6443", false),
-        ("10.1.2.3", "https://10.1.2.3:6443", true),
-        ("10.1.2.3:443", "https://10.1.2.3:6443", false),
-        ("10.1.2.3:6443", "https://10.1.2.3:6443", true),
-        ("fd00::/8", "https://[fd00::1]:6443", true),
-        ("fd00::1", "https://[fd00::1]:6443", true),
-        ("[fd00::1]:6443", "https://[fd00::1]:6443", true),
-        ("[fd00::1]:443", "https://[fd00::1]:6443", false),
-        ("10.96.0.1", "https://api.test", false),
-        (":443", "https://api.test", false),
+fn no_proxy_excludes_the_api_server() {
+    for (exceptions, expected) in [
+        ("other.test", "http://p:1/"),
+        ("other.test,.test", "-"),
+        ("api.test:443", "http://p:1/"),
+        ("api.test:6443", "-"),
     ] {
         let environment = [("HTTPS_PROXY", "http://p:1"), ("NO_PROXY", exceptions)];
-        let expected = if is_excepted { "-" } else { "http://p:1/" };
-        assert_eq!(
-            through(server, &environment),
-            expected,
-            "{exceptions} {server}"
-        );
+        let found = through("https://api.test:6443", &environment);
+        assert_eq!(found, expected, "{exceptions}");
     }
 }
 

@@ -5,12 +5,13 @@ use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use ccm_host::egress::check_endpoint;
 use ccm_host::egress::rules::{RawRule, Rule};
+use ccm_host::egress::{check_endpoint, check_proxy};
 use ccm_host::grant::{Credential, Grants, RequestBudget, TargetGrant};
 use ipnet::IpNet;
 
 use super::Surroundings;
+use super::proxy::{ProxyChoice, proxy};
 use super::raw::{RawCredential, RawGrants, RawRequestBudget, RawTarget};
 use crate::flags::go_duration;
 
@@ -22,6 +23,7 @@ const COUNTED_OVER: RangeInclusive<Duration> =
 pub(super) fn grants(
     place: &str,
     raw: RawGrants,
+    default: &ProxyChoice,
     surroundings: &Surroundings<'_>,
     mistakes: &mut Vec<String>,
 ) -> Grants {
@@ -29,7 +31,7 @@ pub(super) fn grants(
         targets: raw
             .targets
             .into_iter()
-            .filter_map(|target| target_grant(place, target, surroundings, mistakes))
+            .filter_map(|target| target_grant(place, target, default, surroundings, mistakes))
             .collect(),
         annotation_prefixes: raw.annotation_prefixes,
     }
@@ -38,6 +40,7 @@ pub(super) fn grants(
 fn target_grant(
     provider: &str,
     raw: RawTarget,
+    default: &ProxyChoice,
     surroundings: &Surroundings<'_>,
     mistakes: &mut Vec<String>,
 ) -> Option<TargetGrant> {
@@ -65,10 +68,11 @@ fn target_grant(
         mistakes.push(format!("{place}: requestBudget: {mistake}"));
         None
     });
+    let proxy = proxy(&place, raw.proxy, surroundings, mistakes);
     if mistakes.len() > before {
         return None;
     }
-    Some(TargetGrant {
+    let grant = TargetGrant {
         name: raw.name,
         endpoint: endpoint.ok()?,
         rules,
@@ -76,7 +80,15 @@ fn target_grant(
         addresses,
         ca_pem,
         requests: requests.unwrap_or_default(),
-    })
+        proxy: proxy.or(default).grant(),
+    };
+    match check_proxy(&grant) {
+        Ok(()) => Some(grant),
+        Err(mistake) => {
+            mistakes.push(format!("{place}: proxy: {mistake}"));
+            None
+        }
+    }
 }
 
 fn request_budget(raw: RawRequestBudget) -> Result<RequestBudget, String> {

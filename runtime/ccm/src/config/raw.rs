@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use ccm_host::egress::rules::RawRule;
 use serde::Deserialize;
 
+use super::proxy::RawProxy;
 use super::secret::{SecretKey, SecretSource};
 
 #[derive(Deserialize)]
@@ -28,6 +29,7 @@ pub(super) struct RawProvider {
     #[serde(default)]
     pub(super) config: BTreeMap<String, String>,
     pub(super) grants: Option<RawGrants>,
+    pub(super) proxy: Option<RawProxy>,
     #[serde(default)]
     pub(super) limits: RawLimits,
     #[serde(default)]
@@ -52,6 +54,7 @@ pub(super) struct RawRegistry {
     pub(super) poll_interval: Option<String>,
     #[serde(default)]
     pub(super) addresses: Vec<String>,
+    pub(super) proxy: Option<RawProxy>,
     #[serde(default)]
     pub(super) plain_http: bool,
 }
@@ -137,6 +140,7 @@ pub(super) struct RawTarget {
     pub(super) addresses: Vec<String>,
     pub(super) ca_file: Option<PathBuf>,
     pub(super) request_budget: Option<RawRequestBudget>,
+    pub(super) proxy: Option<RawProxy>,
     pub(super) rules: Vec<RawRule>,
 }
 
@@ -166,14 +170,21 @@ impl RawConfig {
     pub(super) fn secrets(&self) -> BTreeSet<SecretKey> {
         let mut found = BTreeSet::new();
         for provider in &self.providers {
-            let grants = provider.grants.iter().flat_map(|grants| &grants.targets);
-            let credentials = grants.filter_map(|target| target.credential.as_ref());
+            let targets = provider.grants.iter().flat_map(|grants| &grants.targets);
+            let credentials = targets
+                .clone()
+                .filter_map(|target| target.credential.as_ref());
             let sources = credentials.map(|credential| match credential {
                 RawCredential::Bearer(source) => source,
                 RawCredential::Basic { password, .. } => password,
                 RawCredential::Header { value, .. } => value,
             });
+            let proxies = targets.filter_map(|target| target.proxy.as_ref());
+            let proxies = proxies
+                .chain(&provider.proxy)
+                .chain(&provider.registry.proxy);
             let sources = sources.chain(&provider.registry.credentials);
+            let sources = sources.chain(proxies.filter_map(RawProxy::password));
             found.extend(sources.filter_map(SecretSource::secret_key).cloned());
         }
         found

@@ -6,10 +6,12 @@ use std::time::Duration;
 use ccm_delivery::source::Location;
 use ccm_delivery::source::oci::{Mirror, POLL, RegistryCredentials};
 use ccm_delivery::trust::{Identity, Keyless, MinimumVersion, Pin, PublicKey, Roots, TrustPolicy};
+use ccm_host::grant::ProxyGrant;
 use ipnet::IpNet;
 
 use super::Surroundings;
 use super::grants::ranges;
+use super::proxy::registry_proxy;
 use super::raw::{RawKeyless, RawPem, RawRegistry, RawTrust};
 
 /// Shorter intervals only burden the registry.
@@ -28,6 +30,8 @@ pub(crate) struct RegistryConfig {
     pub poll: Duration,
     /// `addresses`: loopback and private ranges that its names may resolve to.
     pub addresses: Vec<IpNet>,
+    /// `proxy`: on the way to it, to its mirrors and to wherever they redirect.
+    pub proxy: Option<ProxyGrant>,
     /// `plainHttp`: access without TLS, allowed for loopback only.
     pub plain_http: bool,
 }
@@ -40,6 +44,7 @@ impl Default for RegistryConfig {
             mirrors: Vec::new(),
             poll: POLL,
             addresses: Vec::new(),
+            proxy: None,
             plain_http: false,
         }
     }
@@ -95,6 +100,7 @@ pub(super) fn registry(
         mirrors,
         poll,
         addresses: ranges(&place, &raw.addresses, mistakes),
+        proxy: registry_proxy(&place, raw.proxy, surroundings, mistakes),
         plain_http: raw.plain_http,
     }
 }

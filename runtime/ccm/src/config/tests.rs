@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod hostile;
+mod proxies;
 
 use std::path::PathBuf;
 

@@ -26,6 +26,18 @@ pub(crate) struct SafetyFlags {
     pub audit_log: AuditLog,
     /// `--provider-isolation`.
     pub isolation: ProviderIsolation,
+    /// `--cloud-proxy`. `None`: not given.
+    pub cloud_proxy: Option<CloudProxy>,
+}
+
+/// The proxy to the cloud of a provider whose grants are built in and for which no file names one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum CloudProxy {
+    /// None.
+    #[default]
+    Direct,
+    /// That of `HTTPS_PROXY`, but for what `NO_PROXY` names.
+    Environment,
 }
 
 /// Where providers run.
@@ -69,6 +81,19 @@ impl SafetyFlags {
                 ProviderIsolation::default()
             }
         };
+        let cloud_proxy = match text(matches, "cloud-proxy").as_deref() {
+            None => None,
+            Some("direct") => Some(CloudProxy::Direct),
+            Some("environment") => Some(CloudProxy::Environment),
+            Some(_) => {
+                // Not quoted: it may be a URL with a password.
+                mistakes.push(
+                    "--cloud-proxy: expected environment or direct; a URL stands in the file of --config"
+                        .to_owned(),
+                );
+                None
+            }
+        };
         let plan_for = matches.get_one::<Duration>("plan-for").copied();
         let plan_for = plan_for.filter(|duration| !duration.is_zero());
         if plan_for.is_some() && mode != Some(Mode::Plan) {
@@ -95,6 +120,7 @@ impl SafetyFlags {
                 Some(path) => AuditLog::File(path.into()),
             },
             isolation,
+            cloud_proxy,
         }
     }
 }
@@ -188,6 +214,23 @@ mod tests {
     fn providers_run_in_processes_of_their_own_when_it_is_said() {
         let flags = run(&["--provider-isolation=child-process"]).unwrap();
         assert_eq!(flags.isolation, ProviderIsolation::ChildProcess);
+    }
+
+    #[test]
+    fn the_environments_proxy_counts_where_it_is_said() {
+        for (flag, expected) in [
+            (&[][..], None),
+            (
+                &["--cloud-proxy=environment"],
+                Some(CloudProxy::Environment),
+            ),
+            (&["--cloud-proxy=direct"], Some(CloudProxy::Direct)),
+        ] {
+            assert_eq!(run(flag).unwrap().cloud_proxy, expected, "{flag:?}");
+        }
+        let text = run(&["--cloud-proxy=http://me:secret@proxy.test"]).unwrap_err();
+        assert!(text.contains("expected environment or direct"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
     }
 
     #[test]

@@ -306,6 +306,9 @@ pub(crate) struct Access {
     /// Speak HTTP without TLS; only to a registry on this machine's loopback
     #[arg(long, help_heading = "Registries")]
     pub plain_http: bool,
+    /// Reach registries through the proxy of HTTPS_PROXY, but for what NO_PROXY names
+    #[arg(long, help_heading = "Registries")]
+    pub proxy_from_environment: bool,
     #[command(flatten)]
     pub cluster: ClusterOptions,
 }

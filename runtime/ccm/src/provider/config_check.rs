@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use ccm_delivery::source::Location;
 use ccm_delivery::trust::TrustPolicy;
-use ccm_host::grant::{Grants, TargetGrant};
+use ccm_host::grant::{Grants, ProxyGrant, TargetGrant};
 use ccm_host::{GuestConfig, limits};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use super::arguments::{ConfigCheck, Form};
 use super::configured_providers::{self, Secrets};
 use super::{Verdict, output};
 use crate::builtin_grants;
-use crate::config::{self, Mistakes, ProviderConfig};
+use crate::config::{self, Mistakes, ProviderConfig, ProxyChoice};
 
 /// Reads the configuration and reports the result.
 pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
@@ -100,12 +100,20 @@ fn describe(provider: &ProviderConfig) -> String {
         let _ = writeln!(text, "  {name:<14} {value}");
     };
     row("source", &provider.source.to_string());
+    if let Some(route) = &provider.registry.proxy {
+        row("", &format!("  {}", through(route)));
+    }
     row("trust", &trust(&provider.trust));
     match &provider.grants {
-        None => row(
-            "may",
-            "what the built-in profile of a shipped module says, and nothing with any other module",
-        ),
+        None => {
+            row(
+                "may",
+                "what the built-in profile of a shipped module says, and nothing with any other module",
+            );
+            if let ProxyChoice::Through(route) = &provider.proxy {
+                row("", &format!("  {}", through(route)));
+            }
+        }
         Some(grants) => grant_rows(grants, &mut row),
     }
     if let Some(selector) = &provider.nodes.selector {
@@ -168,10 +176,21 @@ fn grant_rows(grants: &Grants, row: &mut impl FnMut(&str, &str)) {
                 &format!("  at the addresses {}, too", addresses.join(", ")),
             );
         }
+        if let Some(route) = target.route() {
+            row("", &format!("  {}", through(route)));
+        }
     }
     for prefix in &grants.annotation_prefixes {
         row("annotations", &format!("{prefix}…"));
     }
+}
+
+/// The proxy, and what it means for the rules about addresses.
+fn through(route: &ProxyGrant) -> String {
+    format!(
+        "through the proxy {}, which resolves the name: it decides to which address the requests go",
+        route.proxy
+    )
 }
 
 fn title(target: &TargetGrant) -> String {
@@ -223,6 +242,7 @@ fn as_json(provider: &ProviderConfig) -> Value {
                 "name": target.name,
                 "endpoint": target.endpoint.as_str(),
                 "credential": target.credential.kind(),
+                "proxy": target.route().map(|route| route.proxy.to_string()),
                 "addresses": target.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 "rules": target.rules,
             })).collect::<Vec<_>>(),

@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use ccm_delivery::artifact::Artifact;
 use ccm_delivery::source::oci::{self, OciSettings, Progress, RegistryCredentials};
 use ccm_delivery::source::{Location, OciPlace};
+use ccm_host::grant::ProxyGrant;
 use indicatif::ProgressBar;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde_json::json;
@@ -18,6 +19,7 @@ use super::arguments::{Access, Form, Pull};
 use super::module_reference::Place;
 use super::terminal::Screen;
 use super::{Verdict, output};
+use crate::config::ProxyChoice;
 use crate::provider_loading::PROCESS;
 
 /// Disables polling.
@@ -98,8 +100,18 @@ fn settings(at: &OciPlace, access: &Access) -> anyhow::Result<OciSettings> {
             IpNet::from(Ipv4Net::default()),
             IpNet::from(Ipv6Net::default()),
         ],
+        proxy: proxy(access)?,
         plain_http: access.plain_http,
     })
+}
+
+/// The proxy of the environment, if the caller wants that.
+fn proxy(access: &Access) -> anyhow::Result<Option<ProxyGrant>> {
+    if !access.proxy_from_environment {
+        return Ok(None);
+    }
+    let choice = ProxyChoice::environment(&PROCESS).map_err(anyhow::Error::msg)?;
+    Ok(choice.grant())
 }
 
 /// Whether a registry, with or without a port, is a loopback name or address.

@@ -8,7 +8,8 @@ use ccm_delivery::source::Location;
 
 use super::secrets::Secrets;
 use crate::builtin_grants;
-use crate::config::{self, Mistakes, ProviderConfig, Surroundings, Written};
+use crate::config::{self, Mistakes, ProviderConfig, ProxyChoice, Surroundings, Written};
+use crate::flags::CloudProxy;
 use crate::provider_loading::PROCESS;
 
 /// See the module's documentation.
@@ -19,6 +20,8 @@ pub(crate) struct Configuration {
     pub name: Option<String>,
     /// `--provider-module`, which overrides the file.
     pub module: Option<String>,
+    /// `--cloud-proxy`.
+    pub cloud_proxy: CloudProxy,
     /// Secrets of the cluster.
     pub secrets: Secrets,
 }
@@ -49,9 +52,20 @@ impl Configuration {
         for provider in &mut picked {
             // Included in comparisons: a rotated file counts as a change.
             provider.ambient = builtin_grants::ambient(provider, &PROCESS);
+            if provider.grants.is_none() && provider.proxy == ProxyChoice::Unset {
+                provider.proxy = self.proxy(&PROCESS).map_err(anyhow::Error::msg)?;
+            }
         }
         config::together(&picked)?;
         Ok(picked)
+    }
+
+    /// The proxy of a provider with built-in grants for which no file names one.
+    fn proxy(&self, surroundings: &Surroundings<'_>) -> Result<ProxyChoice, String> {
+        match self.cloud_proxy {
+            CloudProxy::Direct => Ok(ProxyChoice::Unset),
+            CloudProxy::Environment => ProxyChoice::environment(surroundings),
+        }
     }
 
     /// The provider selected by the flags: from the file, embedded, or described by the flags alone. Without a name,
@@ -139,6 +153,7 @@ mod tests {
                 file: None,
                 name: Some("hcloud".to_owned()),
                 module: module.map(str::to_owned),
+                cloud_proxy: CloudProxy::Direct,
                 secrets: Secrets::of(None),
             };
             let picked = configuration.pick(configured).unwrap();

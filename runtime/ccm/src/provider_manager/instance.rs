@@ -209,6 +209,7 @@ fn is_same_source(one: &ProviderConfig, other: &ProviderConfig) -> bool {
 
 fn has_same_terms(one: &ProviderConfig, other: &ProviderConfig) -> bool {
     one.grants == other.grants
+        && one.proxy == other.proxy
         && one.ambient == other.ambient
         && one.values == other.values
         && one.limits == other.limits
@@ -251,6 +252,7 @@ fn source(
                 mirrors: registry.mirrors.clone(),
                 poll: registry.poll,
                 addresses: registry.addresses.clone(),
+                proxy: registry.proxy.clone(),
                 plain_http: registry.plain_http,
             };
             Box::new(OciSource::new(place, settings)?)

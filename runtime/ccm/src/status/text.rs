@@ -109,9 +109,11 @@ fn details(text: &mut String, provider: &ProviderReport) {
             false => "may change",
         };
         let (at, reads) = (&target.endpoint, target.reads.len());
+        let through = target.proxy.as_ref();
+        let through = through.map_or_else(String::new, |proxy| format!(" through {proxy}"));
         let _ = writeln!(
             text,
-            "\n{name} at {} ({at}): {reads} kinds of reads; {what}",
+            "\n{name} at {} ({at}{through}): {reads} kinds of reads; {what}",
             target.name
         );
         for line in &target.writes {

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use ccm_core::rollout::Release;
 use ccm_host::egress::{Lookup, SystemLookup};
+use ccm_host::grant::ProxyGrant;
 use ipnet::IpNet;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -58,6 +59,8 @@ pub struct OciSettings {
     /// Private and loopback address ranges that may be dialled. An address written in the location or as a mirror needs
     /// no range.
     pub addresses: Vec<IpNet>,
+    /// The proxy to the registry, its mirrors and wherever they redirect.
+    pub proxy: Option<ProxyGrant>,
     /// Whether registries on this machine (`127.0.0.1`, `[::1]`, `localhost`) are accessed without TLS. Others never
     /// are.
     pub plain_http: bool,
@@ -71,6 +74,7 @@ impl PartialEq for OciSettings {
                 == (&other.place, &other.ca_pem, &other.mirrors)
             && (self.poll, &self.addresses, self.plain_http)
                 == (other.poll, &other.addresses, other.plain_http)
+            && self.proxy == other.proxy
     }
 }
 

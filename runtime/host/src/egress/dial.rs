@@ -1,7 +1,8 @@
-//! Connections: one HTTP client per target; it dials only checked addresses (`resolve`).
+//! Connections: one HTTP client per target; it dials only checked addresses (`resolve`), of the target or of the proxy
+//! before it.
 //!
-//! Nothing here follows redirects, uses proxies, keeps cookies, retries or decompresses, and nothing knows rules,
-//! requests or credentials.
+//! Nothing here follows redirects, reads the environment, keeps cookies, retries or decompresses, and nothing knows rules,
+//! requests or the targets' credentials.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use ccm_proxy::Connector;
 use futures::future::BoxFuture;
 use http_body_util::Full;
 use hyper_rustls::HttpsConnector;
@@ -23,11 +25,12 @@ use tower::{BoxError, Service};
 use url::{Host, Url};
 
 use super::address::{self, AddressRefused};
+use super::behind_proxy;
 use super::limits::EgressLimits;
 use super::resolve::{Lookup, Resolver};
 use super::tls::{self, TlsError, Trust};
 use super::wire::{Dial, LeaseGate};
-use crate::grant::TargetGrant;
+use crate::grant::{ProxyGrant, TargetGrant};
 
 /// Maximum number of header fields of an answer, and their bytes for HTTP/2; clouds send about 30 and 4 KiB.
 const MAX_ANSWER_HEADERS: usize = 100;
@@ -54,13 +57,17 @@ pub enum DialError {
     /// The endpoint is an IP address that cannot be granted.
     #[error("the endpoint cannot be granted")]
     Address(#[source] AddressRefused),
+    /// The proxy is an IP address that cannot be granted.
+    #[error("the proxy cannot be granted")]
+    Proxy(#[source] AddressRefused),
     /// The grant's certificates cannot be read, or TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
 
 /// HTTP client of a target, with its connection pool.
-pub(super) type Client = legacy::Client<TimeoutConnector<HttpsConnector<Dial>>, Full<Bytes>>;
+pub(super) type Client =
+    legacy::Client<TimeoutConnector<HttpsConnector<Connector<Dial>>>, Full<Bytes>>;
 
 /// Builds the client of a target. Its pool belongs to this target alone; all writes to its connections pass `gate`.
 ///
@@ -74,18 +81,17 @@ pub(super) fn client(
 ) -> Result<Client, DialError> {
     let addresses = endpoint(&grant.endpoint, &grant.addresses)?;
     let encrypted = grant.endpoint.scheme() == "https";
-    let mut http = HttpConnector::new_with_resolver(Resolver::new(lookup, addresses, !encrypted));
-    http.enforce_http(false);
-    http.set_nodelay(true);
-    http.set_keepalive(Some(KEEPALIVE));
-    http.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    let connector = match grant.route() {
+        None => Connector::Direct(sockets(lookup, addresses, !encrypted, gate)),
+        Some(proxy) => through(proxy, &grant.endpoint, lookup, gate)?,
+    };
     let trust = match encrypted {
         true => Trust::given(grant.ca_pem.as_deref()),
         false => Trust::Nobody,
     };
     let mut tls = tls::client_config(trust)?;
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let mut https = HttpsConnector::from((Dial { http, gate }, tls));
+    let mut https = HttpsConnector::from((connector, tls));
     if encrypted {
         https.enforce_https();
     }
@@ -99,6 +105,46 @@ pub(super) fn client(
         .http1_max_headers(MAX_ANSWER_HEADERS)
         .http2_max_header_list_size(MAX_ANSWER_HEADER_BYTES)
         .build(connector))
+}
+
+/// Connector that opens sockets to addresses that pass, with every write behind the gate.
+fn sockets(
+    lookup: Arc<dyn Lookup>,
+    addresses: Vec<IpNet>,
+    only_loopback: bool,
+    gate: Arc<LeaseGate>,
+) -> Dial {
+    let resolver = Resolver::new(lookup, addresses, only_loopback);
+    let mut http = HttpConnector::new_with_resolver(resolver);
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_keepalive(Some(KEEPALIVE));
+    http.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    Dial { http, gate }
+}
+
+/// Connector to `target` through a proxy: only the proxy's own name is resolved and its address checked here.
+fn through(
+    grant: &ProxyGrant,
+    target: &Url,
+    lookup: Arc<dyn Lookup>,
+    gate: Arc<LeaseGate>,
+) -> Result<Connector<Dial>, DialError> {
+    if let Some(why) = behind_proxy::mistake(target) {
+        return Err(DialError::Endpoint {
+            endpoint: shown(target),
+            why: why.to_owned(),
+        });
+    }
+    let addresses = behind_proxy::ranges(grant).map_err(DialError::Proxy)?;
+    let trust = match grant.proxy.is_encrypted() {
+        true => Trust::given(grant.ca_pem.as_deref()),
+        false => Trust::Nobody,
+    };
+    let dial = sockets(lookup, addresses, false, gate);
+    // No application protocol: a proxy is asked in HTTP/1.1.
+    let to_proxy = HttpsConnector::from((dial, tls::client_config(trust)?));
+    Ok(Connector::Through(Arc::new(grant.proxy.clone()), to_proxy))
 }
 
 /// Checks the endpoint of a grant; returns the ranges that may be dialled beside public addresses.

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use ccm_core::permit::Permit;
+use ccm_proxy::ProxyError;
 use http::header::{CONTENT_ENCODING, HeaderMap};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -67,9 +68,10 @@ async fn exchange(
         .map_or(until, |first| first.min(until));
     let late = || {
         FetchError::TimedOut(format!(
-            "no answer from target {} in {:.1?}",
+            "no answer from target {} in {:.1?}{}",
             target.name,
-            started.elapsed()
+            started.elapsed(),
+            target.through()
         ))
     };
     let mut response = match timeout_at(head_by, target.client.request(request)).await {
@@ -80,7 +82,14 @@ async fn exchange(
                 target.endpoint.origin().ascii_serialization()
             )));
         }
-        Ok(Err(error)) => return Err(broken(&error)),
+        Ok(Err(error)) => {
+            let error = broken(&error);
+            let is_late = matches!(error, FetchError::TimedOut(_));
+            return Err(error.with_text(|text| match is_late {
+                true => text + &target.through(),
+                false => text,
+            }));
+        }
         Err(_) => return Err(late()),
     };
     let status = response.status();
@@ -206,7 +215,10 @@ async fn body(
 /// Whether nobody listens at the endpoint.
 fn refuses_connections(error: &(dyn StdError + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |error| StdError::source(*error));
-    causes.any(|cause| {
+    let mut before_proxy = causes
+        .by_ref()
+        .take_while(|cause| !cause.is::<ProxyError>());
+    before_proxy.any(|cause| {
         let error = cause.downcast_ref::<io::Error>();
         error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     })
@@ -214,12 +226,14 @@ fn refuses_connections(error: &(dyn StdError + 'static)) -> bool {
 
 /// Maps a failure of the HTTP client to a [`FetchError`].
 fn broken(error: &(dyn StdError + 'static)) -> FetchError {
-    let mut is_timeout = false;
+    let (mut is_timeout, mut is_proxys) = (false, false);
     let mut texts: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(cause) = next {
         if let Some(refused) = cause.downcast_ref::<NameRefused>() {
-            return FetchError::Denied(refused.to_string());
+            texts.retain(|_| is_proxys);
+            texts.push(refused.to_string());
+            return FetchError::Denied(texts.join(": "));
         }
         if let Some(error) = cause.downcast_ref::<io::Error>() {
             // An `io::Error` that wraps a cause exposes only the cause's sources, not the cause.
@@ -227,6 +241,11 @@ fn broken(error: &(dyn StdError + 'static)) -> FetchError {
                 return FetchError::Denied(NotLeader.to_string());
             }
             is_timeout |= error.kind() == io::ErrorKind::TimedOut;
+        }
+        if cause.is::<ProxyError>() {
+            // It says all that the layers above it know.
+            is_proxys = true;
+            texts.clear();
         }
         let text = cause.to_string();
         // Some layers already print their source.

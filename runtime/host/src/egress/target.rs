@@ -45,6 +45,8 @@ pub(super) struct Target {
     /// Rate-limit hold and request budget. The only state that generations of a provider share, because the cloud
     /// counts their requests together.
     pub share: QuotaShare,
+    /// The proxy that requests go through, without its login.
+    pub proxy: Option<String>,
     /// Whether the target accepts the credential.
     pub acceptance: Acceptance,
     user_agent: Option<HeaderValue>,
@@ -58,6 +60,8 @@ pub struct TargetLevel {
     pub name: String,
     /// Scheme, host, port, base path.
     pub endpoint: Url,
+    /// The proxy that requests go through, without its login.
+    pub proxy: Option<String>,
     /// Requests that the grant admits.
     pub lines: Vec<Line>,
     /// Request budget of the generation.
@@ -75,6 +79,7 @@ impl Target {
         TargetLevel {
             name: self.name.clone(),
             endpoint: self.endpoint.clone(),
+            proxy: self.proxy.clone(),
             lines: self.lines.clone(),
             budget,
             left,
@@ -116,10 +121,17 @@ impl Target {
             client,
             gate,
             user_agent: HeaderValue::from_str(user_agent).ok(),
+            proxy: granted.grant.route().map(|route| route.proxy.to_string()),
             share: QuotaShare::new(granted.grant.requests),
             acceptance: Acceptance::default(),
             credential,
         })
+    }
+
+    /// Says in an error text that a proxy is in between; empty without one.
+    pub(super) fn through(&self) -> String {
+        let proxy = self.proxy.as_deref();
+        proxy.map_or_else(String::new, |proxy| format!(", through the proxy {proxy}"))
     }
 
     /// Header with the credential; never visible to guests.

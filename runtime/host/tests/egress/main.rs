@@ -17,6 +17,8 @@ mod kept;
 mod limits;
 mod patience;
 mod permits;
+mod proxies;
+mod proxy_server;
 mod requests;
 mod secrets;
 mod server;

@@ -119,6 +119,9 @@ pub struct TargetReport {
     pub name: String,
     /// Scheme, host, port and base path.
     pub endpoint: String,
+    /// The proxy on the way to it, without its login.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
     /// Requests that only read, one line each.
     pub reads: Vec<String>,
     /// Requests that change something.

@@ -1,5 +1,6 @@
 //! Connections to registries, each to a checked address: never link-local or metadata addresses; loopback and private
-//! ones only if the operator named them. Follows no redirects by itself, uses no proxy and knows no credentials.
+//! ones only if the operator named them. Follows no redirects by itself, reads no environment and knows no credentials. Through a
+//! proxy only the proxy's address is checked: it resolves the names of registries and of what they redirect to.
 //!
 //! The host's egress validates names, addresses and certificates. Its client is not used: it serves one target with one
 //! known host and checks the lease before each write, while registries redirect to other hosts and every replica asks
@@ -11,10 +12,12 @@ use std::time::Duration;
 
 use ccm_host::egress::resolve::Resolver;
 use ccm_host::egress::tls::{TlsError, Trust, client_config};
-use ccm_host::egress::{Lookup, address};
+use ccm_host::egress::{Lookup, address, behind_proxy};
+use ccm_host::grant::ProxyGrant;
+use ccm_proxy::NoProxy;
 use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{Client, Method, RequestBuilder};
+use reqwest::{Client, ClientBuilder, Method, Proxy, RequestBuilder};
 use rustls::ClientConfig;
 use url::{Host, Url};
 
@@ -75,6 +78,8 @@ pub(super) struct Reach<'a> {
     pub(super) ca_pem: Option<&'a str>,
     /// Whether loopback addresses may be accessed without TLS.
     pub(super) plain_http: bool,
+    /// The proxy on the way, for everything that it does not except.
+    pub(super) proxy: Option<&'a ProxyGrant>,
     pub(super) lookup: Arc<dyn Lookup>,
 }
 
@@ -84,17 +89,19 @@ pub(super) struct Connections {
     plain: Option<Client>,
     named: Vec<(String, u16)>,
     addresses: Vec<IpNet>,
+    proxy: Option<ProxyGrant>,
     pub(super) patience: Timeouts,
 }
 
 impl Connections {
     pub(super) fn new(reach: Reach<'_>, patience: Timeouts) -> Result<Self, RegistryError> {
         let client = |trust: Trust<'_>, only_loopback: bool| {
-            Client::builder()
+            // Whatever is plain is on this machine.
+            let proxy = reach.proxy.filter(|_| !only_loopback);
+            with_proxy(Client::builder(), proxy)?
                 .tls_backend_preconfigured(tls(trust)?)
                 .dns_resolver(Arc::new(Names::new(&reach, only_loopback)))
                 .redirect(reqwest::redirect::Policy::none())
-                .no_proxy()
                 .referer(false)
                 .user_agent(concat!("ccm/", env!("CARGO_PKG_VERSION")))
                 .connect_timeout(patience.connect)
@@ -114,8 +121,23 @@ impl Connections {
             plain,
             named: reach.named.clone(),
             addresses: reach.addresses.to_vec(),
+            proxy: reach.proxy.cloned(),
             patience,
         })
+    }
+
+    /// The proxy on the way to this URL.
+    fn route(&self, url: &Url) -> Option<&ProxyGrant> {
+        let proxy = self.proxy.as_ref().filter(|_| url.scheme() == "https")?;
+        is_for(&proxy.except, url).then_some(proxy)
+    }
+
+    /// Host and port of a URL, and the proxy on the way to it, for messages.
+    pub(super) fn shown(&self, url: &Url) -> String {
+        match self.route(url) {
+            Some(route) => format!("{} through the proxy {}", host(url), route.proxy),
+            None => host(url),
+        }
     }
 
     /// Builds a request to `url`, if it may be accessed.
@@ -152,6 +174,11 @@ impl Connections {
                 return no(refused.why);
             }
         }
+        if self.route(url).is_some()
+            && let Some(why) = behind_proxy::mistake(url)
+        {
+            return no(why);
+        }
         match (url.scheme(), &self.plain) {
             ("https", _) => Ok(self.tls.request(method, url.clone())),
             ("http", Some(_)) if literal.is_some_and(|ip| !address::is_loopback(ip)) => {
@@ -173,11 +200,40 @@ pub(super) fn host(url: &Url) -> String {
     }
 }
 
+/// Whether a proxy is used for this URL.
+fn is_for(except: &NoProxy, url: &Url) -> bool {
+    let port = url.port_or_known_default().unwrap_or_default();
+    !except.excepts(url.host_str().unwrap_or_default(), port)
+}
+
+/// Sets the proxy, or that there is none, whatever the environment says.
+fn with_proxy(
+    client: ClientBuilder,
+    grant: Option<&ProxyGrant>,
+) -> Result<ClientBuilder, RegistryError> {
+    let Some(grant) = grant else {
+        return Ok(client.no_proxy());
+    };
+    let wrong = || RegistryError::refused(format!("{} is no proxy for registries", grant.proxy));
+    if !grant.proxy.speaks_http() || behind_proxy::ranges(grant).is_err() {
+        return Err(wrong());
+    }
+    let url = Url::parse(&grant.proxy.to_string()).map_err(|_| wrong())?;
+    let except = grant.except.clone();
+    let mut proxy = Proxy::custom(move |to| is_for(&except, to).then(|| url.clone()));
+    if let Some(authorization) = grant.proxy.authorization() {
+        proxy = proxy.custom_http_auth(authorization);
+    }
+    Ok(client.proxy(proxy))
+}
+
 /// Name resolver for reqwest, called for every new connection, but only for names.
 struct Names {
     all: Resolver,
     /// Set if the operator wrote this name, which then means this machine.
     localhost: Option<Resolver>,
+    /// The proxy's name.
+    proxy: Option<(String, Resolver)>,
 }
 
 impl Names {
@@ -192,6 +248,10 @@ impl Names {
         Names {
             all: resolver(reach.addresses.to_vec()),
             localhost: is_named.then(|| resolver([reach.addresses, &this_machine].concat())),
+            proxy: reach.proxy.map(|grant| {
+                let name = grant.proxy.host().to_owned();
+                (name, resolver(grant.addresses.clone()))
+            }),
         }
     }
 }
@@ -200,7 +260,10 @@ impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
         let resolver = match &self.localhost {
             Some(localhost) if name.as_str() == LOCALHOST => localhost,
-            _ => &self.all,
+            _ => match &self.proxy {
+                Some((proxy, resolver)) if proxy == name.as_str() => resolver,
+                _ => &self.all,
+            },
         };
         let found = resolver.resolve(name.as_str().to_owned());
         Box::pin(async move { Ok::<Addrs, _>(Box::new(found.await?)) })

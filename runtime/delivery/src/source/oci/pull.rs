@@ -63,6 +63,7 @@ impl Repository {
             addresses: &settings.addresses,
             ca_pem: settings.ca_pem.as_deref(),
             plain_http: settings.plain_http,
+            proxy: settings.proxy.as_ref(),
             lookup,
         };
         Ok(Self {

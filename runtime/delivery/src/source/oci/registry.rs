@@ -225,7 +225,8 @@ impl Registry {
                 }
             }
             let answer = request.send().await;
-            let answer = answer.map_err(|error| RegistryError::of_request(&host(&url), error))?;
+            let answer = answer
+                .map_err(|error| RegistryError::of_request(&connections.shown(&url), error))?;
             if !is_redirect(answer.status()) {
                 return Ok(answer);
             }

@@ -12,7 +12,7 @@ use url::Url;
 use zeroize::Zeroizing;
 
 use super::challenge::Challenge;
-use super::connect::{Connections, host};
+use super::connect::Connections;
 use super::login::{Hidden, Login, hidden};
 use super::registry::Registry;
 use super::registry_error::RegistryError;
@@ -122,7 +122,7 @@ impl Registry {
                 }
             }
         };
-        let who = host(&url);
+        let who = connections.shown(&url);
         let asking = async {
             let answer = request
                 .send()

@@ -6,6 +6,7 @@ mod downloads;
 mod evidence;
 mod hostile;
 mod logins;
+mod proxies;
 mod refused;
 mod stand;
 mod tags;

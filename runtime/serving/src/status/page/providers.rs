@@ -102,8 +102,11 @@ fn grants(html: &mut Html, provider: &ProviderReport, target: &TargetReport) {
         .text(" may reach ")
         .foreign(&target.name);
     html.raw("</h3>\n<div class=\"grants\">\n<p>At ")
-        .foreign(&target.endpoint)
-        .raw(".</p>\n");
+        .foreign(&target.endpoint);
+    if let Some(proxy) = &target.proxy {
+        html.text(", through the proxy ").foreign(proxy);
+    }
+    html.raw(".</p>\n");
     if target.writes.is_empty() {
         html.raw("<p>It may change nothing there.</p>\n");
     } else {

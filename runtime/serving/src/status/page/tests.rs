@@ -74,6 +74,7 @@ fn serving() -> ProviderReport {
         targets: vec![TargetReport {
             name: "api".to_owned(),
             endpoint: "https://api.hetzner.cloud/v1".to_owned(),
+            proxy: Some("http://proxy.example.com:3128".to_owned()),
             reads: vec!["GET /servers".to_owned()],
             writes: vec![
                 "POST /load_balancers".to_owned(),

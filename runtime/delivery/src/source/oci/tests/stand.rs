@@ -269,6 +269,7 @@ impl Stand {
             mirrors: Vec::new(),
             poll: Duration::from_millis(20),
             addresses: Vec::new(),
+            proxy: None,
             plain_http: true,
         }
     }

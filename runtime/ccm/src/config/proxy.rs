@@ -1,0 +1,224 @@
+//! Proxies on the way to clouds and registries: `proxy` of a provider, of a target and of `registry`.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use ccm_host::egress::check_proxy_address;
+use ccm_host::grant::ProxyGrant;
+use ccm_proxy::{NoProxy, Proxy, from_environment};
+use ipnet::IpNet;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::Surroundings;
+use super::grants::ranges;
+use super::secret::SecretSource;
+
+/// Where a proxy that the environment names may be, beside public addresses: no variable can say it more narrowly.
+const PRIVATE: [&str; 5] = [
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "100.64.0.0/10",
+    "fc00::/7",
+];
+
+/// What an operator says about the proxy.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) enum ProxyChoice {
+    /// Nothing.
+    #[default]
+    Unset,
+    /// That there is none.
+    Direct,
+    /// That requests go through this one.
+    Through(ProxyGrant),
+}
+
+impl ProxyChoice {
+    /// This choice, or another one where nothing is said.
+    pub(crate) fn or(self, default: &ProxyChoice) -> ProxyChoice {
+        match self {
+            ProxyChoice::Unset => default.clone(),
+            said => said,
+        }
+    }
+
+    /// The proxy, if there is one.
+    pub(crate) fn grant(self) -> Option<ProxyGrant> {
+        match self {
+            ProxyChoice::Unset | ProxyChoice::Direct => None,
+            ProxyChoice::Through(grant) => Some(grant),
+        }
+    }
+
+    /// The proxy of `HTTPS_PROXY` with the exceptions of `NO_PROXY`, or none.
+    ///
+    /// # Errors
+    /// The variable names no proxy.
+    pub(crate) fn environment(surroundings: &Surroundings<'_>) -> Result<ProxyChoice, String> {
+        // Clouds and registries at http:// are on this machine, and need no proxy.
+        let Some(found) = from_environment(false, surroundings.variable) else {
+            return Ok(ProxyChoice::Direct);
+        };
+        let proxy = Proxy::parse(&found.url);
+        let proxy = proxy.map_err(|error| format!("{}: {error}", found.variable))?;
+        Ok(ProxyChoice::Through(ProxyGrant {
+            proxy,
+            except: found.except,
+            addresses: PRIVATE
+                .iter()
+                .filter_map(|range| range.parse::<IpNet>().ok())
+                .collect(),
+            ca_pem: None,
+        }))
+    }
+}
+
+/// `proxy` as written.
+pub(super) enum RawProxy {
+    /// `environment`.
+    Environment,
+    /// `direct`.
+    Direct,
+    /// A mapping.
+    Through(RawProxyServer),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct RawProxyServer {
+    url: String,
+    login: Option<RawLogin>,
+    #[serde(default)]
+    no_proxy: String,
+    #[serde(default)]
+    addresses: Vec<String>,
+    ca_file: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RawLogin {
+    user: String,
+    password: SecretSource,
+}
+
+impl RawProxy {
+    /// The reference to its password.
+    pub(super) fn password(&self) -> Option<&SecretSource> {
+        match self {
+            RawProxy::Through(server) => server.login.as_ref().map(|login| &login.password),
+            RawProxy::Environment | RawProxy::Direct => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RawProxy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RawProxy, D::Error> {
+        deserializer.deserialize_any(Form)
+    }
+}
+
+struct Form;
+
+impl<'de> Visitor<'de> for Form {
+    type Value = RawProxy;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("`environment`, `direct` or a proxy with its `url`")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<RawProxy, E> {
+        match text {
+            "environment" => Ok(RawProxy::Environment),
+            "direct" => Ok(RawProxy::Direct),
+            // The text stays out of the message: it may be a URL with a password.
+            _ => Err(E::custom(
+                "proxy: expected `environment`, `direct` or a mapping with `url`",
+            )),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawProxy, A::Error> {
+        RawProxyServer::deserialize(MapAccessDeserializer::new(map)).map(RawProxy::Through)
+    }
+}
+
+/// The meaning of `proxy` of `registry`; adds errors to `mistakes`. Its client is another than the clouds', because
+/// registries redirect to other hosts; it asks for tunnels in HTTP, and trusts the same certificates everywhere.
+pub(super) fn registry_proxy(
+    place: &str,
+    raw: Option<RawProxy>,
+    surroundings: &Surroundings<'_>,
+    mistakes: &mut Vec<String>,
+) -> Option<ProxyGrant> {
+    let grant = proxy(place, raw, surroundings, mistakes).grant()?;
+    if !grant.proxy.speaks_http() {
+        mistakes.push(format!(
+            "{place}: proxy: registries are reached through http:// and https:// proxies only"
+        ));
+    }
+    if grant.ca_pem.is_some() {
+        mistakes.push(format!(
+            "{place}: proxy: caFile: the certificate of this proxy must chain to what the registry's must"
+        ));
+    }
+    Some(grant)
+}
+
+/// The meaning of `proxy`; adds errors to `mistakes`.
+pub(super) fn proxy(
+    place: &str,
+    raw: Option<RawProxy>,
+    surroundings: &Surroundings<'_>,
+    mistakes: &mut Vec<String>,
+) -> ProxyChoice {
+    let place = format!("{place}: proxy");
+    let choice = match raw {
+        None => return ProxyChoice::Unset,
+        Some(RawProxy::Direct) => return ProxyChoice::Direct,
+        Some(RawProxy::Environment) => ProxyChoice::environment(surroundings),
+        Some(RawProxy::Through(server)) => {
+            let addresses = ranges(&place, &server.addresses, mistakes);
+            through(server, addresses, surroundings).map(ProxyChoice::Through)
+        }
+    };
+    choice.unwrap_or_else(|mistake| {
+        mistakes.push(format!("{place}: {mistake}"));
+        ProxyChoice::Unset
+    })
+}
+
+fn through(
+    raw: RawProxyServer,
+    addresses: Vec<IpNet>,
+    surroundings: &Surroundings<'_>,
+) -> Result<ProxyGrant, String> {
+    // The URL is not quoted: it may contain a password.
+    let mut proxy = Proxy::parse(&raw.url).map_err(|error| format!("url: {error}"))?;
+    if proxy.has_login() {
+        return Err(
+            "url: a password does not belong into this file: `login` has a user and says where the password is"
+                .to_owned(),
+        );
+    }
+    if let Some(RawLogin { user, password }) = raw.login {
+        let password = password.text(surroundings);
+        let password = password.map_err(|error| format!("login: {error}"))?;
+        let with_login = proxy.with_login(&user, &password);
+        proxy = with_login.map_err(|error| format!("login: {error}"))?;
+    }
+    let ca_pem = raw.ca_file.map(|path| {
+        (surroundings.file)(&path).map_err(|error| format!("caFile {}: {error}", path.display()))
+    });
+    let grant = ProxyGrant {
+        proxy,
+        except: NoProxy::parse(&raw.no_proxy),
+        addresses,
+        ca_pem: ca_pem.transpose()?,
+    };
+    check_proxy_address(&grant)?;
+    Ok(grant)
+}
