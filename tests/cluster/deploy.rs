@@ -325,7 +325,7 @@ fn status() -> Value {
         "active": with(json!({"since": at, "requests": "{}", "highestVersion": "1.2.3", "untried": "1.2.2 is gone"})),
         "previous": release,
         "trial": with(json!({"since": at, "phase": "Canary", "lines": ["+ GET /x"]})),
-        "rejected": [{"digest": digest, "version": "1.2.4", "reason": "it trapped", "at": at}],
+        "rejected": [{"digest": digest, "version": "1.2.4", "reason": "it trapped", "hasAnswered": true, "at": at}],
         "approved": [digest],
         "trouble": "the registry is down",
         "conditions": [{
@@ -391,10 +391,14 @@ async fn a_provider_holds_what_is_written_down_and_shows_it_as_a_table() {
     let columns = table["columnDefinitions"].as_array().unwrap();
     let first = columns.iter().filter(|one| one["priority"] == 0);
     let first: Vec<_> = first.map(|one| one["name"].as_str().unwrap()).collect();
-    assert_eq!(first, ["Name", "Version", "Digest", "State", "Age"]);
+    assert_eq!(
+        first,
+        ["Name", "Version", "Digest", "State", "Candidate", "Age"]
+    );
     let cells = &table["rows"][0]["cells"];
     assert_eq!(cells[0], "hcloud");
     assert_eq!(cells[1], "1.2.3");
     assert_eq!(cells[2], "0f0f0f0f0f0f");
     assert_eq!(cells[3], "Canary");
+    assert_eq!(cells[4], "1.2.3");
 }

@@ -83,11 +83,18 @@ async fn what_is_rolled_back_is_kept_beside_its_successor_and_its_absence_is_tol
     let what = "that it does not serve";
     let status = delivered.until(&mut ccm, "hcloud", what, is_told).await;
     let trouble = status["trouble"].as_str().unwrap();
-    for part in ["1.0.0", "ccm-provider", "put it back"] {
+    for part in [
+        "1.0.0 (sha256:",
+        ") must serve, but ",
+        "no key of the ConfigMap ccm-provider in the namespace kube-system holds 1.0.0",
+        "and the cache does not either: put it back there",
+        "2.0.0 (sha256:",
+        ") is offered, but rejected: a person ordered to go back",
+    ] {
         assert!(trouble.contains(part), "{part}: {trouble}");
     }
     assert_eq!(condition(&status, "Ready")["message"], trouble, "{status}");
-    assert_eq!(status["state"], "Degraded", "{status}");
+    assert_eq!(status["state"], "NotServing", "{status}");
     assert_eq!(status["active"]["digest"], digest(&first), "{status}");
     delivered
         .told(&mut ccm, "hcloud", "ProviderNotServing")

@@ -1,5 +1,5 @@
 //! The alerts and the dashboard, judged by Prometheus: its tool checks and fires the alerts, and it answers every query of the
-//! dashboard from the golden scrape.
+//! dashboard from the golden scrape. Grafana's own types read the dashboard.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -10,6 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::checkout;
+use super::python::Client;
 
 fn promtool(arguments: &[&str]) -> String {
     let output = Command::new("promtool")
@@ -124,4 +125,44 @@ async fn prometheus_answers_every_query_of_the_dashboard() {
     };
     absent.retain(|query| !of_versions(query));
     assert_eq!(absent, Vec::<&str>::new());
+}
+
+/// Where `read` lacks a field of `written`, or has another value there.
+fn lost(place: &str, written: &Value, read: &Value, into: &mut Vec<String>) {
+    match (written, read) {
+        (Value::Object(fields), Value::Object(others)) => {
+            for (key, value) in fields {
+                let other = others.get(key).unwrap_or(&Value::Null);
+                lost(&format!("{place}/{key}"), value, other, into);
+            }
+        }
+        (Value::Array(values), Value::Array(others)) if values.len() == others.len() => {
+            for (number, (value, other)) in values.iter().zip(others).enumerate() {
+                lost(&format!("{place}/{number}"), value, other, into);
+            }
+        }
+        _ if written == read => {}
+        _ => into.push(format!("{place}: {written}")),
+    }
+}
+
+#[test]
+fn grafanas_own_types_know_every_field_of_the_dashboard() {
+    let file = checkout().join("deploy/monitoring/dashboard.json");
+    let dashboard: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let mut misspelt = dashboard.clone();
+    misspelt["panels"][1]["gridPoss"] = misspelt["panels"][1]["gridPos"].take();
+    let client = Client::install("grafana");
+    let read = client.drive(&serde_json::json!([dashboard, misspelt]), &[]);
+    let mut problems = Vec::new();
+    lost("", &dashboard, &read[0], &mut problems);
+    assert_eq!(problems, Vec::<String>::new());
+    // A field that Grafana does not know is noticed.
+    lost("", &misspelt, &read[1], &mut problems);
+    assert!(
+        problems
+            .iter()
+            .any(|one| one.starts_with("/panels/1/gridPoss")),
+        "{problems:?}"
+    );
 }

@@ -111,6 +111,7 @@ static WORLD: LazyLock<(Runtime, Arc<Egress>)> = LazyLock::new(|| {
     let granted = Granted {
         targets: GRANTED.into_iter().map(target).collect(),
         annotation_prefixes: Vec::new(),
+        withheld: Vec::new(),
         warnings: Vec::new(),
     };
     let egress = Egress::new("sample", &granted, EgressLimits::standard()).unwrap();

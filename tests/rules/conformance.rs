@@ -57,8 +57,8 @@ const STATEMENTS: [(&str, RangeInclusive<u32>); 41] = [
 
 /// Upstream's test functions, and how many cases each has: 42 of the node controller, 28 of the node helpers,
 /// 20 of the node IP, 28 of the node lifecycle controller, 140 of the service controller, 46 of the service helpers,
-/// 42 of the route controller, 102 of node IPAM, 18 of the options, 52 of the controller manager.
-const CASES: [(&str, u32); 86] = [
+/// 42 of the route controller, 102 of node IPAM, 19 of the options, 52 of the controller manager.
+const CASES: [(&str, u32); 87] = [
     ("Test_NodesDeleted", 12),
     ("Test_NodesShutdown", 9),
     ("Test_GetProviderID", 7),
@@ -131,6 +131,7 @@ const CASES: [(&str, u32); 86] = [
     ("TestCreateConfig", 1),
     ("TestCreateConfigWithoutWebHooks", 1),
     ("TestCloudControllerManagerAliases", 1),
+    ("TestCloudControllerManagerDefaultsRoundTrip", 1),
     ("TestNodeControllerValidation", 6),
     ("TestCloudControllerNamesConsistency", 1),
     ("TestCloudControllerNamesDeclaration", 1),

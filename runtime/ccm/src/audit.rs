@@ -1,5 +1,6 @@
 //! Writes the audit log: one line of JSON for each change at the cloud, each deletion of a node and a sample of a
-//! module's refused attempts, with the time and the leader. To a file, to standard output, or to the ordinary log.
+//! module's refused attempts, with the time and the leader. To a file, to standard output, or to the ordinary log, in
+//! the form that the log has.
 //!
 //! A change is not made if its record cannot be written. When a disk fills up, records of changes already on the wire
 //! may not be writable: they are kept in memory, written first when there is room again, and no other changes are made
@@ -8,6 +9,7 @@
 //! Lines are written to the kernel one by one and not synced to the disk: a killed process loses no written line, a
 //! machine that loses power may. The file is opened for each line, so that it can be moved away at any time.
 
+mod log_line;
 mod refusals;
 
 use std::collections::VecDeque;
@@ -129,7 +131,7 @@ impl Lines {
         while let Some(line) = waiting.lines.front() {
             let result = match &self.place {
                 Place::Log => {
-                    tracing::info!(target: "audit", "{line}");
+                    log_line::write(line);
                     Ok(())
                 }
                 Place::Stdout => put(&mut io::stdout().lock(), line, &mut waiting.is_torn),

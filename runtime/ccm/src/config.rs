@@ -8,6 +8,7 @@ mod raw;
 mod secret;
 mod source;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -95,6 +96,68 @@ pub(crate) struct Surroundings<'a> {
     pub file: &'a dyn Fn(&Path) -> Result<String, String>,
     /// The value of a key of a cluster Secret, or why it cannot be read.
     pub secret: &'a dyn Fn(&SecretKey) -> Result<String, String>,
+    /// Where a configuration is only checked, on another machine than it is for: what is missing there is noted here,
+    /// and no mistake.
+    pub absent: Option<&'a Absent>,
+}
+
+/// What a configuration names, and the machine that checks it does not have.
+pub(crate) struct Absent {
+    is_here: fn(&Path) -> bool,
+    noted: RefCell<BTreeSet<String>>,
+}
+
+/// Stands in for a missing credential: valid both as a token and as a docker configuration without logins.
+pub(crate) const STAND_IN: &str = r#"{"auths":{}}"#;
+
+impl Absent {
+    /// Nothing is missing yet. `is_here` says whether a file exists.
+    pub(crate) fn new(is_here: fn(&Path) -> bool) -> Absent {
+        Absent {
+            is_here,
+            noted: RefCell::default(),
+        }
+    }
+
+    /// What was missed, sorted.
+    pub(crate) fn noted(self) -> Vec<String> {
+        self.noted.into_inner().into_iter().collect()
+    }
+
+    fn note(&self, what: String) {
+        self.noted.borrow_mut().insert(what);
+    }
+}
+
+impl Surroundings<'_> {
+    /// The text of a file; `None` if it is missing, and that is no mistake.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    fn text_of(&self, path: &Path) -> Result<Option<String>, String> {
+        match self.absent {
+            Some(absent) if !(absent.is_here)(path) => {
+                absent.note(format!("the file {}", path.display()));
+                Ok(None)
+            }
+            _ => (self.file)(path).map(Some),
+        }
+    }
+
+    /// The value of a variable; `None` if it is missing, and that is no mistake.
+    ///
+    /// # Errors
+    /// It is not set.
+    fn value_of(&self, variable: &str) -> Result<Option<String>, String> {
+        match ((self.variable)(variable), self.absent) {
+            (None, Some(absent)) => {
+                absent.note(format!("the variable {variable}"));
+                Ok(None)
+            }
+            (None, None) => Err(format!("variable {variable} is not set")),
+            (value, _) => Ok(value),
+        }
+    }
 }
 
 /// All mistakes in a configuration, one per line.

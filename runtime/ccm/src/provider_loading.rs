@@ -40,6 +40,7 @@ pub(crate) const PROCESS: Surroundings<'static> = Surroundings {
         String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
     },
     secret: &|_| Err("there is no cluster to read it from".to_owned()),
+    absent: None,
 };
 
 /// A host whose child processes run this same binary.

@@ -15,8 +15,8 @@ use ccm_delivery::rollout_controller::Served;
 use ccm_host::egress::{TargetLevel, now};
 use ccm_serving::status::StatusSource;
 use ccm_serving::status::report::{
-    BrakeReport, DecisionReport, HeldReport, LeaseReport, ProviderReport, ProviderState,
-    StatusReport, TargetReport, Time, TrialReport, WaitingReport, length,
+    BrakeReport, CloudQuotaReport, DecisionReport, HeldReport, LeaseReport, ProviderReport,
+    ProviderState, StatusReport, TargetReport, Time, TrialReport, WaitingReport, length,
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
@@ -224,6 +224,12 @@ fn target(level: TargetLevel) -> TargetReport {
         per_seconds: level.budget.per.as_secs(),
         requests_left: level.left,
         held_seconds: level.held.map(|held| held.as_secs().max(1)),
+        cloud: level.cloud.map(|cloud| CloudQuotaReport {
+            remaining: cloud.remaining,
+            limit: cloud.limit,
+            reset_seconds: cloud.reset.map(|reset| reset.as_secs()),
+            age_seconds: cloud.age.as_secs(),
+        }),
     }
 }
 

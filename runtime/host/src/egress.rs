@@ -24,6 +24,7 @@ pub mod tls;
 mod body_fields;
 mod budget;
 mod call_record;
+mod cloud_quota;
 mod credential_acceptance;
 mod credentials;
 mod dial;
@@ -52,6 +53,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 pub use budget::Body;
+pub use cloud_quota::CloudQuota;
 pub use credentials::CredentialError;
 pub use dial::DialError;
 pub use limits::EgressLimits;
@@ -139,6 +141,8 @@ pub struct Egress {
     provider: String,
     digest: String,
     targets: Vec<Target>,
+    /// Names of optional targets that the module requests and was not granted.
+    withheld: Vec<String>,
     limits: EgressLimits,
     kept: Arc<ResponseCache>,
     budget: Arc<Budget>,
@@ -177,6 +181,7 @@ impl Egress {
             targets: targets
                 .map(|target| Target::new(target, &user_agent, &limits, lookup.clone()))
                 .collect::<Result<_, _>>()?,
+            withheld: granted.withheld.clone(),
             kept: ResponseCache::new(limits.kept_bytes),
             budget: Budget::of_provider(limits.held_bytes),
             slots: Semaphore::new(limits.in_flight),

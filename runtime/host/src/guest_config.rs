@@ -76,7 +76,7 @@ fn unknown(name: &str, manifest: &Manifest) -> String {
         .map(|key| (likeness(key), key))
         .filter(|(likeness, _)| *likeness > LIKE)
         .max_by(|(left, _), (right, _)| left.total_cmp(right));
-    let known = format!("{name} is not a key of {}", manifest.name);
+    let known = format!("{} has no key {name}", manifest.name);
     match likely {
         Some((_, key)) => format!("{known}; did you mean {key}?"),
         None => known,
@@ -123,7 +123,7 @@ mod tests {
     fn a_typing_error_has_a_suggestion() {
         let manifest = manifest();
         let mistakes = check(&manifest, &config(&[("NEEDED", ""), ("OTHR", "")]));
-        let expected = "OTHR is not a key of sample; did you mean OTHER?";
+        let expected = "sample has no key OTHR; did you mean OTHER?";
         assert_eq!(mistakes, Err(vec![expected.to_owned()]));
     }
 
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(
             check(&manifest, &config(&[("needed", ""), ("OTHER", "")])),
             Err(vec![
-                "needed is not a key of sample".to_owned(),
+                "sample has no key needed".to_owned(),
                 "NEEDED is required: because".to_owned()
             ])
         );

@@ -119,6 +119,7 @@ pub struct RequestMetrics {
     requests: Family<Request, Counter>,
     durations: Family<OfTarget, Histogram>,
     in_flight: Family<OfTarget, Gauge>,
+    remaining: Family<OfTarget, Gauge>,
     vendors: Vendors,
 }
 
@@ -138,6 +139,7 @@ impl Default for RequestMetrics {
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(REQUESTS)),
             in_flight: Family::default(),
+            remaining: Family::default(),
             vendors: Vendors {
                 requests: Family::default(),
                 durations: Family::new_with_constructor(|| Histogram::new(VENDORS)),
@@ -175,6 +177,11 @@ impl RequestMetrics {
             "Requests of a provider that were granted and have not ended",
             self.in_flight.clone(),
         );
+        registry.register(
+            "ccm_provider_cloud_requests_remaining",
+            "Requests that a cloud still admits, as it said in the rate-limit headers of its last answer",
+            self.remaining.clone(),
+        );
         let vendors = &self.vendors;
         registry.register(
             "hcloud_api_requests",
@@ -204,6 +211,13 @@ impl RequestMetrics {
         if is_vendors(provider, target) {
             self.vendors.in_flight.inc();
         }
+    }
+
+    /// Sets how many requests the cloud says that it still admits. The number is the cloud's; no label is.
+    pub fn cloud_admits(&self, provider: &str, target: &str, remaining: u64) {
+        let remaining = i64::try_from(remaining).unwrap_or(i64::MAX);
+        let labels = of(provider, target);
+        self.remaining.get_or_create(&labels).set(remaining);
     }
 
     /// Counts a request that has ended. One with an `endpoint` was counted by [`RequestMetrics::begun`] before.

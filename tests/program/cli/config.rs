@@ -95,7 +95,7 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
         .replace("access: write", "access: read")
         .replace(text(&folder.path().join("token")), "/nowhere/token");
     let config = file(&folder, "ccm.yaml", yaml.as_bytes());
-    let said = ccm(&["config", "check", text(&config)]);
+    let said = ccm(&["config", "check", "--require-inputs", text(&config)]);
     assert_eq!(said.code, 2, "{}{}", said.out, said.err);
     let mistakes = [
         "two providers have the name \"hcloud\"",
@@ -107,7 +107,14 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
     for part in mistakes {
         assert!(said.out.contains(part), "{part}: {}", said.out);
     }
-    let said = ccm(&["config", "check", text(&config), "-o", "json"]);
+    let said = ccm(&[
+        "config",
+        "check",
+        "--require-inputs",
+        text(&config),
+        "-o",
+        "json",
+    ]);
     assert_eq!(said.code, 2);
     let json: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(json["ok"], false);
@@ -124,7 +131,7 @@ fn what_run_would_refuse_of_a_module_in_the_binary_is_told() {
     for (entries, expected) in [
         (
             "- name: hcloud\n  config: { HCLOUD_LOAD_BALANCERS_LOCATON: fsn1 }\n",
-            "provider \"hcloud\": HCLOUD_LOAD_BALANCERS_LOCATON is not a key of hcloud; did you mean HCLOUD_LOAD_BALANCERS_LOCATION?",
+            "provider \"hcloud\": hcloud has no key HCLOUD_LOAD_BALANCERS_LOCATON; did you mean HCLOUD_LOAD_BALANCERS_LOCATION?",
         ),
         (
             "- name: one\n  source: embedded:hclod\n",
@@ -158,6 +165,67 @@ fn what_run_would_refuse_of_a_module_in_the_binary_is_told() {
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     let warning = "memoryMiB 900 is granted, and 256 is the most that is given";
     assert!(said.out.contains(warning), "{}", said.out);
+}
+
+#[test]
+fn the_variants_are_checked_on_a_machine_that_has_none_of_their_secrets() {
+    let deploy = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kustomize/variants");
+    for (variant, assumed) in [
+        (
+            "configmap",
+            &[
+                "the file /etc/ccm-credentials/token",
+                "the file /etc/ccm/provider.pub",
+            ][..],
+        ),
+        (
+            "configmap-volume",
+            &[
+                "the file /etc/ccm-credentials/token",
+                "the file /etc/ccm/provider.pub",
+            ],
+        ),
+        (
+            "image-volume",
+            &[
+                "the file /etc/ccm-credentials/token",
+                "the file /etc/ccm/provider.pub",
+            ],
+        ),
+        ("registry", &["the file /etc/ccm-credentials/token"]),
+    ] {
+        let config = format!("{deploy}/{variant}/ccm.yaml");
+        let said = ccm(&["config", "check", &config]);
+        assert_eq!(said.code, 0, "{variant}: {}{}", said.out, said.err);
+        let (_, after) = said.out.split_once("assumed to be where ccm runs").unwrap();
+        let lines: Vec<_> = after.lines().skip(1).map(str::trim).collect();
+        assert_eq!(lines, assumed, "{variant}");
+        // Where it runs they have to be there.
+        let said = ccm(&["config", "check", "--require-inputs", &config]);
+        assert_eq!(said.code, 2, "{variant}: {}", said.out);
+        assert!(
+            said.out.contains("/etc/ccm-credentials/token"),
+            "{}",
+            said.out
+        );
+    }
+    // What is there is read all the same, and an unset variable is no mistake either.
+    let folder = TempDir::new().unwrap();
+    let key = file(&folder, "provider.pub", b"no key");
+    let yaml = format!(
+        "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders:\n- name: one\n  source: file:///x.wasm\n  trust: {{ keys: [{{ file: {} }}] }}\n  grants:\n    targets:\n    - name: api\n      endpoint: https://api.example.com\n      credential: {{ bearer: {{ env: CCM_TESTS_UNSET }} }}\n      rules: [{{ methods: [GET], path: /, access: read }}]\n",
+        text(&key)
+    );
+    let said = ccm_reading(&["config", "check", "-", "-o", "json"], yaml.as_bytes());
+    assert_eq!(said.status.code(), Some(2));
+    let json: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(
+        json["assumed"],
+        serde_json::json!(["the variable CCM_TESTS_UNSET"])
+    );
+    assert_eq!(json["mistakes"].as_array().unwrap().len(), 1, "{json}");
+    let mistake = json["mistakes"][0].as_str().unwrap();
+    assert!(mistake.contains("provider.pub"), "{mistake}");
 }
 
 #[test]

@@ -50,6 +50,15 @@ fn ballast(bytes: usize) -> Vec<u8> {
     tail.finish().split_off(8)
 }
 
+#[test]
+fn the_shipped_module_can_be_had_as_a_file() {
+    let folder = TempDir::new().unwrap();
+    let to = folder.path().join("provider.wasm");
+    let said = ccm(&["provider", "pack", "embedded:hcloud", "--to", text(&to)]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert_eq!(std::fs::read(&to).unwrap(), embedded_guests::HCLOUD);
+}
+
 fn digest_of(file: &std::path::Path) -> String {
     let said = ccm(&["provider", "inspect", "-o", "json", text(file)]);
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);

@@ -89,6 +89,13 @@ fn what_crane_has_pushed_is_pulled_inspected_and_compared() {
     let inspected = stage.is(0, &["inspect", "-o", "json", &tag]);
     let inspected: Value = serde_json::from_str(&inspected).unwrap();
     assert_eq!(inspected["digest"], Digest::of(&module()).to_string());
+    assert_eq!(inspected["manifestDigest"], digest);
+    let inspected = stage.is(0, &["inspect", &tag]);
+    let both = [digest.clone(), Digest::of(&module()).to_string()];
+    assert!(
+        both.iter().all(|one| inspected.contains(one)),
+        "{inspected}"
+    );
     let same = stage.is(0, &["diff", &file, &reference]);
     assert!(same.contains("It asks for the same."), "{same}");
 

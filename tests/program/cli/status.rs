@@ -66,8 +66,8 @@ fn what_a_provider_waits_for_is_shown_like_a_plan() {
     let said = status(200, list(&[waiting()]), &[]);
     assert_eq!(said.code, 0, "{}", said.err);
     let expected = format!(
-        "NAME     VERSION   DIGEST         STATE              AGE\n\
-         hcloud   1.2.0     111111111111   WaitsForApproval   -\n\
+        "NAME     VERSION   DIGEST         STATE              CANDIDATE   AGE\n\
+         hcloud   1.2.0     111111111111   WaitsForApproval   2.0.0       -\n\
          \n\
          hcloud:\n  waits for approval: 2.0.0 ({OTHER}), since 2026-01-03T03:04:05Z\n    \
          + target api: DELETE /servers/{{id}} (write)\n    \

@@ -111,7 +111,7 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
         let error = stage::load(&host, NOWHERE, &values).await.err().unwrap();
         let text = stage::chain(&error);
         assert!(
-            text.contains("HCLOUD_TOKEN is not a key of hcloud; TYPO is not a key of hcloud"),
+            text.contains("hcloud has no key HCLOUD_TOKEN; hcloud has no key TYPO"),
             "{text}"
         );
         assert!(

@@ -209,9 +209,9 @@ fn law(behaviour: Behaviour) -> Law {
         }
         Behaviour::OtherPath => says("refused: GET /secrets"),
         Behaviour::OtherMethod => says("refused: DELETE /machines/probe"),
-        Behaviour::OtherTarget => {
-            says("refused: GET /machines/probe: GET on target metadata: no such target")
-        }
+        Behaviour::OtherTarget => says(
+            "refused: GET /machines/probe: GET on target metadata: the module's own manifest requests no such target",
+        ),
         Behaviour::PathTricks => says("refused: all 17"),
         Behaviour::HostHeaders => says("refused: all 14"),
         Behaviour::HugeBody => {

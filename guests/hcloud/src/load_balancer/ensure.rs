@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Service, UpdateRequest};
 use ccm_guest::{Error, Event, log};
 
+use super::annotations;
 use super::api::{self, LoadBalancer};
 use super::bodies::{self, Known};
 use super::carry_out::Done;
@@ -21,7 +22,7 @@ use super::hint::{Addresses, Hint};
 use super::owner::{self, Named};
 use super::status::status;
 use super::targets::max_targets_reached;
-use super::wanted::{Certificates, MAX_EVENTS, Wanted, WantedTargets};
+use super::wanted::{Certificates, MAX_EVENTS, TypeSource, Wanted, WantedTargets};
 use crate::config::Settings;
 use crate::robot;
 use crate::waiting::{self, Wait};
@@ -291,6 +292,16 @@ impl Ensuring<'_> {
             ];
             log::info("ordering a load balancer without targets", &fields);
             answer = api::create(&body(false));
+        }
+        // An existing load balancer keeps its type, so that nothing is missing there.
+        if self.wanted.type_source == TypeSource::Default && answer.is_ok() {
+            let message = format!(
+                "nobody chose the type of the load balancer, and it is made as {}: set the annotation {} or, for all Services, HCLOUD_LOAD_BALANCERS_TYPE; Hetzner will require it",
+                self.wanted.type_name,
+                annotations::TYPE
+            );
+            let event = warning("LoadBalancerTypeUnconfigured", &message);
+            self.events.push(event);
         }
         let (made, action) = match answer {
             Ok(answer) => answer,

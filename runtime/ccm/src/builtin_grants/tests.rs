@@ -15,6 +15,7 @@ fn manifest() -> Manifest {
 /// Reads with these variables; `/secret` is a file that holds one.
 fn read(variables: &[(&str, &str)]) -> Terms {
     let surroundings = Surroundings {
+        absent: None,
         variable: &|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())

@@ -59,9 +59,10 @@ fn target_grant(
         Credential::None
     });
     let ca_pem = raw.ca_file.and_then(|path| {
-        (surroundings.file)(&path)
-            .map_err(|error| mistakes.push(format!("{place}: caFile {}: {error}", path.display())))
+        let text = surroundings.text_of(&path);
+        text.map_err(|error| mistakes.push(format!("{place}: caFile {}: {error}", path.display())))
             .ok()
+            .flatten()
     });
     let requests = raw.request_budget.map(request_budget).transpose();
     let requests = requests.unwrap_or_else(|mistake| {

@@ -7,7 +7,7 @@ use ccm_host::grant::Secret;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::Surroundings;
+use super::{STAND_IN, Surroundings};
 
 /// Source of a secret.
 #[derive(Deserialize)]
@@ -69,10 +69,10 @@ impl SecretSource {
         surroundings: &Surroundings<'_>,
     ) -> Result<Zeroizing<String>, String> {
         let text = match self {
-            SecretSource::Env(name) => (surroundings.variable)(name)
-                .ok_or_else(|| format!("variable {name} is not set"))?,
+            SecretSource::Env(name) => stand_in(surroundings.value_of(name)?),
             SecretSource::File(path) => {
-                (surroundings.file)(path).map_err(|error| format!("{}: {error}", path.display()))?
+                let text = surroundings.text_of(path);
+                stand_in(text.map_err(|error| format!("{}: {error}", path.display()))?)
             }
             SecretSource::Secret(key) => {
                 (surroundings.secret)(key).map_err(|error| format!("{key}: {error}"))?
@@ -85,4 +85,8 @@ impl SecretSource {
         }
         Ok(Zeroizing::new(text.to_owned()))
     }
+}
+
+fn stand_in(text: Option<String>) -> String {
+    text.unwrap_or_else(|| STAND_IN.to_owned())
 }

@@ -76,9 +76,10 @@ pub(super) fn registry(
         }
     }
     let ca_pem = raw.ca_file.and_then(|path| {
-        (surroundings.file)(&path)
-            .map_err(|error| mistakes.push(format!("{place}: caFile {}: {error}", path.display())))
+        let text = surroundings.text_of(&path);
+        text.map_err(|error| mistakes.push(format!("{place}: caFile {}: {error}", path.display())))
             .ok()
+            .flatten()
     });
     let poll = match raw.poll_interval.as_deref().map(crate::flags::go_duration) {
         None => POLL,
@@ -138,21 +139,22 @@ pub(super) fn trust(
     });
     let mut keys = Vec::new();
     for pem in raw.keys {
-        let key = text(&pem, surroundings).and_then(|text| {
+        let read = |text: String| {
             PublicKey::from_pem(&text).map_err(|error| match &pem {
                 RawPem::Pem(_) => error.to_string(),
                 RawPem::File(path) => format!("{}: {error}", path.display()),
             })
-        });
-        match key {
-            Ok(key) => keys.push(key),
+        };
+        let text = text(&pem, surroundings);
+        match text.and_then(|text| text.map(read).transpose()) {
+            Ok(key) => keys.extend(key),
             Err(error) => noted("keys", error),
         }
     }
     let mut signers = Vec::new();
     for raw in raw.keyless {
         match keyless(&raw, surroundings) {
-            Ok(signer) => signers.push(signer),
+            Ok(signer) => signers.extend(signer),
             Err(error) => noted("keyless", error),
         }
     }
@@ -170,13 +172,18 @@ pub(super) fn trust(
     }
 }
 
-/// One keyless signer. JSON in `roots` is a complete trusted root.
-fn keyless(raw: &RawKeyless, surroundings: &Surroundings<'_>) -> Result<Keyless, String> {
-    let roots = text(&raw.roots, surroundings)?;
-    let joined = |pems: &[RawPem]| -> Result<String, String> {
-        let texts: Result<Vec<String>, String> =
+/// One keyless signer; `None` if its files are missing, and that is no mistake. JSON in `roots` is a complete trusted
+/// root.
+fn keyless(raw: &RawKeyless, surroundings: &Surroundings<'_>) -> Result<Option<Keyless>, String> {
+    let joined = |pems: &[RawPem]| -> Result<Option<String>, String> {
+        let texts: Result<Option<Vec<String>>, String> =
             pems.iter().map(|pem| text(pem, surroundings)).collect();
-        Ok(texts?.join("\n"))
+        Ok(texts?.map(|texts| texts.join("\n")))
+    };
+    let (roots, logs) = (text(&raw.roots, surroundings)?, joined(&raw.logs)?);
+    let (Some(roots), Some(logs), Some(time_stamps)) = (roots, logs, joined(&raw.time_stamps)?)
+    else {
+        return Ok(None);
     };
     let roots = if roots.trim_start().starts_with('{') {
         if !raw.logs.is_empty() || !raw.time_stamps.is_empty() {
@@ -186,21 +193,23 @@ fn keyless(raw: &RawKeyless, surroundings: &Surroundings<'_>) -> Result<Keyless,
         }
         Roots::from_trusted_root(&roots)
     } else {
-        Roots::from_pem(&roots, &joined(&raw.logs)?, &joined(&raw.time_stamps)?)
+        Roots::from_pem(&roots, &logs, &time_stamps)
     };
     let roots = roots.map_err(|error| error.to_string())?;
-    Ok(Keyless::new(
+    Ok(Some(Keyless::new(
         Identity::exact(&raw.identity),
         raw.issuer.clone(),
         Arc::new(roots),
-    ))
+    )))
 }
 
-fn text(pem: &RawPem, surroundings: &Surroundings<'_>) -> Result<String, String> {
+/// The text; `None` if its file is missing, and that is no mistake.
+fn text(pem: &RawPem, surroundings: &Surroundings<'_>) -> Result<Option<String>, String> {
     match pem {
-        RawPem::Pem(text) => Ok(text.clone()),
+        RawPem::Pem(text) => Ok(Some(text.clone())),
         RawPem::File(path) => {
-            (surroundings.file)(path).map_err(|error| format!("{}: {error}", path.display()))
+            let text = surroundings.text_of(path);
+            text.map_err(|error| format!("{}: {error}", path.display()))
         }
     }
 }

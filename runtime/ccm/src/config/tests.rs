@@ -11,6 +11,7 @@ use super::*;
 
 fn read(text: &str) -> Result<Vec<ProviderConfig>, Mistakes> {
     let surroundings = Surroundings {
+        absent: None,
         variable: &|name| (name == "TOKEN").then(|| "s3cret".to_owned()),
         file: &|path| match path.to_str() {
             Some("/ca.pem") => Ok("-----BEGIN CERTIFICATE-----".to_owned()),
@@ -315,6 +316,7 @@ fn a_rotated_secret_is_a_change_and_the_same_file_is_none() {
     let with = |token: &str| {
         let token = token.to_owned();
         let surroundings = Surroundings {
+            absent: None,
             variable: &|_| Some(token.clone()),
             file: &|_| Ok("-----BEGIN CERTIFICATE-----".to_owned()),
             secret: &|_| Err("no cluster".to_owned()),
@@ -413,6 +415,7 @@ C/a0GSjtONkfnH7WXZ8EgZ+WS4tf5QQiSowjgKY0vJb0WzEIBXRqY3xB4g==\n\
 #[test]
 fn the_configurations_that_operators_are_shown_are_valid() {
     let surroundings = Surroundings {
+        absent: None,
         variable: &|_| Some("a-token".to_owned()),
         file: &|path| match path.extension() {
             Some(end) if end == "pub" => Ok(PUBLIC_KEY.to_owned()),
@@ -465,6 +468,7 @@ fn no_variant_that_is_shipped_runs_a_module_that_nobody_vouches_for() {
         };
         let with = |file: &dyn Fn(&Path) -> Result<String, String>| {
             let surroundings = Surroundings {
+                absent: None,
                 variable: &|_| None,
                 file,
                 secret: &|_| Ok(r#"{"auths":{}}"#.to_owned()),

@@ -318,7 +318,7 @@ pub(crate) struct Access {
 pub(crate) enum ConfigCommand {
     /// Read a configuration as `run` would, and say all that is wrong with it, or what it allows
     #[command(
-        after_help = "Example:\n  ccm config check ccm.yaml\n\nFiles and variables that it names have to be there; Secrets of the cluster are taken for granted. Nothing is fetched, and nothing is sent to a cluster or a cloud.\n\nExit codes: 0 it is valid, 1 it could not be read, 2 it has mistakes."
+        after_help = "Example:\n  ccm config check ccm.yaml\n\nFiles and variables that it names and this machine does not have are listed, and assumed to be where ccm runs, as Secrets of the cluster are; with --require-inputs they are mistakes. Nothing is fetched, and nothing is sent to a cluster or a cloud.\n\nExit codes: 0 it is valid, 1 it could not be read, 2 it has mistakes."
     )]
     Check(ConfigCheck),
 }
@@ -329,6 +329,9 @@ pub(crate) struct ConfigCheck {
     /// The configuration (YAML), or - for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Variables and files that it names and this machine does not have are mistakes: ccm will run here
+    #[arg(long)]
+    pub require_inputs: bool,
     #[command(flatten)]
     pub printed: Printed,
 }

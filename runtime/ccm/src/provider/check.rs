@@ -14,7 +14,7 @@ use ccm_host::{GuestConfig, Module, Provider};
 use serde_json::json;
 
 use super::arguments::{Check, Form};
-use super::configured_providers::{self, Secrets};
+use super::configured_providers::{self, Inputs};
 use super::terminal::Screen;
 use super::{Refusal, Verdict, output};
 use crate::config::ProviderConfig;
@@ -82,11 +82,12 @@ fn told(manifest: &Manifest) -> GuestConfig {
 
 /// Selects the entry: by name, the only one, or the one named like the module.
 fn entry(path: &Path, options: &Check, module: &str) -> anyhow::Result<ProviderConfig> {
-    let secrets = match options.online {
-        true => Secrets::Missed,
-        false => Secrets::Assumed,
+    // Without asking the cloud no credential is used.
+    let inputs = match options.online {
+        true => Inputs::Used,
+        false => Inputs::Elsewhere,
     };
-    let mut configured = configured_providers::read_valid(path, secrets)?;
+    let mut configured = configured_providers::read_valid(path, inputs)?;
     let wanted = match (options.provider.as_deref(), configured.as_slice()) {
         (None, [_]) => return configured.pop().context("the configuration is empty"),
         (Some(name), _) => name,

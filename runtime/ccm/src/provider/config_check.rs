@@ -10,14 +10,19 @@ use ccm_host::{GuestConfig, limits};
 use serde_json::{Value, json};
 
 use super::arguments::{ConfigCheck, Form};
-use super::configured_providers::{self, Secrets};
+use super::configured_providers::{self, Inputs, Read};
 use super::{Verdict, output};
 use crate::builtin_grants;
 use crate::config::{self, Mistakes, ProviderConfig, ProxyChoice};
 
 /// Reads the configuration and reports the result.
 pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
-    let read = configured_providers::read(&options.file, Secrets::Assumed)?.and_then(|providers| {
+    let inputs = match options.require_inputs {
+        true => Inputs::Here,
+        false => Inputs::Elsewhere,
+    };
+    let Read { providers, absent } = configured_providers::read(&options.file, inputs)?;
+    let read = providers.and_then(|providers| {
         config::together(&providers)?;
         let mistakes: Vec<String> = providers.iter().flat_map(of_embedded).collect();
         match mistakes.is_empty() {
@@ -32,15 +37,21 @@ pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
             "file": file.to_string(),
             "ok": true,
             "providers": providers.iter().map(as_json).collect::<Vec<_>>(),
+            "assumed": absent,
         })),
         (Form::Json, Err(Mistakes(mistakes))) => output::json(&json!({
             "file": file.to_string(),
             "ok": false,
             "mistakes": mistakes,
+            "assumed": absent,
         })),
         (Form::Text, Ok(providers)) => {
             let described: String = providers.iter().map(describe).collect();
-            format!("{file}: yes: {} provider(s)\n{described}", providers.len())
+            let assumed = assumed(&absent);
+            format!(
+                "{file}: yes: {} provider(s)\n{described}{assumed}",
+                providers.len()
+            )
         }
         (Form::Text, Err(Mistakes(mistakes))) => {
             let lines: String = mistakes
@@ -48,10 +59,23 @@ pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
                 .flat_map(|mistake| mistake.lines())
                 .map(|line| format!("  {line}\n"))
                 .collect();
-            format!("{file}: no: {} mistake(s)\n{lines}", mistakes.len())
+            let assumed = assumed(&absent);
+            format!(
+                "{file}: no: {} mistake(s)\n{lines}{assumed}",
+                mistakes.len()
+            )
         }
     };
     Ok(Verdict { text, is_yes })
+}
+
+/// What was assumed, if anything was.
+fn assumed(absent: &[String]) -> String {
+    if absent.is_empty() {
+        return String::new();
+    }
+    let lines: String = absent.iter().map(|what| format!("  {what}\n")).collect();
+    format!("\nassumed to be where ccm runs, because this machine does not have it:\n{lines}")
 }
 
 /// Mistakes that `run` would find when it loads an embedded module. Ignores values that such a module reads from
@@ -223,7 +247,8 @@ fn trust(policy: &TrustPolicy) -> String {
     if parts.is_empty() {
         parts.push(match policy.allows_unsigned {
             true => "nobody has to vouch".to_owned(),
-            false => "nobody is trusted".to_owned(),
+            // Somebody has to be named, so their keys or roots are in files that are not on this machine.
+            false => "signers whose files are not on this machine".to_owned(),
         });
     }
     if policy.minimum_version.is_some() {

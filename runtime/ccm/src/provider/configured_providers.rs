@@ -5,48 +5,61 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::config::{self, Mistakes, ProviderConfig, Surroundings};
+use crate::config::{self, Absent, Mistakes, ProviderConfig, STAND_IN, Surroundings};
 use crate::provider_loading::PROCESS;
 
 /// Size limit in bytes, as in `run`.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// How to treat credentials in cluster Secrets, which are not read.
+/// What has to be there, of all that a configuration names.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Secrets {
-    /// Assumed to exist.
-    Assumed,
-    /// Required, and reported as missing.
-    Missed,
+pub(super) enum Inputs {
+    /// Nothing: `ccm` will run on another machine. What is missing here is listed.
+    Elsewhere,
+    /// Files and variables. Credentials in cluster Secrets are assumed to exist.
+    Here,
+    /// Everything; and cluster Secrets, which are not read, are missing.
+    Used,
 }
 
-/// Reads a configuration, also from standard input, and returns it or its mistakes.
+/// A configuration that was read.
+pub(super) struct Read {
+    /// The configuration, or its mistakes.
+    pub(super) providers: Result<Vec<ProviderConfig>, Mistakes>,
+    /// What it names and this machine does not have, where that is no mistake.
+    pub(super) absent: Vec<String>,
+}
+
+/// Reads a configuration, also from standard input.
 ///
 /// # Errors
 /// It cannot be read.
-pub(super) fn read(
-    path: &Path,
-    secrets: Secrets,
-) -> anyhow::Result<Result<Vec<ProviderConfig>, Mistakes>> {
+pub(super) fn read(path: &Path, inputs: Inputs) -> anyhow::Result<Read> {
     let text = text(path)?;
+    let absent = Absent::new(Path::exists);
     let surroundings = Surroundings {
-        variable: PROCESS.variable,
-        file: PROCESS.file,
-        secret: &|_| match secrets {
-            // Valid both as a token and as a docker configuration without logins: a Secret may be either.
-            Secrets::Assumed => Ok(r#"{"auths":{}}"#.to_owned()),
-            Secrets::Missed => Err("Secrets of a cluster are not read here".to_owned()),
+        secret: &|_| match inputs {
+            Inputs::Elsewhere | Inputs::Here => Ok(STAND_IN.to_owned()),
+            Inputs::Used => Err("Secrets of a cluster are not read here".to_owned()),
         },
+        absent: Some(&absent).filter(|_| inputs == Inputs::Elsewhere),
+        ..PROCESS
     };
-    Ok(config::parse(&text, &surroundings))
+    let providers = config::parse(&text, &surroundings);
+    Ok(Read {
+        providers,
+        absent: absent.noted(),
+    })
 }
 
 /// As [`read`], for callers that need a valid configuration.
 ///
 /// # Errors
 /// It cannot be read, or has mistakes.
-pub(super) fn read_valid(path: &Path, secrets: Secrets) -> anyhow::Result<Vec<ProviderConfig>> {
-    read(path, secrets)?.with_context(|| format!("{} is not a valid configuration", path.display()))
+pub(super) fn read_valid(path: &Path, inputs: Inputs) -> anyhow::Result<Vec<ProviderConfig>> {
+    let read = read(path, inputs)?;
+    read.providers
+        .with_context(|| format!("{} is not a valid configuration", path.display()))
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {

@@ -18,8 +18,8 @@ pub(super) async fn inspect(options: &Inspect, screen: Screen) -> anyhow::Result
     let artifact = place.bring(&options.module.access, screen).await?;
     let found = ccm_host::inspect(&place.to_string(), &artifact.wasm)?;
     Ok(Verdict::yes(match options.output {
-        InspectForm::Text => describe(&found),
-        InspectForm::Json => output::json(&as_json(&found)),
+        InspectForm::Text => describe(&found, artifact.manifest_digest.as_deref()),
+        InspectForm::Json => output::json(&as_json(&found, artifact.manifest_digest.as_deref())),
         InspectForm::Grants => as_grants(&found)?,
     }))
 }
@@ -37,7 +37,7 @@ fn capabilities(found: &Inspection) -> Vec<&'static str> {
         .collect()
 }
 
-fn describe(found: &Inspection) -> String {
+fn describe(found: &Inspection, in_registry: Option<&str>) -> String {
     let manifest = &found.manifest;
     let mut text = String::new();
     let mut row = |name: &str, value: &str| {
@@ -47,6 +47,9 @@ fn describe(found: &Inspection) -> String {
     row("name", &format!("{} {}", manifest.name, manifest.version));
     row("description", &manifest.description);
     row("digest", &found.digest.to_string());
+    if let Some(manifest) = in_registry {
+        row("", &format!("in the registry its manifest has {manifest}"));
+    }
     row("size", &format!("{} bytes", found.size));
     row("contract", &format!("ccm:provider@{}", manifest.contract));
     row("capabilities", &capabilities(found).join(", "));
@@ -99,13 +102,14 @@ fn describe(found: &Inspection) -> String {
     text
 }
 
-fn as_json(found: &Inspection) -> Value {
+fn as_json(found: &Inspection, in_registry: Option<&str>) -> Value {
     let manifest = &found.manifest;
     json!({
         "name": manifest.name,
         "version": manifest.version,
         "description": manifest.description,
         "digest": found.digest.to_string(),
+        "manifestDigest": in_registry,
         "size": found.size,
         "contract": manifest.contract,
         "capabilities": capabilities(found),
@@ -128,6 +132,12 @@ fn as_json(found: &Inspection) -> Value {
     })
 }
 
+/// Stands above the digest in a configuration that `inspect` prints.
+const ONE_VERSION: &str = "    # Exactly these bytes: another version is refused until its digest stands here. To have all versions that you
+    # sign instead, put this in its place:
+    #   keys: [{ file: /etc/ccm/provider.pub }]
+";
+
 /// A configuration that grants all requests of the module, to be read, shortened and used with `--config`. Optional
 /// targets are commented out.
 fn as_grants(found: &Inspection) -> anyhow::Result<String> {
@@ -148,6 +158,10 @@ fn as_grants(found: &Inspection) -> anyhow::Result<String> {
         }],
     };
     let mut text = serde_saphyr::to_string(&document)?;
+    // A digest is the only thing about a file that vouches for it, and it vouches for no later version.
+    if let Some(at) = text.find("    digest: ") {
+        text.insert_str(at, ONE_VERSION);
+    }
     let optional = entries(manifest, false);
     if !optional.is_empty() {
         text.push_str("# Optional targets, to be moved into the list above:\n");

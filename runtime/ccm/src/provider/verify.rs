@@ -11,7 +11,7 @@ use ccm_delivery::trust::{Identity, Keyless, MinimumVersion, Pin, PublicKey, Roo
 use serde_json::json;
 
 use super::arguments::{Form, Verify};
-use super::configured_providers::{self, Secrets};
+use super::configured_providers::{self, Inputs};
 use super::module_reference::Place;
 use super::terminal::Screen;
 use super::{Verdict, output};
@@ -58,7 +58,7 @@ fn judge(
 /// The module and the trust policy for it.
 fn demanded(options: &Verify) -> anyhow::Result<(Place, TrustPolicy)> {
     if let (Some(path), Some(name)) = (&options.config, &options.provider) {
-        let configured = configured_providers::read_valid(path, Secrets::Assumed)?;
+        let configured = configured_providers::read_valid(path, Inputs::Here)?;
         let Some(entry) = configured.into_iter().find(|entry| entry.name == *name) else {
             bail!("{} has no provider {name:?}", path.display());
         };

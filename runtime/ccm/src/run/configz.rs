@@ -110,6 +110,7 @@ fn shown(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
     use crate::flags::{FLAGS, Kind};
 
@@ -154,6 +155,68 @@ mod tests {
             ("/NodeStatusUpdateFrequency", json!("5m0s")),
         ] {
             assert_eq!(shown.pointer(pointer), Some(&expected), "{pointer}");
+        }
+    }
+
+    /// The defaults survive the JSON in which upstream puts them into a ConfigMap. What is read back here has no type of
+    /// its own, so each value is read as its flag is.
+    #[test]
+    fn upstream_defaults_survive_the_json_of_a_config_map() {
+        // TestCloudControllerManagerDefaultsRoundTrip/01
+        let written = of(&defaults());
+        let data = BTreeMap::from([("CloudControllerManagerConfiguration", written.to_string())]);
+        let map = json!({"kind": "ConfigMap", "data": data}).to_string();
+        let map: Value = serde_json::from_str(&map).unwrap();
+        let text = map["data"]["CloudControllerManagerConfiguration"].as_str();
+        let read: Value = serde_json::from_str(text.unwrap()).unwrap();
+        assert_eq!(read, written);
+        let read = &read["cloudcontrollermanager.config.k8s.io"];
+        let mut fields = Vec::new();
+        leaves("", read, &mut fields);
+        for (key, flag) in [
+            ("minresyncperiod", "min-resync-period"),
+            ("controllerstartinterval", "controller-start-interval"),
+            ("leaseduration", "leader-elect-lease-duration"),
+            ("renewdeadline", "leader-elect-renew-deadline"),
+            ("retryperiod", "leader-elect-retry-period"),
+            ("routereconciliationperiod", "route-reconciliation-period"),
+            ("nodemonitorperiod", "node-monitor-period"),
+            ("nodesyncperiod", "node-sync-period"),
+            ("nodestatusupdatefrequency", "node-status-update-frequency"),
+            ("port", "secure-port"),
+            ("address", "bind-address"),
+            ("qps", "kube-api-qps"),
+            ("burst", "kube-api-burst"),
+            ("leaderelect", "leader-elect"),
+            ("resourcelock", "leader-elect-resource-lock"),
+            ("resourcename", "leader-elect-resource-name"),
+            ("resourcenamespace", "leader-elect-resource-namespace"),
+            ("clustername", "cluster-name"),
+            ("configurecloudroutes", "configure-cloud-routes"),
+            ("concurrentnodesyncs", "concurrent-node-syncs"),
+            ("concurrentservicesyncs", "concurrent-service-syncs"),
+        ] {
+            let found = fields.iter().find(|(name, _)| name == key);
+            let (_, found) = found.unwrap_or_else(|| panic!("{key} is not written"));
+            let flag = FLAGS.iter().find(|one| one.name == flag).unwrap();
+            let is_same = match flag.kind {
+                Kind::Duration => go_duration(found) == go_duration(flag.default),
+                _ => found == flag.default || found.parse::<f64>() == flag.default.parse::<f64>(),
+            };
+            assert!(is_same, "{}: {found}, not {}", flag.name, flag.default);
+        }
+    }
+
+    /// Every value with its key in lower case, the first of each key first.
+    fn leaves(key: &str, value: &Value, into: &mut Vec<(String, String)>) {
+        match value {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    leaves(key, value, into);
+                }
+            }
+            Value::String(text) => into.push((key.to_lowercase(), text.clone())),
+            other => into.push((key.to_lowercase(), other.to_string())),
         }
     }
 

@@ -173,7 +173,13 @@ fn brakes(report: &StatusReport) -> String {
 }
 
 fn budgets(report: &StatusReport) -> String {
-    let mut rows = vec![row(["TARGET", "PROVIDER", "REQUESTS LEFT", "STATE"])];
+    let mut rows = vec![row([
+        "TARGET",
+        "PROVIDER",
+        "REQUESTS LEFT",
+        "STATE",
+        "LEFT AT THE CLOUD",
+    ])];
     for provider in &report.providers {
         rows.extend(provider.targets.iter().map(|target| {
             let per = length(target.per_seconds);
@@ -182,7 +188,10 @@ fn budgets(report: &StatusReport) -> String {
                 Some(seconds) => format!("rate-limited for {}", length(seconds)),
                 None => "open".to_owned(),
             };
-            row([&target.name, &provider.name, &left, &state])
+            let cloud = target.cloud.as_ref();
+            let cloud = cloud.map(|cloud| format!("{}, {}", cloud.left(), cloud.when()));
+            let cloud = cloud.unwrap_or_else(|| "-".to_owned());
+            row([&target.name, &provider.name, &left, &state, &cloud])
         }));
     }
     shown(&rows)

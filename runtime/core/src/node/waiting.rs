@@ -19,9 +19,12 @@ use super::addresses::NodeIpError;
 use super::object::node_ref;
 use super::{Facts, provider_events};
 
-/// Obstacles that may resolve by themselves are reported as an Event only after this long: most clouds' inventories
-/// list a new machine by then.
+/// Obstacles that may resolve by themselves are reported as an Event only after this long: a short outage of the cloud
+/// is not reported for every node.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The same where the provider knows no such machine. A machine boots for longer than its cloud needs to list it, so
+/// after some tries its name is probably another one, or it is in another project: somebody is looking for the reason.
+const PATIENCE_WITH_UNKNOWN: Duration = Duration::from_secs(5);
 
 /// The reason why a node cannot be completed now.
 pub(super) enum Obstacle<'a> {
@@ -90,7 +93,10 @@ pub(super) fn wait(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decisi
     let why = obstacle.why();
     let is_due = match obstacle {
         Obstacle::Candidates { tell, .. } => tell,
-        _ => obstacle.is_told_at_once() || obstacle.is_defect() || is_patience_over(facts, now),
+        _ => {
+            let is_over = has_waited(facts, now, obstacle.patience());
+            obstacle.is_told_at_once() || obstacle.is_defect() || is_over
+        }
     };
     if let Some(decision) = tell(facts, &obstacle, is_due, &why) {
         return decision;
@@ -105,8 +111,12 @@ pub(super) fn wait(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decisi
 
 /// Whether the node has waited longer than obstacles that resolve by themselves usually last.
 pub(super) fn is_patience_over(facts: &Facts, now: Moment) -> bool {
+    has_waited(facts, now, PATIENCE)
+}
+
+fn has_waited(facts: &Facts, now: Moment, patience: Duration) -> bool {
     let since = facts.past.waiting_since;
-    since.is_some_and(|since| since.until(now) >= PATIENCE)
+    since.is_some_and(|since| since.until(now) >= patience)
 }
 
 /// Like [`wait`], for the periodic pass, where the next pass is the retry (NODE-053): reports only obstacles that a
@@ -216,6 +226,14 @@ impl Obstacle<'_> {
             Obstacle::Unconfirmed { .. } | Obstacle::PaidInVain { .. } => false,
             Obstacle::Cluster(error) => matches!(error, ClusterError::Rejected(_)),
             Obstacle::Gone | Obstacle::NotMine { .. } | Obstacle::Unknown(_) => false,
+        }
+    }
+
+    /// How long it may last before it is reported, if it may resolve by itself.
+    fn patience(&self) -> Duration {
+        match self {
+            Obstacle::NotMine { .. } | Obstacle::Gone => PATIENCE_WITH_UNKNOWN,
+            _ => PATIENCE,
         }
     }
 

@@ -2,7 +2,8 @@
 //! `trial`.
 
 use super::facts::{
-    Cause, Decision, Effect, Facts, Failure, Now, Role, RolloutEvent, UNSERVED, Work,
+    Cause, Decision, Effect, Facts, Failure, Now, OFFERED_AGAIN, REJECTED, ROLLED_BACK, Role,
+    RolloutEvent, UNSERVED, Work,
 };
 use super::orders::{self, Ordered};
 use super::record::{Record, Release, cut};
@@ -120,7 +121,7 @@ impl<'a> DecisionBuilder<'a> {
                 })
             }
             Placing::SetBack(failure) if failure.cause == Cause::Module => {
-                Some(self.reject(Vec::new(), release, &failure.why))
+                Some(self.reject(Vec::new(), release, &failure.why, false))
             }
             Placing::Loading | Placing::SetBack(_) => None,
         }
@@ -184,17 +185,27 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// After `effects`, records `release` as rejected and reports it.
-    fn reject(&self, mut effects: Vec<Effect>, release: &Release, reason: &str) -> Vec<Effect> {
+    fn reject(
+        &self,
+        mut effects: Vec<Effect>,
+        release: &Release,
+        reason: &str,
+        has_answered: bool,
+    ) -> Vec<Effect> {
         let mut record = self.record.clone();
-        record.reject(release, reason, self.now.wall);
+        record.reject(release, reason, has_answered, self.now.wall);
         record.trial = None;
         effects.push(Effect::Keep(Box::new(record)));
         let serves = match &self.record.active {
             Some(active) => format!("{} goes on serving", shown(&active.release)),
             None => "nothing serves".to_owned(),
         };
-        let text = format!("{} is rejected: {reason}; {serves}", shown(release));
-        effects.push(told(EventType::Warning, "ProviderRejected", release, text));
+        let (event, what) = match has_answered {
+            true => (ROLLED_BACK, "taken back"),
+            false => (REJECTED, "rejected"),
+        };
+        let text = format!("{} is {what}: {reason}; {serves}", shown(release));
+        effects.push(told(EventType::Warning, event, release, text));
         effects
     }
 
@@ -202,12 +213,8 @@ impl<'a> DecisionBuilder<'a> {
         let Some(candidate) = &self.facts.candidate else {
             return Vec::new();
         };
-        let had_calls = candidate.step.is_trying();
-        let mut effects = self.reject(self.end_trial(), &candidate.release, reason);
-        if let (true, Some(Effect::Tell(event))) = (had_calls, effects.last_mut()) {
-            event.reason = "ProviderRolledBack";
-        }
-        effects
+        let (release, has_answered) = (&candidate.release, candidate.step.answers());
+        self.reject(self.end_trial(), release, reason, has_answered)
     }
 
     /// Ends the trial and its work.
@@ -230,13 +237,32 @@ impl<'a> DecisionBuilder<'a> {
             active.noted.clone_from(&serving.noted);
         }
         record.trouble = self.trouble();
-        let unserved = self.unserved(&record);
+        let said = self.unserved(&record).into_iter();
+        let said = said.chain(self.offered_again()).collect::<Vec<_>>();
         if record == *self.record {
-            return unserved.map(|told| vec![told]);
+            return (!said.is_empty()).then_some(said);
         }
         let told = trial::news(self, record.trial.as_ref());
         let keep = Effect::Keep(Box::new(record));
-        Some([keep].into_iter().chain(told).chain(unserved).collect())
+        Some([keep].into_iter().chain(told).chain(said).collect())
+    }
+
+    /// Reports, once for each offer, that the source offers a version which was rejected before: without a word it
+    /// would look as if the offer were not seen.
+    fn offered_again(&self) -> Option<Effect> {
+        let offered = &self.facts.offer.as_ref()?.release;
+        let rejected = self.record.rejection(&offered.digest)?;
+        if self.facts.told_rejected.as_ref() == Some(&offered.digest) {
+            return None;
+        }
+        let release = rejected.release();
+        let text = format!(
+            "{} is offered, and was rejected before: {}; it is tried again if the annotation wasm-ccm.dev/retry names {}",
+            shown(&release),
+            rejected.reason,
+            release.digest
+        );
+        Some(told(EventType::Warning, OFFERED_AGAIN, &release, text))
     }
 
     /// Reports, once, that nothing serves: when no work is under way that could change it, and the cause is known.
@@ -275,11 +301,20 @@ impl<'a> DecisionBuilder<'a> {
                 continue;
             }
             seen.push(&release.digest);
+            let is_missed = facts.serving.is_none() && wanted == Some(release);
             if let Some(failure) = facts.failure(&release.digest) {
-                lines.push(format!("{}: {}", shown(release), failure.why));
+                let what = if is_missed { " must serve, but" } else { ":" };
+                lines.push(format!("{}{what} {}", shown(release), failure.why));
+            } else if let Some(rejected) = self.record.rejection(&release.digest) {
+                let release = rejected.release();
+                let why = &rejected.reason;
+                lines.push(format!(
+                    "{} is offered, but rejected: {why}",
+                    shown(&release)
+                ));
             }
         }
-        lines.extend(orders::trouble(self));
+        lines.extend(orders::misnamed(self).or_else(|| orders::trouble(self)));
         cut(&lines.join("; "))
     }
 

@@ -228,6 +228,12 @@ pub enum Order {
 
 /// Reason of the Event that nothing serves.
 pub(super) const UNSERVED: &str = "ProviderNotServing";
+/// Reason of the Event that a version is rejected which answered no call.
+pub(super) const REJECTED: &str = "ProviderRejected";
+/// Reason of the Event that a version is taken back which answered calls.
+pub(super) const ROLLED_BACK: &str = "ProviderRolledBack";
+/// Reason of the Event that a version is offered which was rejected before.
+pub(super) const OFFERED_AGAIN: &str = "RejectedVersionOffered";
 
 /// An event to report, as an Event and in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -311,6 +317,8 @@ pub struct Facts {
     pub work: Option<Work>,
     /// That nothing serves was reported, and nothing has served since.
     pub has_told_unserved: bool,
+    /// Digest of the offered version, if its rejection was reported since it has been offered.
+    pub told_rejected: Option<String>,
 }
 
 impl Facts {
@@ -386,6 +394,9 @@ impl Facts {
     pub fn offered(&mut self, release: Release, now: Now) {
         let before = self.offer.as_ref();
         let same = before.filter(|offer| offer.release.digest == release.digest);
+        if same.is_none() {
+            self.told_rejected = None;
+        }
         // Its bytes are available now, and perhaps new signatures.
         self.failures.retain(|digest, failure| {
             *digest != release.digest || failure.cause == Cause::Circumstances
@@ -461,6 +472,10 @@ impl Facts {
             }
             Effect::Tell(event) => {
                 self.has_told_unserved |= event.reason == UNSERVED;
+                if [REJECTED, ROLLED_BACK, OFFERED_AGAIN].contains(&event.reason) {
+                    let release = event.release.as_ref();
+                    self.told_rejected = release.map(|release| release.digest.clone());
+                }
             }
         }
     }

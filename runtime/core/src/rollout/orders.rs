@@ -1,7 +1,7 @@
 //! People's orders and their effects. An order is removed once carried out, and ignored until its removal is seen.
 
 use super::decide::{DecisionBuilder, Placing, shown, told};
-use super::facts::{Cause, Effect, Order, RolloutEvent};
+use super::facts::{Cause, Effect, Order, ROLLED_BACK, RolloutEvent};
 use super::record::{Release, cut};
 use crate::cloud::instance::EventType;
 
@@ -88,13 +88,13 @@ fn taken_back(
     if let Some(to) = to {
         record.activate(to.clone(), turn.now.wall, None);
     }
-    record.reject(from, "a person ordered to go back", turn.now.wall);
+    record.reject(from, "a person ordered to go back", true, turn.now.wall);
     record.trial = None;
     effects.push(Effect::Keep(Box::new(record)));
     effects.push(Effect::Clear(Order::RollBack));
     effects.push(told(
         EventType::Normal,
-        "ProviderRolledBack",
+        ROLLED_BACK,
         from,
         format!("{} is taken back, as ordered", shown(from)),
     ));
@@ -132,6 +132,35 @@ pub(super) fn chosen<'a>(turn: &DecisionBuilder<'a>) -> Option<&'a Release> {
         }
     };
     chosen.filter(|release| !turn.record.is_rejected(&release.digest))
+}
+
+/// An order that names a version by the digest of a registry's manifest instead of the module's.
+pub(super) fn misnamed(turn: &DecisionBuilder<'_>) -> Option<String> {
+    let (facts, record) = (turn.facts, turn.record);
+    let active = record.active.as_ref().map(|active| &active.release);
+    let offered = facts.offer.as_ref().map(|offer| &offer.release);
+    let known = offered.into_iter().chain(active).chain(&record.previous);
+    let orders = &facts.orders;
+    let named = [
+        &orders.pin,
+        &orders.approve,
+        &orders.retry,
+        &orders.allow_changes,
+        &orders.allow_downgrade,
+    ];
+    let named = named.into_iter().flatten();
+    let mut pairs = named.flat_map(|digest| known.clone().map(move |release| (digest, release)));
+    let (digest, release) = pairs.find(|(digest, release)| {
+        let of_manifest = release
+            .origin
+            .rsplit_once('@')
+            .map(|(_, manifest)| manifest);
+        of_manifest == Some(digest.as_str()) && release.digest != **digest
+    })?;
+    Some(format!(
+        "{digest} is the digest of a manifest in a registry: an annotation has to name the module's, {}",
+        release.digest
+    ))
 }
 
 /// Why the orders cannot be followed.

@@ -110,8 +110,21 @@ pub struct Rejected {
     pub version: String,
     /// The reason, for people; sanitised, at most 1 KiB.
     pub reason: String,
+    /// Whether it had answered calls before, as the active version or as a canary.
+    pub has_answered: bool,
     /// When it was rejected, in seconds since the Unix epoch.
     pub at: u64,
+}
+
+impl Rejected {
+    /// The version, of which only digest and name are remembered.
+    pub fn release(&self) -> Release {
+        Release {
+            digest: self.digest.clone(),
+            version: self.version.clone(),
+            origin: String::new(),
+        }
+    }
 }
 
 /// The record of one provider: the `status` of the object `Provider`, or memory where there is none.
@@ -154,7 +167,12 @@ pub struct Orders {
 impl Record {
     /// Whether this digest is rejected.
     pub fn is_rejected(&self, digest: &str) -> bool {
-        self.rejected.iter().any(|one| one.digest == digest)
+        self.rejection(digest).is_some()
+    }
+
+    /// The rejection of this digest.
+    pub fn rejection(&self, digest: &str) -> Option<&Rejected> {
+        self.rejected.iter().find(|one| one.digest == digest)
     }
 
     /// Whether the wider requests of this digest are approved.
@@ -178,7 +196,7 @@ impl Record {
     }
 
     /// Records `release` as rejected.
-    pub(super) fn reject(&mut self, release: &Release, reason: &str, at: u64) {
+    pub(super) fn reject(&mut self, release: &Release, reason: &str, has_answered: bool, at: u64) {
         self.rejected.retain(|one| one.digest != release.digest);
         self.rejected.insert(
             0,
@@ -186,6 +204,7 @@ impl Record {
                 digest: release.digest.clone(),
                 version: release.version.clone(),
                 reason: cut(reason),
+                has_answered,
                 at,
             },
         );

@@ -19,10 +19,14 @@ pub enum State {
     WaitsForGrants,
     /// A new version requests more than the active one and waits for approval.
     WaitsForApproval,
-    /// A version serves that was restored, or whose successor was rejected.
+    /// The newest version was rejected before it answered any call; the active one was never replaced.
+    Rejected,
+    /// A version that answered calls was taken back, and the one before it serves.
     RolledBack,
-    /// A problem needs a person's attention; the active version goes on serving.
-    Degraded,
+    /// The active version serves, and something else has failed: its source, a new version, an order.
+    ActiveWithTrouble,
+    /// No version serves, although one should.
+    NotServing,
     /// Only the pinned version may serve.
     Pinned,
     /// Paused: nothing new begins.
@@ -31,7 +35,7 @@ pub enum State {
 
 impl State {
     /// All states.
-    pub const ALL: [State; 11] = [
+    pub const ALL: [State; 13] = [
         State::Pending,
         State::Active,
         State::Staging,
@@ -39,8 +43,10 @@ impl State {
         State::Canary,
         State::WaitsForGrants,
         State::WaitsForApproval,
+        State::Rejected,
         State::RolledBack,
-        State::Degraded,
+        State::ActiveWithTrouble,
+        State::NotServing,
         State::Pinned,
         State::Paused,
     ];
@@ -55,23 +61,27 @@ impl State {
             State::Canary => "Canary",
             State::WaitsForGrants => "WaitsForGrants",
             State::WaitsForApproval => "WaitsForApproval",
+            State::Rejected => "Rejected",
             State::RolledBack => "RolledBack",
-            State::Degraded => "Degraded",
+            State::ActiveWithTrouble => "ActiveWithTrouble",
+            State::NotServing => "NotServing",
             State::Pinned => "Pinned",
             State::Paused => "Paused",
         }
     }
 }
 
-/// The state of a provider. States that need a person's action come first, then those that were ordered.
-pub fn state(record: &Record, orders: &Orders) -> State {
+/// The state of a provider, of which a version answers calls if `is_serving`. States that need a person's action come
+/// first, then those that were ordered.
+pub fn state(record: &Record, orders: &Orders, is_serving: bool) -> State {
     match record.trial.as_ref().map(|trial| trial.phase) {
         Some(Phase::WaitsForGrants) => return State::WaitsForGrants,
         Some(Phase::WaitsForApproval) => return State::WaitsForApproval,
         // The trial ends soon; the trouble is shown separately.
         Some(Phase::Shadow) => return State::Shadow,
         Some(Phase::Canary) => return State::Canary,
-        _ if !record.trouble.is_empty() => return State::Degraded,
+        _ if !record.trouble.is_empty() && is_serving => return State::ActiveWithTrouble,
+        _ if !record.trouble.is_empty() => return State::NotServing,
         Some(Phase::Fetched | Phase::Verified | Phase::Compiled | Phase::SelfTested) => {
             return State::Staging;
         }
@@ -81,7 +91,7 @@ pub fn state(record: &Record, orders: &Orders) -> State {
         return if record.rejected.is_empty() {
             State::Pending
         } else {
-            State::Degraded
+            State::NotServing
         };
     };
     if orders.pause {
@@ -91,10 +101,11 @@ pub fn state(record: &Record, orders: &Orders) -> State {
         return State::Pinned;
     }
     let latest = record.rejected.first();
-    if latest.is_some_and(|latest| latest.at >= active.since) {
-        return State::RolledBack;
+    match latest.filter(|latest| latest.at >= active.since) {
+        Some(latest) if latest.has_answered => State::RolledBack,
+        Some(_) => State::Rejected,
+        None => State::Active,
     }
-    State::Active
 }
 
 #[cfg(test)]
@@ -123,12 +134,13 @@ mod tests {
             ..Record::default()
         };
         let orders = Orders::default();
-        assert_eq!(state(&serving, &orders), State::Degraded);
+        assert_eq!(state(&serving, &orders, true), State::ActiveWithTrouble);
+        assert_eq!(state(&serving, &orders, false), State::NotServing);
         for (phase, expected) in [
             (Phase::Shadow, State::Shadow),
             (Phase::Canary, State::Canary),
             // It answers no calls yet, and the trouble may be its own.
-            (Phase::Verified, State::Degraded),
+            (Phase::Verified, State::ActiveWithTrouble),
             (Phase::WaitsForGrants, State::WaitsForGrants),
         ] {
             let record = Record {
@@ -140,7 +152,7 @@ mod tests {
                 }),
                 ..serving.clone()
             };
-            assert_eq!(state(&record, &orders), expected, "{phase:?}");
+            assert_eq!(state(&record, &orders, true), expected, "{phase:?}");
         }
     }
 }

@@ -15,6 +15,11 @@ impl Step {
         matches!(self, Step::Shadow(_) | Step::Canary(_))
     }
 
+    /// Whether calls get its answers.
+    pub(super) fn answers(&self) -> bool {
+        matches!(self, Step::Canary(_))
+    }
+
     /// Whether the step requires the version to be loaded.
     fn needs_code(&self) -> bool {
         self.is_trying()

@@ -33,7 +33,13 @@ impl Facts {
                 });
             }
             End::Ungranted(lines) => {
-                self.set_back(&wanted.digest, Cause::Terms, &lines.join("; "), now);
+                let is_served = self
+                    .serving
+                    .as_ref()
+                    .is_some_and(|it| it.is(&wanted.digest));
+                let after = if is_served { STAYS } else { "" };
+                let why = format!("{}{after}", lines.join("; "));
+                self.set_back(&wanted.digest, Cause::Terms, &why, now);
             }
             End::Fault(why) => self.set_back(&wanted.digest, Cause::Module, &why, now),
             End::Distrusted(why) => self.set_back(&wanted.digest, Cause::Trust, &why, now),
@@ -133,6 +139,8 @@ impl Facts {
     }
 }
 
+/// What follows when new grants or settings do not fit the version that serves under the previous ones.
+const STAYS: &str = "; the previous settings stay, and the next start will fail";
 /// Maximum number of remembered failures: far more versions than are offered during one wait. When it is reached all
 /// are dropped, which only loses backoff counts.
 const MOST_SETBACKS: usize = 64;

@@ -121,7 +121,13 @@ impl RetainedState {
     fn with_words(mut self, facts: Facts) -> RetainedState {
         let has_ended = facts.has_said("EnsuredLoadBalancer")
             || matches!(facts.state.ensured, Some(Err(ProviderError::Elsewhere)));
-        let is_announced = self.owes_ensured || facts.has_said("EnsuringLoadBalancer");
+        // An Event about a failure that nothing ends would look as if the failure lasted.
+        let owing = [
+            "EnsuringLoadBalancer",
+            "SyncLoadBalancerFailed",
+            "UpdateLoadBalancerFailed",
+        ];
+        let is_announced = self.owes_ensured || owing.iter().any(|reason| facts.has_said(reason));
         self.owes_ensured = is_announced && !has_ended;
         let has_targets = facts
             .state

@@ -31,7 +31,10 @@ pub(super) fn fields(
     ];
     let conditions = conditions.into_iter().map(|it| it.written(before, now));
     let fields = [
-        ("state", json!(state(record, orders).as_str())),
+        (
+            "state",
+            json!(state(record, orders, report.is_serving).as_str()),
+        ),
         ("shortDigest", json!(digest)),
         (
             "observedSource",

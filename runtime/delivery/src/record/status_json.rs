@@ -58,6 +58,7 @@ pub(super) fn write(record: &Record) -> Map<String, Value> {
             "digest": one.digest,
             "version": clean(&one.version, VERSION_BYTES),
             "reason": text(&one.reason),
+            "hasAnswered": one.has_answered,
             "at": time(one.at),
         })
     });
@@ -194,6 +195,7 @@ fn read_rejected(value: &Value) -> Option<Rejected> {
         digest: release.digest,
         version: release.version,
         reason: read_text(value, "reason", MOST_REASON),
+        has_answered: value.get("hasAnswered") == Some(&Value::Bool(true)),
         at: read_time(value, "at"),
     })
 }

@@ -47,6 +47,7 @@ fn full() -> Record {
             digest: digest(4),
             version: String::new(),
             reason: "it traps".to_owned(),
+            has_answered: true,
             at: 1_700_000_050,
         }],
         approved: vec![digest(5), digest(6)],

@@ -12,7 +12,10 @@ pub(super) fn of_load(error: &LoadError) -> End {
     let why = chain(error);
     match error {
         LoadError::Missing { missing, .. } => End::Ungranted(missing.lines.clone()),
-        LoadError::Config { mistakes, .. } => End::Ungranted(mistakes.clone()),
+        LoadError::Config { mistakes, .. } => {
+            let lines = mistakes.iter();
+            End::Ungranted(lines.map(|line| format!("config: {line}")).collect())
+        }
         // The operator's egress configuration cannot be used.
         LoadError::Egress { .. } => End::Ungranted(vec![why]),
         LoadError::Compile { reason, .. } => match reason {

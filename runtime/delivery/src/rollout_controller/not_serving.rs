@@ -17,10 +17,15 @@ pub(super) fn failed(facts: &Facts) -> Option<(String, bool)> {
         .chain(other)
         .map(|release| &release.digest)
     {
-        if let Some(rejected) = record.rejected.iter().find(|it| it.digest == *digest) {
-            reasons.push(format!("{digest} is rejected: {}", rejected.reason));
+        if let Some(rejected) = record.rejection(digest) {
+            let (release, why) = (rejected.release().shown(), &rejected.reason);
+            reasons.push(format!("{release} is offered, but rejected: {why}"));
         } else if let Some(failure) = facts.failures.get(digest) {
-            reasons.push(failure.why.clone());
+            let wanted = active.filter(|active| active.digest == *digest);
+            reasons.push(match wanted {
+                Some(wanted) => format!("{} must serve, but {}", wanted.shown(), failure.why),
+                None => failure.why.clone(),
+            });
             is_final &= matches!(failure.cause, Cause::Module | Cause::Terms | Cause::Trust);
         } else if reasons.is_empty() {
             return None;
@@ -85,7 +90,10 @@ mod tests {
                 Some("v4"),
                 true,
                 None,
-                Some(("Gone; v4 is rejected: bad", false)),
+                Some((
+                    "v3 must serve, but Gone; v4 is offered, but rejected: bad",
+                    false,
+                )),
             ),
             (
                 Some("v3"),
@@ -93,7 +101,10 @@ mod tests {
                 Some("v4"),
                 true,
                 None,
-                Some(("Terms; v4 is rejected: bad", true)),
+                Some((
+                    "v3 must serve, but Terms; v4 is offered, but rejected: bad",
+                    true,
+                )),
             ),
             (
                 Some("v3"),
@@ -101,7 +112,10 @@ mod tests {
                 Some("v4"),
                 false,
                 None,
-                Some(("Gone; whoever leads decides about v4", false)),
+                Some((
+                    "v3 must serve, but Gone; whoever leads decides about v4",
+                    false,
+                )),
             ),
             (
                 Some("v3"),
@@ -109,7 +123,7 @@ mod tests {
                 Some("v3"),
                 false,
                 None,
-                Some(("Terms", true)),
+                Some(("v3 must serve, but Terms", true)),
             ),
             (None, None, Some("v1"), false, None, None),
             (
@@ -118,7 +132,7 @@ mod tests {
                 Some("v1"),
                 true,
                 None,
-                Some(("v1 is rejected: bad", true)),
+                Some(("v1 is offered, but rejected: bad", true)),
             ),
             (
                 None,
@@ -152,6 +166,7 @@ mod tests {
                     digest: name.to_owned(),
                     version: String::new(),
                     reason: "bad".to_owned(),
+                    has_answered: false,
                     at: 0,
                 }));
             }

@@ -162,8 +162,9 @@ impl RolloutController {
         if is_awaited && generated.is_some() {
             self.ready = generated;
         }
-        self.log(&work, &end);
+        let before = end.clone();
         self.facts.ended(&work, terms, end, now);
+        self.log(&work, &before);
     }
 
     fn log(&self, work: &Work, end: &End) {
@@ -171,7 +172,14 @@ impl RolloutController {
         let (digest, version) = (&work.release().digest, &work.release().version);
         let (what, why) = match end {
             End::Fine { .. } | End::Planned(_) => return,
-            End::Ungranted(lines) => ("it is not covered by what is granted", lines.join("; ")),
+            // The facts know what follows if another load policy is in force.
+            End::Ungranted(lines) => (
+                "the grants or the configuration do not cover it",
+                match self.facts.failures.get(digest) {
+                    Some(failure) if failure.cause == Cause::Terms => failure.why.clone(),
+                    _ => lines.join("; "),
+                },
+            ),
             End::Distrusted(why) => ("it is not trusted", why.clone()),
             End::Fault(why) => ("it is at fault", why.clone()),
             End::Gone(why) => ("its bytes are not to be had", why.clone()),
@@ -257,7 +265,7 @@ impl RolloutController {
                 serving.release.version.clone(),
             )
         });
-        let state = state(&record, &self.facts.orders);
+        let state = state(&record, &self.facts.orders, self.active.is_some());
         let info = metrics::info(&self.name, &digest, &version, state.as_str());
         self.metrics.stands(self.info.as_ref(), &info);
         self.info = Some(info);

@@ -193,8 +193,8 @@ impl Reader {
             modules.find(is_it).ok_or_else(|| {
                 let ConfigMapKey { namespace, name, .. } = &at;
                 let why = format!(
-                    "{} is needed, and no key of the ConfigMap {name} in the namespace {namespace} holds it: put it \
-                     back there, under any key",
+                    "no key of the ConfigMap {name} in the namespace {namespace} holds {}, and the cache does not \
+                     either: put it back there, under any key",
                     release.shown()
                 );
                 SourceError::absent(&place, why)

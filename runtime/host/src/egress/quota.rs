@@ -16,6 +16,7 @@ use http::header::HeaderMap;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
+use super::cloud_quota::{CloudQuota, StatedQuota};
 use super::rate_limit_hold::RateLimitHold;
 use super::target::Target;
 use super::token_bucket::TokenBucket;
@@ -32,6 +33,7 @@ type Key = [u8; 32];
 #[derive(Default)]
 struct QuotaGroup {
     rate_limit_hold: RateLimitHold,
+    stated: StatedQuota,
     sent: TokenBucket,
     /// Requests of versions on trial; a new version on trial inherits the remaining budget.
     tried: TokenBucket,
@@ -88,6 +90,12 @@ impl QuotaShare {
             false => &self.quota.rate_limit_hold,
         };
         rate_limit_hold.hear(status, headers, now, wall);
+        self.quota.stated.hear(headers, now, wall);
+    }
+
+    /// What the cloud said last about its own rate limit.
+    pub(super) fn stated(&self, now: Instant) -> Option<CloudQuota> {
+        self.quota.stated.last(now)
     }
 
     /// Remaining rate-limit hold.

@@ -53,17 +53,7 @@ pub(super) fn asked_for(status: u16, headers: &HeaderMap, wall: SystemTime) -> O
         number(headers, ["ratelimit-remaining", "x-ratelimit-remaining"])
             .is_some_and(|left| left == 0)
     };
-    let reset = || {
-        let reset = number(headers, ["ratelimit-reset", "x-ratelimit-reset"])?;
-        let wait = match reset.checked_sub(EPOCH) {
-            Some(_) => (SystemTime::UNIX_EPOCH
-                + Duration::from_secs(reset.min(u64::from(u32::MAX))))
-            .duration_since(wall)
-            .unwrap_or_default(),
-            None => Duration::from_secs(reset),
-        };
-        Some(wait.min(LONGEST_RESET))
-    };
+    let reset = || Some(reset(headers, wall)?.min(LONGEST_RESET));
     let wait = match (told, status) {
         (Some(wait), _) => wait,
         (None, 429) => reset().unwrap_or(SHORTEST),
@@ -71,6 +61,17 @@ pub(super) fn asked_for(status: u16, headers: &HeaderMap, wall: SystemTime) -> O
         (None, _) => return None,
     };
     Some(wait.clamp(SHORTEST, LONGEST))
+}
+
+/// Time until the moment that the cloud calls its reset.
+pub(super) fn reset(headers: &HeaderMap, wall: SystemTime) -> Option<Duration> {
+    let reset = number(headers, ["ratelimit-reset", "x-ratelimit-reset"])?;
+    Some(match reset.checked_sub(EPOCH) {
+        Some(_) => (SystemTime::UNIX_EPOCH + Duration::from_secs(reset.min(u64::from(u32::MAX))))
+            .duration_since(wall)
+            .unwrap_or_default(),
+        None => Duration::from_secs(reset),
+    })
 }
 
 /// `Retry-After` in both forms (RFC 9110, 10.2.3). A number too large to parse counts as the longest wait.

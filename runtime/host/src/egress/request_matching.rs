@@ -63,6 +63,8 @@ pub(super) struct MatchContext<'a> {
     pub lines: &'a [Line],
     /// Requests that count as changes, whichever line admits them.
     pub changes: &'a [Line],
+    /// Requests that the grant would admit if the module's manifest requested them.
+    pub given: &'a [Line],
     /// Header that carries the credential.
     pub credential: Option<&'a HeaderName>,
 }
@@ -87,14 +89,11 @@ pub(super) fn prepare(
         headers,
         body,
     } = request;
-    let denied = |text: &str| {
-        FetchError::Denied(format!(
-            "{method} {text} on target {} is not granted: the module's manifest has to request it, and the grants have to allow it",
-            context.name
-        ))
-    };
     if !METHODS.contains(&method) {
-        return Err(denied("(a method that cannot be granted)"));
+        return Err(FetchError::Denied(format!(
+            "{method} on target {}: this method cannot be granted",
+            context.name
+        )));
     }
     let path = path::canonical(&path).map_err(|error| FetchError::Invalid(error.to_string()))?;
     let query_bytes: usize = query
@@ -129,7 +128,7 @@ pub(super) fn prepare(
         form: content.form(),
     };
     let mut line = rules::first(context.lines, &asked)
-        .ok_or_else(|| denied(path.as_str()))?
+        .ok_or_else(|| unrequested(context, &asked))?
         .clone();
     if rules::first(context.changes, &asked).is_some() {
         line.access = Access::Write;
@@ -169,6 +168,19 @@ pub(super) fn prepare(
         body,
         max_age,
     })
+}
+
+/// Error for a request that no line of the module's manifest asks for. All those that are asked for are granted:
+/// otherwise the module would not be loaded.
+fn unrequested(context: &MatchContext<'_>, asked: &Asked<'_>) -> FetchError {
+    let (method, path, name) = (asked.method, asked.path.as_str(), context.name);
+    let grants = match rules::first(context.given, asked) {
+        Some(_) => "although the grants allow it",
+        None => "and the grants do not allow it either",
+    };
+    FetchError::Denied(format!(
+        "{method} {path} on target {name}: the module's own manifest does not request it, {grants}"
+    ))
 }
 
 fn is_bodiless(method: &Method) -> bool {

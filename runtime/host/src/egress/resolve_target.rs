@@ -25,10 +25,18 @@ pub(super) fn by_name(
             let context = target.context(index);
             prepare(&context, request, Source::Fetch, fresh, &egress.limits)
         }
-        None => Err(FetchError::Denied(format!(
-            "{} on target {}: no such target is granted",
-            request.method, request.target
-        ))),
+        None => {
+            let why = match egress.withheld.contains(&request.target) {
+                true => {
+                    "the module's manifest requests this target, and the grants have none of this name"
+                }
+                false => "the module's own manifest requests no such target",
+            };
+            let FetchRequest { method, target, .. } = request;
+            Err(FetchError::Denied(format!(
+                "{method} on target {target}: {why}"
+            )))
+        }
     }
 }
 

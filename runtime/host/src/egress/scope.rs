@@ -280,6 +280,10 @@ impl Call {
             &self.budget,
         )
         .await?;
+        if let Some(quota) = target.share.stated(Instant::now()) {
+            let (requests, provider) = (&egress.requests, egress.provider());
+            requests.cloud_admits(provider, &target.name, quota.remaining);
+        }
         allowed.answered(answer.status, request_identity::request_id(&answer));
         if target.credential().is_some() {
             self.tell(target, answer.status);

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::EgressError;
+use super::cloud_quota::CloudQuota;
 use super::credential_acceptance::Acceptance;
 use super::credentials::{self, SecretRedactor};
 use super::dial::{self, Client};
@@ -21,7 +22,7 @@ use super::message::FetchError;
 use super::quota::QuotaShare;
 use super::request_matching::{MatchContext, Prepared};
 use super::resolve::Lookup;
-use super::rules::Line;
+use super::rules::{Line, Rule};
 use super::wire::LeaseGate;
 use crate::grant::RequestBudget;
 use crate::manifest::GrantedTarget;
@@ -36,6 +37,8 @@ pub(super) struct Target {
     pub lines: Vec<Line>,
     /// Requests that count as changes, whichever line admits them.
     pub changes: Vec<Line>,
+    /// Requests that the grant would admit if the module's manifest requested them.
+    given: Vec<Line>,
     /// Redacts the credential.
     pub watch: SecretRedactor,
     /// HTTP client with its connection pool.
@@ -70,6 +73,8 @@ pub struct TargetLevel {
     pub left: u32,
     /// For how long the cloud wants no requests.
     pub held: Option<Duration>,
+    /// What the cloud said last about its own rate limit.
+    pub cloud: Option<CloudQuota>,
 }
 
 impl Target {
@@ -84,6 +89,7 @@ impl Target {
             budget,
             left,
             held: self.share.held(now),
+            cloud: self.share.stated(now),
         }
     }
 
@@ -117,6 +123,7 @@ impl Target {
             endpoint: granted.grant.endpoint.clone(),
             lines: granted.lines.clone(),
             changes: granted.changes.clone(),
+            given: granted.grant.rules.iter().flat_map(Rule::lines).collect(),
             watch: SecretRedactor::new(&granted.grant.credential),
             client,
             gate,
@@ -148,6 +155,7 @@ impl Target {
             endpoint: &self.endpoint,
             lines: &self.lines,
             changes: &self.changes,
+            given: &self.given,
             credential: self.credential.as_ref().map(|(name, _)| name),
         }
     }

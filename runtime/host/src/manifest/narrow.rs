@@ -18,6 +18,8 @@ pub struct Granted {
     pub targets: Vec<GrantedTarget>,
     /// Annotation prefixes that the manifest requests; all of them are granted.
     pub annotation_prefixes: Vec<String>,
+    /// Names of optional targets that are requested and not granted.
+    pub withheld: Vec<String>,
     /// Rights that are granted but not requested, for the operator to tidy up.
     pub warnings: Vec<String>,
 }
@@ -49,14 +51,15 @@ pub(super) fn narrow(manifest: &Manifest, grants: Grants) -> Result<Granted, Mis
     } = grants;
     let mut missing = Vec::new();
     let mut warnings = Vec::new();
-    let mut targets = Vec::new();
+    let (mut targets, mut withheld) = (Vec::new(), Vec::new());
     for requested in &manifest.targets {
         let Some(at) = granted
             .iter()
             .position(|grant| grant.name == requested.name)
         else {
-            if requested.required {
-                missing.extend(ungranted(requested));
+            match requested.required {
+                true => missing.extend(ungranted(requested)),
+                false => withheld.push(requested.name.clone()),
             }
             continue;
         };
@@ -96,6 +99,7 @@ pub(super) fn narrow(manifest: &Manifest, grants: Grants) -> Result<Granted, Mis
         Ok(Granted {
             targets,
             annotation_prefixes: manifest.annotation_prefixes.clone(),
+            withheld,
             warnings,
         })
     } else {

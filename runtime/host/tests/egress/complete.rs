@@ -93,6 +93,7 @@ async fn a_provider_without_network_is_complete_until_it_asks() {
     let nothing = Granted {
         targets: Vec::new(),
         annotation_prefixes: Vec::new(),
+        withheld: Vec::new(),
         warnings: Vec::new(),
     };
     let egress = Arc::new(Egress::new("static", &nothing, EgressLimits::standard()).unwrap());

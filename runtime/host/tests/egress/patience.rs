@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest};
 
 use crate::server::{Server, answer, ok};
-use crate::world::{egress, error, fresh, get, granted, scope};
+use crate::world::{egress, error, fresh, get, granted, scope, scraped};
 
 #[tokio::test]
 async fn a_target_that_asked_for_patience_is_left_alone_by_every_call() {
@@ -78,4 +78,41 @@ async fn a_hold_is_one_targets_own() {
         error(scope.fetch(get("/servers")).await),
         FetchError::Throttled(_)
     ));
+}
+
+#[tokio::test]
+async fn what_a_cloud_says_of_its_own_rate_limit_is_one_series_however_it_lies() {
+    let said = Arc::new(std::sync::Mutex::new(vec![
+        ("-7", "-7"),
+        ("3513", "12"),
+        ("99999999999999999999", "99999999999999999999"),
+        ("3512\",target=\"x", "3600"),
+        ("3512", "3600"),
+    ]));
+    let left = said.clone();
+    let server = Server::start(move |_| {
+        let (remaining, limit) = left.lock().unwrap().pop().unwrap_or_default();
+        let headers = [
+            ("RateLimit-Remaining", remaining),
+            ("RateLimit-Limit", limit),
+        ];
+        answer(200, &headers, "{}")
+    })
+    .await;
+    let egress = egress(&format!("http://{}", server.address));
+    let series = |text: &str| {
+        let is_it = |line: &&str| line.starts_with("ccm_provider_cloud_requests_remaining{");
+        text.lines()
+            .filter(is_it)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(series(&scraped(&egress)), Vec::<String>::new());
+    while !said.lock().unwrap().is_empty() {
+        scope(&egress).fetch(get("/servers")).await.unwrap();
+        let expected =
+            "ccm_provider_cloud_requests_remaining{provider=\"test\",target=\"api\"} 3512";
+        assert_eq!(series(&scraped(&egress)), [expected]);
+    }
+    assert_eq!(server.lines().len(), 5);
 }

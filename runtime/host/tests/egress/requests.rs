@@ -1,11 +1,14 @@
 //! What a request is when it arrives, and which requests never do.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use ccm_host::egress::{FetchError, FetchRequest};
+use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest};
 use http::Method;
+use serde_json::json;
 
 use crate::server::{Reply, Server, answer, ok};
-use crate::world::{CANARY, egress, error, eventually, get, plain, post_form, scope};
+use crate::world::{CANARY, egress, error, eventually, get, granted, plain, post_form, scope};
 
 #[tokio::test]
 async fn a_granted_request_arrives_with_what_the_host_adds() {
@@ -408,4 +411,45 @@ async fn proxies_in_the_environment_are_ignored() {
         "{text}"
     );
     assert_eq!(proxy.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_denial_says_which_of_manifest_and_grants_lacks_the_request() {
+    let server = Server::start(|_| ok("{}")).await;
+    let endpoint = format!("http://{}", server.address);
+    let mut granted = granted(&[("api", &endpoint)], |grants| {
+        let more = json!({ "methods": ["GET"], "path": "/locations", "access": "read" });
+        grants.targets[0]
+            .rules
+            .push(serde_json::from_value(more).unwrap());
+    });
+    granted.withheld.push("robot".to_owned());
+    let egress = Egress::new("test", &granted, EgressLimits::standard()).unwrap();
+    let scope = scope(&Arc::new(egress));
+    let at = |target: &str, path: &str| FetchRequest {
+        target: target.to_owned(),
+        ..get(path)
+    };
+    for (request, expected) in [
+        (
+            at("api", "/locations"),
+            "GET /locations on target api: the module's own manifest does not request it, although the grants allow it",
+        ),
+        (
+            at("api", "/secrets"),
+            "GET /secrets on target api: the module's own manifest does not request it, and the grants do not allow it either",
+        ),
+        (
+            at("robot", "/server"),
+            "GET on target robot: the module's manifest requests this target, and the grants have none of this name",
+        ),
+        (
+            at("other", "/server"),
+            "GET on target other: the module's own manifest requests no such target",
+        ),
+    ] {
+        let denied = FetchError::Denied(expected.to_owned());
+        assert_eq!(error(scope.fetch(request).await), denied);
+    }
+    assert_eq!(server.lines(), Vec::<String>::new());
 }

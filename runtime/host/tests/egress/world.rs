@@ -312,11 +312,16 @@ pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// How many requests were counted, as `target method code count`, sorted.
-pub(crate) fn counts(egress: &Egress) -> Vec<String> {
+/// All metrics of requests, as a scrape gets them.
+pub(crate) fn scraped(egress: &Egress) -> String {
     let mut registry = Registry::default();
     egress.requests().register_in(&mut registry);
-    let text = encode(&registry, Format::Classic).unwrap();
+    encode(&registry, Format::Classic).unwrap()
+}
+
+/// How many requests were counted, as `target method code count`, sorted.
+pub(crate) fn counts(egress: &Egress) -> Vec<String> {
+    let text = scraped(egress);
     let labels = text
         .lines()
         .filter_map(|line| line.strip_prefix("ccm_provider_requests_total{"));

@@ -134,6 +134,41 @@ pub struct TargetReport {
     pub requests_left: u32,
     /// Seconds for which the cloud wants no requests.
     pub held_seconds: Option<u64>,
+    /// What the cloud said last about its own rate limit.
+    pub cloud: Option<CloudQuotaReport>,
+}
+
+/// What a cloud said about the requests that it admits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CloudQuotaReport {
+    /// Requests that it still admits.
+    pub remaining: u64,
+    /// Requests that it admits in all.
+    pub limit: Option<u64>,
+    /// Seconds until what it calls its reset.
+    pub reset_seconds: Option<u64>,
+    /// Seconds since it said so.
+    pub age_seconds: u64,
+}
+
+impl CloudQuotaReport {
+    /// `3512 of 3600`, or the number alone.
+    pub fn left(&self) -> String {
+        match self.limit {
+            Some(limit) => format!("{} of {limit}", self.remaining),
+            None => self.remaining.to_string(),
+        }
+    }
+
+    /// How old it is, and when the cloud counts anew.
+    pub fn when(&self) -> String {
+        let age = length(self.age_seconds);
+        match self.reset_seconds.filter(|seconds| *seconds > 0) {
+            Some(reset) => format!("said {age} ago; resets in {}", length(reset)),
+            None => format!("said {age} ago"),
+        }
+    }
 }
 
 /// An object that waits.

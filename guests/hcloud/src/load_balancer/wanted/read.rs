@@ -4,7 +4,6 @@ use ccm_guest::load_balancer::Service;
 use ccm_guest::{Error, Event, Node};
 
 use super::super::annotations::{self, Annotations};
-use super::super::events::warning;
 use super::super::{names, services, unsupported, wanted_certificates as certificates};
 use super::{
     Algorithm, Certificates, DEFAULT_TYPE, MAX_EVENTS, Place, Shown, TypeSource, Wanted,
@@ -21,7 +20,7 @@ impl Wanted {
         let mut annotations = Annotations::of(service);
         let defaults = &settings.load_balancers;
         let mut events: Vec<Event> = unsupported::events(service).collect();
-        let (type_name, type_source) = type_of(settings, &mut annotations, &mut events);
+        let (type_name, type_source) = type_of(settings, &mut annotations);
         let name = annotations.filled(annotations::NAME);
         let certificates = certificates::read(service, &mut annotations);
         let has_certificates = certificates != Certificates::None;
@@ -85,22 +84,13 @@ impl Wanted {
 }
 
 /// An empty annotation overrides the operator's choice.
-fn type_of(
-    settings: &Settings,
-    annotations: &mut Annotations<'_>,
-    events: &mut Vec<Event>,
-) -> (String, TypeSource) {
+fn type_of(settings: &Settings, annotations: &mut Annotations<'_>) -> (String, TypeSource) {
     let configured = settings.load_balancers.type_name.as_deref();
     let chosen = match annotations.text(annotations::TYPE) {
         Some(name) => (name, TypeSource::Annotation),
         None => (configured.unwrap_or_default(), TypeSource::Configuration),
     };
     if chosen.0.is_empty() {
-        let message = format!(
-            "nobody chose the type of the load balancer, and a new one is made as {DEFAULT_TYPE}: set the annotation {} or, for all Services, HCLOUD_LOAD_BALANCERS_TYPE; Hetzner will require it",
-            annotations::TYPE
-        );
-        events.push(warning("LoadBalancerTypeUnconfigured", &message));
         return (DEFAULT_TYPE.to_owned(), TypeSource::Default);
     }
     (chosen.0.to_owned(), chosen.1)

@@ -35,7 +35,7 @@ fn an_ordinary_service_wants_nothing_that_nobody_said() {
         .iter()
         .map(|event| event.reason.as_str())
         .collect();
-    assert_eq!(reasons, ["LoadBalancerTypeUnconfigured"]);
+    assert_eq!(reasons, Vec::<&str>::new());
     let service = WantedService {
         destination_port: 30080,
         protocol: ServiceProtocol::Tcp,
@@ -147,11 +147,6 @@ fn the_type_is_the_services_then_the_operators_then_the_smallest() {
             (type_name, source),
             "{configured:?} {annotated:?}"
         );
-        let is_said = wanted
-            .events
-            .iter()
-            .any(|event| event.reason == "LoadBalancerTypeUnconfigured");
-        assert_eq!(is_said, source == Default);
     }
 }
 
@@ -328,10 +323,7 @@ fn events_are_those_of_the_targets_too_and_never_more_than_the_contract_takes() 
     let mut wanted = Wanted::read(&settings(&[]), &service(&[]), &nodes).unwrap();
     let events = wanted.all_events();
     let reasons: Vec<&str> = events.iter().map(|event| event.reason.as_str()).collect();
-    assert_eq!(
-        reasons,
-        ["LoadBalancerTypeUnconfigured", "UnknownProviderIDPrefix"]
-    );
+    assert_eq!(reasons, ["UnknownProviderIDPrefix"]);
     wanted.targets.events = vec![events[0].clone(); 100];
     assert_eq!(wanted.all_events().len(), MAX_EVENTS);
 }

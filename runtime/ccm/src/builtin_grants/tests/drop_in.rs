@@ -147,6 +147,7 @@ fn a_file_that_does_not_count_is_no_secret_whose_rotation_matters() {
     let config = ProviderConfig::unwritten("hcloud");
     for (token, expected) in [(None, 1), (Some(TOKEN), 0)] {
         let surroundings = Surroundings {
+            absent: None,
             variable: &|name| match name {
                 "HCLOUD_TOKEN" => token.map(str::to_owned),
                 "HCLOUD_TOKEN_FILE" => Some("/secret".to_owned()),
@@ -182,6 +183,7 @@ fn robot_without_credentials_starts_and_half_of_them_is_a_mistake() {
 fn metrics_are_where_the_go_manager_serves_them() {
     let address = |variables: &[(&str, &str)]| {
         let surroundings = Surroundings {
+            absent: None,
             variable: &|name| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())

@@ -11,7 +11,7 @@ use crate::text_table::aligned;
 
 /// Length of a shown digest: `sha256:` and twelve digits, enough to distinguish versions.
 const SHORT_DIGEST: usize = 19;
-const HEADER: [&str; 5] = ["NAME", "VERSION", "DIGEST", "STATE", "AGE"];
+const HEADER: [&str; 6] = ["NAME", "VERSION", "DIGEST", "STATE", "CANDIDATE", "AGE"];
 
 // The fields read from an object's status.
 
@@ -65,7 +65,7 @@ pub(super) fn describe(objects: &[DynamicObject], is_wide: bool) -> String {
     aligned(&rows) + &details
 }
 
-fn row(name: &str, shown: &Shown, age: Option<String>, is_wide: bool) -> [String; 5] {
+fn row(name: &str, shown: &Shown, age: Option<String>, is_wide: bool) -> [String; 6] {
     let none = Version::default();
     let active = shown.active.as_ref().unwrap_or(&none);
     let digest = match is_wide {
@@ -77,6 +77,7 @@ fn row(name: &str, shown: &Shown, age: Option<String>, is_wide: bool) -> [String
         or_dash(&active.version),
         or_dash(&digest),
         or_dash(&shown.state),
+        or_dash(shown.trial.as_ref().map_or("", |trial| &trial.version)),
         age.unwrap_or_else(|| "-".to_owned()),
     ]
 }

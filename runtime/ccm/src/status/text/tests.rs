@@ -25,6 +25,7 @@ fn a_terminal_shows_what_the_page_shows() {
                 "name": "api", "endpoint": "https://api.hetzner.cloud/v1", "reads": ["GET /servers"],
                 "writes": ["POST /load_balancers"], "requests": 3600, "perSeconds": 3600,
                 "requestsLeft": 3590, "heldSeconds": 30,
+                "cloud": { "remaining": 3512, "limit": 3600, "resetSeconds": 88, "ageSeconds": 4 },
             }],
         }],
         "waiting": [{
@@ -75,8 +76,8 @@ node-deletion   hcloud     engaged   3 of 3 in 10 min   node/b   time
 WAITING       NEXT TRY   SINCE       ATTEMPT   PROVIDER   WHY
 node/laptop   in 12 s    3 min ago   3         hcloud     no such machine
 
-TARGET   PROVIDER   REQUESTS LEFT         STATE
-api      hcloud     3590 of 3600 per 60 min   rate-limited for 30 s
+TARGET   PROVIDER   REQUESTS LEFT         STATE                   LEFT AT THE CLOUD
+api      hcloud     3590 of 3600 per 60 min   rate-limited for 30 s   3512 of 3600, said 4 s ago; resets in 88 s
 
 TIME       TIMES   PROVIDER   DECISION           OUTCOME
 11:59:58   4       hcloud     find node/laptop   gone

@@ -151,6 +151,7 @@ fn everything() -> Registry {
     request.received(100);
     let requests = RequestMetrics::register(&mut registry);
     requests.begun("hcloud", "api");
+    requests.cloud_admits("hcloud", "api", 3512);
     requests.ended(&Ended {
         provider: "hcloud",
         target: "api",

@@ -25,7 +25,7 @@ fn a_first_version_serves_at_once_and_is_written_down() {
         "with the version that it names"
     );
     assert_eq!(world.told(), ["ProviderActivated"]);
-    assert_eq!(state(&world.stored, &world.orders), State::Active);
+    assert_eq!(world.state(), State::Active);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn what_becomes_of_a_version_depends_on_whose_fault_it_is() {
         world.offer(2, kind);
         world.run(LONG);
         let phase = world.stored.trial.as_ref().map(|trial| trial.phase);
-        let state = state(&world.stored, &world.orders);
+        let state = world.state();
         let found = (
             world.serves() == Some(digest(2)),
             world.stored.is_rejected(&digest(2)),
@@ -77,12 +77,11 @@ fn what_becomes_of_a_version_depends_on_whose_fault_it_is() {
                 Some(Phase::WaitsForGrants),
                 State::WaitsForGrants,
             ),
-            Kind::Distrusted => (false, false, Some(Phase::Fetched), State::Degraded),
-            Kind::Broken
-            | Kind::FailsSelfTest
-            | Kind::Rewrites
-            | Kind::Differs
-            | Kind::FailsCalls => (false, true, None, State::RolledBack),
+            Kind::Distrusted => (false, false, Some(Phase::Fetched), State::ActiveWithTrouble),
+            Kind::Broken | Kind::FailsSelfTest | Kind::Rewrites | Kind::Differs => {
+                (false, true, None, State::Rejected)
+            }
+            Kind::FailsCalls => (false, true, None, State::RolledBack),
         };
         assert_eq!(found, expected, "{kind:?}");
         if !found.0 {
@@ -289,7 +288,7 @@ fn a_source_that_is_emptied_leaves_the_last_good_version_and_says_so() {
     assert_eq!(world.serves(), Some(digest(1)));
     assert_eq!(world.stored.trial, None);
     assert!(world.stored.trouble.contains("there is nothing"));
-    assert_eq!(state(&world.stored, &world.orders), State::Degraded);
+    assert_eq!(world.state(), State::ActiveWithTrouble);
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn what_requests_more_than_a_version_that_is_lost_is_not_started_before_somebody
         let trial = world.stored.trial.clone().unwrap();
         assert_eq!(trial.phase, Phase::WaitsForApproval);
         assert_eq!(trial.lines, ["+ POST /servers"]);
-        assert_eq!(state(&world.stored, &world.orders), State::WaitsForApproval);
+        assert_eq!(world.state(), State::WaitsForApproval);
         let told = world.told();
         let asked = told.iter().filter(|it| **it == "PermissionsPending");
         assert_eq!(asked.count(), 1, "{told:?}");
@@ -124,6 +124,39 @@ fn a_version_that_stands_in_is_looked_at_by_the_leader_alone_and_not_given_up_wi
     world.settle();
     assert_eq!(world.serves(), Some(digest(2)));
     assert_eq!(world.begun(|work| *work.release() == release(2)), 1);
+}
+
+#[test]
+fn a_version_that_is_lost_beside_a_rejected_one_is_what_has_to_be_put_back() {
+    let mut world = World::serving();
+    world.offer(2, Kind::Broken);
+    world.run(LONG);
+    world.gone.insert(digest(1));
+    world.restart();
+    world.offer(2, Kind::Broken);
+    world.run(LONG);
+    assert_eq!((world.serves(), world.state()), (None, State::NotServing));
+    let expected = "1.0.1 (sha256:010101010101) must serve, but it is gone; \
+                    1.0.2 (sha256:020202020202) is offered, but rejected: it does not compile";
+    assert_eq!(world.stored.trouble, expected);
+    let said = world.done.iter().rev().find_map(|effect| match effect {
+        Effect::Tell(event) if event.reason == "ProviderNotServing" => Some(&event.message),
+        _ => None,
+    });
+    assert_eq!(said, Some(&format!("nothing serves: {expected}")));
+}
+
+#[test]
+fn settings_that_do_not_fit_what_serves_say_what_follows() {
+    let mut world = World::serving();
+    world.kinds.insert(digest(1), Kind::Ungranted);
+    world.facts.changed_terms();
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(1)));
+    let expected = "1.0.1 (sha256:010101010101): + DELETE /servers/*; \
+                    the previous settings stay, and the next start will fail";
+    assert_eq!(world.stored.trouble, expected);
+    assert_eq!(world.state(), State::ActiveWithTrouble);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn a_person_goes_back_once_and_what_was_there_is_rejected() {
         world.stored.previous, None,
         "there is nothing more to go back to"
     );
-    assert_eq!(state(&world.stored, &world.orders), State::RolledBack);
+    assert_eq!(world.state(), State::RolledBack);
     world.run(LONG);
     assert_eq!(
         world.serves(),
@@ -106,7 +106,7 @@ fn pinned_and_paused_providers_try_nothing() {
         assert_eq!(world.serves(), Some(digest(1)));
         assert_eq!(world.stored.trial, None);
         assert_eq!(world.stored.trouble, "");
-        assert_eq!(state(&world.stored, &orders), expected);
+        assert_eq!(state(&world.stored, &orders, true), expected);
         world.order(Orders::default());
         world.run(LONG);
         assert_eq!(world.serves(), Some(digest(2)));
@@ -137,6 +137,82 @@ fn a_pin_brings_back_the_previous_version_and_says_what_it_cannot_find() {
 }
 
 #[test]
+fn an_order_that_names_the_manifest_of_a_module_is_told_the_modules_digest() {
+    let manifest = format!("sha256:{}", "ee".repeat(32));
+    let of_manifest = || Some(manifest.clone());
+    for orders in [
+        Orders {
+            pin: of_manifest(),
+            ..Orders::default()
+        },
+        Orders {
+            approve: of_manifest(),
+            ..Orders::default()
+        },
+        Orders {
+            allow_downgrade: of_manifest(),
+            ..Orders::default()
+        },
+    ] {
+        let mut world = World::serving();
+        world.kinds.insert(digest(2), Kind::Wider);
+        let offered = Release {
+            origin: format!("oci://registry.example.com/hcloud@{manifest}"),
+            ..super::world::release(2)
+        };
+        world.facts.offered(offered, world.now());
+        world.order(orders);
+        world.run(LONG);
+        assert_eq!(world.serves(), Some(digest(1)));
+        let trouble = &world.stored.trouble;
+        for part in [&manifest, "is the digest of a manifest", &digest(2)] {
+            assert!(trouble.contains(part), "{part}: {trouble}");
+        }
+    }
+}
+
+#[test]
+fn a_source_that_goes_back_to_a_rejected_version_is_reported_once() {
+    let mut world = World::serving();
+    world.offer(2, Kind::Broken);
+    world.run(LONG);
+    world.offer(3, Kind::Good);
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(3)));
+    let again = |world: &World| {
+        let told = world.told();
+        let again = told.iter().filter(|it| **it == "RejectedVersionOffered");
+        again.count()
+    };
+    assert_eq!(again(&world), 0, "its rejection was reported");
+    // A tag is moved back.
+    for _ in 0..3 {
+        world.offer(2, Kind::Broken);
+        world.run(LONG);
+    }
+    assert_eq!(again(&world), 1);
+    let said = world.done.iter().rev().find_map(|effect| match effect {
+        Effect::Tell(event) => Some(event.message.clone()),
+        _ => None,
+    });
+    let said = said.unwrap();
+    for part in [
+        "1.0.2",
+        "it does not compile",
+        "wasm-ccm.dev/retry",
+        &digest(2),
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(world.serves(), Some(digest(3)));
+    assert_eq!(
+        world.state(),
+        State::Active,
+        "nothing that serves is touched"
+    );
+}
+
+#[test]
 fn what_was_rejected_where_the_record_is_kept_from_now_on_is_not_tried() {
     let mut world = World::serving();
     let before = Record {
@@ -146,6 +222,7 @@ fn what_was_rejected_where_the_record_is_kept_from_now_on_is_not_tried() {
                 digest: digest(number),
                 version: String::new(),
                 reason: "it traps".to_owned(),
+                has_answered: true,
                 at: 0,
             })
             .to_vec(),

@@ -110,6 +110,23 @@ fn edge_070_only_what_changes_is_announced() {
 }
 
 #[test]
+fn a_recovery_is_said_after_a_failure_that_was() {
+    let mut world = made();
+    world.past.drift_due = true;
+    world.ensure = [Err(denied())].into();
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["SyncLoadBalancerFailed"]);
+    // It is what it should be after all: nothing is changed, and nothing stored.
+    world.wait(600);
+    world.ensure = [ready(&["192.0.2.1"], 0)].into();
+    let talk = world.talk();
+    assert_eq!(talk.said(), ["EnsuredLoadBalancer"]);
+    world.past.drift_due = true;
+    let talk = world.talk();
+    assert_eq!(talk.said(), Vec::<&str>::new(), "once");
+}
+
+#[test]
 fn edge_070_ensured_is_said_after_the_status_is_stored() {
     let mut world = made();
     world.stored["spec"]["ports"][0]["port"] = json!(81);

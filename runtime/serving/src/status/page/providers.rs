@@ -140,7 +140,7 @@ pub(super) fn budgets(html: &mut Html, report: &StatusReport) {
         html.raw("<p>No provider may send requests.</p>\n</section>\n");
         return;
     }
-    let columns = ["Target", "Left of the budget", "State"];
+    let columns = ["Target", "Left of the budget", "Left at the cloud", "State"];
     open_table(
         html,
         "Requests that providers may still send",
@@ -158,7 +158,17 @@ pub(super) fn budgets(html: &mut Html, report: &StatusReport) {
             .text(target.requests);
         html.raw("<small>refilled over ")
             .text(length(target.per_seconds))
-            .raw("</small></td><td>");
+            .raw("</small></td><td class=\"number\">");
+        match &target.cloud {
+            Some(cloud) => {
+                html.text(cloud.left()).raw("<small>");
+                html.text(cloud.when()).raw("</small>");
+            }
+            None => {
+                html.raw("-<small>the cloud has said nothing</small>");
+            }
+        }
+        html.raw("</td><td>");
         match target.held_seconds {
             Some(seconds) => {
                 html.raw("<span class=\"bad\">rate-limited</span><small>the cloud wants no requests for ");

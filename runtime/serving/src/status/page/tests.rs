@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::super::report::{HeldReport, ProviderReport, ProviderState, TargetReport, TrialReport};
+use super::super::report::{
+    CloudQuotaReport, HeldReport, ProviderReport, ProviderState, TargetReport, TrialReport,
+};
 use super::*;
 
 fn at(time: &str) -> Time {
@@ -84,6 +86,12 @@ fn serving() -> ProviderReport {
             per_seconds: 3600,
             requests_left: 3590,
             held_seconds: None,
+            cloud: Some(CloudQuotaReport {
+                remaining: 3512,
+                limit: Some(3600),
+                reset_seconds: Some(88),
+                age_seconds: 4,
+            }),
         }],
         annotation_prefixes: vec!["load-balancer.hetzner.cloud/".to_owned()],
     }

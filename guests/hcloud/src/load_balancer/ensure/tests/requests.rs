@@ -191,7 +191,20 @@ fn a_type_that_nobody_chose_any_more_stays() {
     stage.settings = settings(&[("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")]);
     stage.ensure().unwrap();
     assert_eq!(stage.only()["load_balancer_type"]["name"], "lb31");
-    assert!(stage.reasons().contains(&"LoadBalancerTypeUnconfigured"));
+    assert_eq!(stage.reasons(), Vec::<&str>::new());
+}
+
+#[test]
+fn that_nobody_chose_a_type_is_said_when_one_is_made_and_never_again() {
+    let mut stage = Stage::new(Project::new());
+    stage.settings = settings(&[("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")]);
+    stage.ensure().unwrap();
+    assert_eq!(stage.only()["load_balancer_type"]["name"], "lb11");
+    assert_eq!(stage.reasons(), ["LoadBalancerTypeUnconfigured"]);
+    stage.annotate(annotations::ALGORITHM_TYPE, "least_connections");
+    stage.ensure().unwrap();
+    assert_eq!(stage.only()["algorithm"]["type"], "least_connections");
+    assert_eq!(stage.reasons(), ["LoadBalancerTypeUnconfigured"]);
 }
 
 fn through_the_network() -> Stage {

@@ -43,9 +43,9 @@ fn what_serves_waits_and_was_rejected_is_shown() {
         false,
     );
     let expected = format!(
-        "NAME     VERSION   DIGEST         STATE              AGE\n\
-         fresh    -         -              -                  -\n\
-         hcloud   1.2.0     111111111111   WaitsForApproval   -\n\
+        "NAME     VERSION   DIGEST         STATE              CANDIDATE   AGE\n\
+         fresh    -         -              -                  -           -\n\
+         hcloud   1.2.0     111111111111   WaitsForApproval   2.0.0       -\n\
          \n\
          hcloud:\n  serves, and it was not tried beside 1.1.0, which cannot be loaded: it is gone\n  \
          waits for approval: 2.0.0 ({OTHER}), since 2026-01-03T03:04:05Z\n    \
@@ -84,7 +84,7 @@ fn what_cannot_be_read_is_shown_by_its_name_alone() {
     ] {
         let text = describe(&[object("odd", status.clone())], false);
         assert!(
-            text.ends_with("odd    -         -        -       -\n"),
+            text.ends_with("odd    -         -        -       -           -\n"),
             "{status}: {text}"
         );
     }

@@ -1,0 +1,61 @@
+//! What the first pages for operators have to say, because nothing in the program says it in time.
+
+use crate::lists::root;
+
+/// The text between the heading and the next one of the same level.
+fn section(page: &str, heading: &str) -> String {
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
+    let rest = match heading {
+        "" => text.as_str(),
+        heading => {
+            let at = text.find(&format!("\n## {heading}\n"));
+            &text[at.unwrap_or_else(|| panic!("{page} has no {heading}")) + 1..]
+        }
+    };
+    let end = rest[1..].find("\n## ").map_or(rest.len(), |at| at + 1);
+    rest[..end].to_owned()
+}
+
+#[test]
+fn the_first_pages_say_what_the_first_service_the_first_module_and_the_last_command_need() {
+    for (page, heading, said) in [
+        // Without a place, the first Service of type LoadBalancer fails.
+        (
+            "deploy/README.md",
+            "",
+            &["HCLOUD_LOAD_BALANCERS_LOCATION", "configuration.yaml"][..],
+        ),
+        (
+            "deploy/README.md",
+            "Another module",
+            &[
+                "ccm provider pack embedded:hcloud --to provider.wasm",
+                "ccm config check",
+            ],
+        ),
+        (
+            "deploy/docs/providers.md",
+            "Without a file",
+            &["ccm provider pack", "embedded:hcloud"],
+        ),
+        (
+            "deploy/docs/providers.md",
+            "Two digests",
+            &["manifest", "annotations"],
+        ),
+        // The definition of Provider goes with the rest, and with it all pins.
+        (
+            "deploy/README.md",
+            "Remove it",
+            &["delete -k", "pins", "daemonset/ccm", "kubectl get ccmp"],
+        ),
+    ] {
+        let text = section(page, heading);
+        for part in said {
+            assert!(text.contains(part), "{page}, {heading}: {part}");
+        }
+    }
+    let base = root().join("deploy/kustomize/base/configuration.yaml");
+    let base = std::fs::read_to_string(base).unwrap();
+    assert!(base.contains("HCLOUD_LOAD_BALANCERS_LOCATION"), "{base}");
+}
