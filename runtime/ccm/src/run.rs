@@ -66,6 +66,55 @@ pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
+    // Before anything else: the kernel ignores the signals of a container's first process while nobody listens to them.
+    let stop = Stop::listen()?;
+    let plans = flags.safety.plan_for.is_some();
+    let prepared = tokio::select! {
+        prepared = prepare(flags) => prepared?,
+        () = stop.clone().told() => {
+            anyhow::ensure!(!plans, "told to stop before there was a plan");
+            tracing::info!("stopped before the controllers ran");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    let Prepared {
+        manager,
+        groups,
+        names,
+        plan_for,
+        log_json,
+    } = prepared;
+    if let Some(limit) = plan_for {
+        stop.after(limit);
+    }
+    let store_of_record = manager.settings.plan.clone();
+    manager.able_to_lead(&groups, stop.clone()).await?;
+    manager.lead(groups, stop).await?;
+    tracing::info!("stopped");
+    match plan_for {
+        Some(_) => {
+            let mut plan = store_of_record.plan();
+            let unserved = unserved(&manager.provided.borrow(), names);
+            plan::explain(&mut plan, &unserved, &manager.kubernetes).await;
+            plan::print(&plan, log_json)
+        }
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// What can stand for the lease, or lead without one.
+struct Prepared {
+    manager: Manager,
+    groups: Groups,
+    /// Of the providers.
+    names: Vec<String>,
+    /// How long a plan is made for, in that mode.
+    plan_for: Option<Duration>,
+    log_json: bool,
+}
+
+/// Validates all inputs, opens the endpoints and loads the providers.
+async fn prepare(flags: RunFlags) -> anyhow::Result<Prepared> {
     let (kubernetes, api_server) = kubernetes(flags.kubeconfig, flags.master).await?;
     let (registry, metrics) = metrics::register(flags.client_limit);
     let clients = &metrics.clients;
@@ -177,7 +226,6 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         // Without an election there is no previous leader whose last writes may not be visible yet.
         ipam.settle = Duration::ZERO;
     }
-    let store_of_record = settings.plan.clone();
     settings.node.rules.allowances = allowances;
     let manager = Manager {
         kubernetes,
@@ -193,20 +241,13 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
     };
     // It ends with the runtime.
     tokio::spawn(provider_manager.follow(configuration));
-    let plan_for = flags.safety.plan_for;
-    let stop = Stop::listen(plan_for)?;
-    manager.able_to_lead(&groups, stop.clone()).await?;
-    manager.lead(groups, stop).await?;
-    tracing::info!("stopped");
-    match plan_for {
-        Some(_) => {
-            let mut plan = store_of_record.plan();
-            let unserved = unserved(&manager.provided.borrow(), names);
-            plan::explain(&mut plan, &unserved, &manager.kubernetes).await;
-            plan::print(&plan, flags.log_json)
-        }
-        None => Ok(ExitCode::SUCCESS),
-    }
+    Ok(Prepared {
+        manager,
+        groups,
+        names,
+        plan_for: flags.safety.plan_for,
+        log_json: flags.log_json,
+    })
 }
 
 /// Names of the providers that do not serve.
@@ -361,37 +402,44 @@ fn as_user(config: &Config, suffix: &'static str) -> Config {
 
 /// Stop signal of the process. Clones share it.
 #[derive(Clone)]
-struct Stop(watch::Receiver<bool>);
+struct Stop(Arc<watch::Sender<bool>>);
 
 impl Stop {
-    /// Set by SIGTERM and SIGINT, and after `limit` if there is one.
-    fn listen(limit: Option<Duration>) -> anyhow::Result<Stop> {
+    /// Set by SIGTERM and SIGINT.
+    fn listen() -> anyhow::Result<Stop> {
         let mut terminate = signal(SignalKind::terminate()).context("cannot listen to SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to SIGINT")?;
-        let (told, heard) = watch::channel(false);
+        let stop = Stop(Arc::default());
+        let set = stop.clone();
         tokio::spawn(async move {
-            let over = async {
-                match limit {
-                    Some(limit) => tokio::time::sleep(limit).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
-                () = over => {}
             }
-            tracing::info!("told to stop");
-            // The receivers may be gone.
-            let _ = told.send(true);
+            set.set();
         });
-        Ok(Stop(heard))
+        Ok(stop)
+    }
+
+    /// Set after this time as well.
+    fn after(&self, limit: Duration) {
+        let set = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(limit).await;
+            set.set();
+        });
+    }
+
+    fn set(&self) {
+        if !self.0.send_replace(true) {
+            tracing::info!("told to stop");
+        }
     }
 
     /// Completes when the process is told to stop.
-    async fn told(mut self) {
-        if self.0.wait_for(|is_told| *is_told).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+    async fn told(self) {
+        let mut heard = self.0.subscribe();
+        // The sender lives as long as `self`.
+        let _ = heard.wait_for(|is_told| *is_told).await;
     }
 }
