@@ -11,12 +11,18 @@
 mod bootstrap;
 #[path = "cluster/conflicts.rs"]
 mod conflicts;
+#[path = "cluster/container.rs"]
+mod container;
 #[path = "cluster/delivered.rs"]
 mod delivered;
 #[path = "cluster/deploy.rs"]
 mod deploy;
+#[path = "cluster/drop_in.rs"]
+mod drop_in;
 #[path = "cluster/endpoints.rs"]
 mod endpoints;
+#[path = "cluster/go_managers.rs"]
+mod go_managers;
 #[path = "cluster/identities.rs"]
 mod identities;
 #[path = "cluster/initialise.rs"]

@@ -40,6 +40,8 @@ pub(crate) struct Setup {
     pub(crate) cloud: Options,
     /// Whether the API server reaches its etcd over a link.
     pub(crate) etcd_link: bool,
+    /// Whether pods get the token of their ServiceAccount mounted.
+    pub(crate) pods_have_accounts: bool,
     /// Further flags of kube-apiserver.
     pub(crate) server_flags: Vec<String>,
     /// Files of rights beside those of the base in `deploy/kustomize`, relative to it.
@@ -55,6 +57,7 @@ impl Default for Setup {
         Self {
             cloud: Options::new(TOKEN),
             etcd_link: false,
+            pods_have_accounts: false,
             server_flags: Vec::new(),
             rights: &[],
             without: &[],
@@ -82,6 +85,7 @@ impl World {
         let api = ApiServer::start_with(StartOptions {
             audit: true,
             etcd_link: setup.etcd_link,
+            pods_have_accounts: setup.pods_have_accounts,
             flags: setup.server_flags,
             ..StartOptions::default()
         })

@@ -42,6 +42,8 @@ pub struct StartOptions {
     pub audit: bool,
     /// Whether the server reaches its etcd through a [`Link`], available as [`ApiServer::etcd_link`].
     pub etcd_link: bool,
+    /// Whether pods need their ServiceAccount, and get its token mounted, as everywhere.
+    pub pods_have_accounts: bool,
     /// Further flags of kube-apiserver; the last one of a name wins.
     pub flags: Vec<String>,
 }
@@ -115,9 +117,11 @@ impl ApiServer {
             "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
             // Nothing in the cluster can reach this server's address.
             "--endpoint-reconciler-type=none".to_owned(),
-            // No controller creates the service account that every pod would need.
-            "--disable-admission-plugins=ServiceAccount".to_owned(),
         ]);
+        if !options.pods_have_accounts {
+            // No controller creates the service account that every pod would need.
+            arguments.push("--disable-admission-plugins=ServiceAccount".to_owned());
+        }
         arguments.extend(options.flags.iter().cloned());
         let server = spawn(&program, &arguments, folder.path())?;
 
@@ -168,6 +172,14 @@ impl ApiServer {
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The authority that the server's certificate comes from, as PEM.
+    ///
+    /// # Errors
+    /// Its file cannot be read.
+    pub fn ca_pem(&self) -> Result<String> {
+        self.files.ca_pem()
     }
 
     /// The link from the API server to its etcd, for delaying it.

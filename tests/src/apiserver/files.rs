@@ -123,6 +123,12 @@ impl Files {
         Ok(self.path(&file))
     }
 
+    /// The authority that issued the server's certificate.
+    pub(super) fn ca_pem(&self) -> Result<String> {
+        let path = self.path("ca.crt");
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }

@@ -1,0 +1,369 @@
+//! In the place of Go's managers: their own manifests, applied to a real API server with nothing changed but the image, and
+//! the containers that come of them, started. Each leads, does its work with the rights that its file grants and no others,
+//! and ends in order.
+//!
+//! One variable is added, the endpoint of the simulated cloud. Ports are the ones that managers have by themselves, so that
+//! every test has a network of its own, and processes, too.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::process::Command;
+
+use ccm_sim::hetzner::Options;
+use ccm_tests::apiserver::AuditEntry;
+use ccm_tests::log::severity;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::api::{DynamicObject, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::container::{Kubelet, Running, log_of};
+use crate::deploy::apply;
+use crate::go_managers::{
+    CHART, CHART_OF_A_DAEMON_SET, HCLOUD, MANIFEST, MANIFEST_WITH_NETWORKS, documented,
+};
+use crate::pod_network::{DOCUMENTED_CIDR, Network, names};
+use crate::services::Services;
+use crate::world::{Setup, World, until};
+
+/// Says that this program is in its namespaces already.
+const INSIDE: &str = "CCM_INSIDE_NAMESPACES";
+
+/// The network of hcloud's files.
+const CLUSTER_CIDR: &str = "10.244.0.0/16";
+
+/// As long as the vendor's: about others there is a warning.
+const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// What the users have in common that are ServiceAccounts there.
+const ACCOUNTS: &str = "system:serviceaccount:kube-system:";
+
+/// Where managers answer probes.
+const SECURE_PORT: u16 = 10258;
+
+/// Runs the test of this name in a network and among processes of its own, of which none outlives it.
+fn apart(name: &str, test: impl Future<Output = ()>) {
+    if std::env::var_os(INSIDE).is_some() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build();
+        return runtime.unwrap().block_on(test);
+    }
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    let name = format!("drop_in::{name}");
+    let output = command
+        .args([
+            "--net",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ])
+        .args(["sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", &name, "--nocapture", "--test-threads=1"])
+        .env(INSIDE, "yes")
+        .output()
+        .expect("unshare, of util-linux, makes the namespaces");
+    let (said, errors) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{}: {said}\n{errors}",
+        output.status
+    );
+    println!("{said}");
+}
+
+/// A cluster into which a manager was deployed, and its container.
+struct Deployment {
+    world: World,
+    network: Network,
+    pod: Pod,
+    running: Running,
+}
+
+/// A cluster of two nodes that wait for their manager, and with everything that a guide says has to be there.
+async fn cluster(cidr: &str) -> (World, Network) {
+    let mut cloud = Options::new(TOKEN);
+    cloud.rate_limit = None;
+    let world = World::start(Setup {
+        cloud,
+        pods_have_accounts: true,
+        // What the files bring, and nothing of ours.
+        only_role: Some("none"),
+        ..Setup::default()
+    })
+    .await;
+    let network = match cidr {
+        DOCUMENTED_CIDR => Network::documented(&world),
+        _ => Network::add(&world),
+    };
+    let nodes = [names("control-plane", 1), names("worker", 1)].concat();
+    network.populate(&world, &nodes).await;
+    let admin = world.api.client_for("admin").await.unwrap();
+    for object in [
+        json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "hcloud", "namespace": "kube-system"},
+            "stringData": {"token": TOKEN, "network": "cluster"},
+        }),
+        // kube-controller-manager publishes it in every namespace.
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "kube-root-ca.crt", "namespace": "kube-system"},
+            "data": {"ca.crt": world.api.ca_pem().unwrap()},
+        }),
+    ] {
+        apply(&admin, &object).await.unwrap();
+    }
+    (world, network)
+}
+
+/// Applies these objects, with our image, and starts what comes of them on the first node.
+async fn start(objects: Vec<Value>, (world, network): (World, Network)) -> Deployment {
+    let admin = world.api.client_for("admin").await.unwrap();
+    let mut workload = None;
+    for mut object in objects {
+        if let Some(image) = object.pointer_mut("/spec/template/spec/containers/0/image") {
+            *image = json!("wasm-ccm.dev/ccm:0.1.0");
+        }
+        let applied = apply(&admin, &object).await.unwrap();
+        if object["spec"]["template"].is_object() {
+            workload = Some(applied);
+        }
+    }
+    let workload = workload.expect("there is a Deployment or a DaemonSet");
+    let pod = create_pod(&admin, &workload, &world).await;
+    let port = world.api.url().rsplit(':').next().unwrap().parse().unwrap();
+    let kubelet = Kubelet {
+        client: admin,
+        port,
+        entry_point: "/bin/hcloud-cloud-controller-manager",
+    };
+    let running = kubelet.start(&pod).await;
+    Deployment {
+        world,
+        network,
+        pod,
+        running,
+    }
+}
+
+/// The pod that a controller makes of a template, on the node that a scheduler finds, as the API server then has it.
+async fn create_pod(admin: &Client, workload: &DynamicObject, world: &World) -> Pod {
+    let template = &workload.data["spec"]["template"];
+    let mut pod = json!({"metadata": template["metadata"], "spec": template["spec"]});
+    pod["metadata"]["generateName"] = json!("manager-");
+    pod["spec"]["nodeName"] = json!("control-plane-1");
+    let variables = &mut pod["spec"]["containers"][0]["env"];
+    let endpoint = json!({"name": "HCLOUD_ENDPOINT", "value": world.endpoint()});
+    variables.as_array_mut().unwrap().push(endpoint);
+    let pods: Api<Pod> = Api::namespaced(admin.clone(), "kube-system");
+    let pod = serde_json::from_value(pod).unwrap();
+    pods.create(&PostParams::default(), &pod).await.unwrap()
+}
+
+impl Deployment {
+    /// Waits until the nodes are initialised, and have routes to their pods if there is a network for these.
+    async fn works(&mut self, cidr: Option<&str>) {
+        let (world, process) = (&self.world, &mut self.running.process);
+        match cidr {
+            None => {
+                world.all_initialised(process, 2).await;
+            }
+            Some(cidr) => {
+                let nodes = self.network.all_routed(world, process, 2).await;
+                self.network.assert_whole(world, &nodes, cidr);
+            }
+        }
+        let services = Services::of(world).await;
+        let service: Service = serde_json::from_value(json!({
+            "metadata": {
+                "name": "web",
+                "annotations": {"load-balancer.hetzner.cloud/location": "fsn1"},
+            },
+            "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+        }))
+        .unwrap();
+        services
+            .api
+            .create(&PostParams::default(), &service)
+            .await
+            .unwrap();
+        services.has_address(process, "web").await;
+        services.event(process, "web", "EnsuredLoadBalancer").await;
+    }
+
+    /// The ports that the pod names answer, and the one that probes and scrapes go to.
+    async fn answers(&mut self) {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder()
+            .tls_danger_accept_invalid_certs(true)
+            .build()
+            .unwrap();
+        let container = &self.pod.spec.as_ref().unwrap().containers[0];
+        let ports = container.ports.iter().flatten();
+        let metrics = ports.map(|port| {
+            (
+                format!("http://127.0.0.1:{}/metrics", port.container_port),
+                "hcloud_api_requests_total",
+            )
+        });
+        let health = ["healthz", "livez", "readyz"];
+        let health = health.map(|path| (format!("https://127.0.0.1:{SECURE_PORT}/{path}"), "ok"));
+        for (url, holds) in metrics.chain(health) {
+            until(&mut self.running.process, &url, async || {
+                let answer = client.get(&url).send().await.ok()?;
+                let text = answer.error_for_status().ok()?.text().await.ok()?;
+                text.contains(holds).then_some(())
+            })
+            .await;
+        }
+    }
+
+    async fn lease_holder(&self) -> Option<String> {
+        let admin = self.world.api.client_for("admin").await.unwrap();
+        let leases: Api<Lease> = Api::namespaced(admin, "kube-system");
+        let lease = leases.get_opt("cloud-controller-manager").await.unwrap()?;
+        lease
+            .spec?
+            .holder_identity
+            .filter(|holder| !holder.is_empty())
+    }
+
+    /// What any ServiceAccount has asked for.
+    fn asked(&self) -> Vec<AuditEntry> {
+        let mut log = self.world.api.audit_log().unwrap();
+        log.retain(|entry| entry.user.starts_with(ACCOUNTS));
+        log
+    }
+
+    /// Who has asked for anything.
+    fn accounts(&self) -> BTreeSet<String> {
+        let asked = self.asked().into_iter();
+        asked
+            .map(|entry| entry.user.replace(ACCOUNTS, ""))
+            .collect()
+    }
+
+    /// Ends the container in order. Nothing was refused to it, and nothing that it said is a warning.
+    async fn ends(self) {
+        let mut refused = self.asked();
+        refused.retain(|entry| entry.code == 403);
+        assert_eq!(refused, []);
+        let (code, log) = self.running.stop().await;
+        assert_eq!(code, Some(0), "{log}");
+        let failures = log.lines().filter(|line| severity(line) != Some('I'));
+        let failures: Vec<_> = failures.collect();
+        assert!(failures.is_empty(), "{failures:#?}\n{log}");
+    }
+}
+
+#[test]
+fn the_documentations_daemon_set_works_with_another_image() {
+    apart(
+        "the_documentations_daemon_set_works_with_another_image",
+        async {
+            let mut deployment = start(documented(), cluster(DOCUMENTED_CIDR).await).await;
+            deployment.works(Some(DOCUMENTED_CIDR)).await;
+            deployment.answers().await;
+            assert!(deployment.lease_holder().await.is_some());
+            let accounts = [
+                "cloud-controller-manager",
+                "node-controller",
+                "route-controller",
+                "service-controller",
+            ];
+            assert_eq!(deployment.accounts(), accounts.map(str::to_owned).into());
+            deployment.ends().await;
+        },
+    );
+}
+
+#[test]
+fn hclouds_manifest_works_with_another_image() {
+    apart("hclouds_manifest_works_with_another_image", async {
+        let mut deployment = start(MANIFEST.objects(), cluster("").await).await;
+        deployment.works(None).await;
+        deployment.answers().await;
+        assert_eq!(deployment.lease_holder().await, None);
+        deployment.ends().await;
+    });
+}
+
+#[test]
+fn hclouds_manifest_with_networks_works_with_another_image() {
+    apart(
+        "hclouds_manifest_with_networks_works_with_another_image",
+        async {
+            let objects = MANIFEST_WITH_NETWORKS.objects();
+            let mut deployment = start(objects, cluster("").await).await;
+            deployment.works(Some(CLUSTER_CIDR)).await;
+            deployment.answers().await;
+            assert_eq!(deployment.lease_holder().await, None);
+            deployment.ends().await;
+        },
+    );
+}
+
+#[test]
+fn hclouds_chart_works_with_another_image() {
+    apart("hclouds_chart_works_with_another_image", async {
+        let mut deployment = start(CHART.objects(), cluster("").await).await;
+        deployment.works(None).await;
+        deployment.answers().await;
+        assert_eq!(deployment.lease_holder().await, None);
+        deployment.ends().await;
+    });
+}
+
+#[test]
+fn hclouds_chart_of_a_daemon_set_works_with_another_image() {
+    apart(
+        "hclouds_chart_of_a_daemon_set_works_with_another_image",
+        async {
+            let objects = CHART_OF_A_DAEMON_SET.objects();
+            let mut deployment = start(objects, cluster("").await).await;
+            deployment.works(Some(CLUSTER_CIDR)).await;
+            deployment.answers().await;
+            assert!(deployment.lease_holder().await.is_some());
+            deployment.ends().await;
+        },
+    );
+}
+
+/// Until somebody listens to it, SIGTERM does nothing to the first process of a container.
+#[test]
+fn proc_055_a_manager_that_still_loads_its_provider_ends_in_order() {
+    apart(
+        "proc_055_a_manager_that_still_loads_its_provider_ends_in_order",
+        async {
+            let mut deployment = start(CHART_OF_A_DAEMON_SET.objects(), cluster("").await).await;
+            // The module is compiled next.
+            let running = &mut deployment.running;
+            until(&mut running.process, "its start", async || {
+                log_of(&running.folder)
+                    .contains("\"starting\"")
+                    .then_some(())
+            })
+            .await;
+            let (code, log) = deployment.running.stop().await;
+            let audit = deployment.world.api.audit_log().unwrap();
+            let own = audit
+                .iter()
+                .filter(|entry| entry.user == format!("{ACCOUNTS}{HCLOUD}"));
+            let mut leases = own.filter(|entry| entry.resource == "leases");
+            assert_eq!(leases.next(), None, "{log}");
+            assert_eq!(code, Some(0), "{log}");
+            assert!(log.contains("stopped before the controllers ran"), "{log}");
+        },
+    );
+}
