@@ -1,7 +1,7 @@
 //! The command line: selects the command and its options. Parsing touches neither files nor the network.
 //!
-//! Under the name of a Go cloud-controller-manager, the program takes the flags of `ccm run` alone. As `ccm` without a
-//! command it runs the demo if it is built in, but never in a pod. Only `ccm run` ever touches a real cluster, so that
+//! Under the name of a Go cloud-controller-manager, the program takes the flags of `ccm run` alone, and as `ccm` in a pod it
+//! takes them, too. As `ccm` without a command it runs the demo if it is built in, but never in a pod. Only `ccm run` ever touches a real cluster, so that
 //! a lost kubeconfig cannot start the demo, nor the demo a cluster's controllers.
 
 mod invocation;
@@ -96,8 +96,18 @@ pub(crate) fn parse(
     }
     match called {
         Invocation::CloudControllerManager(_) => parse_as_go(arguments, called),
+        Invocation::Ccm if place == Place::Pod && begins_with_a_flag(&arguments) => parse_as_go(
+            arguments,
+            Invocation::CloudControllerManager(GO_NAME.to_owned()),
+        ),
         Invocation::Ccm => parse_as_ccm(arguments, called, place),
     }
+}
+
+/// Whether there is no command, but flags. Manifests of Go managers often give only these: the program is the image's own.
+fn begins_with_a_flag(arguments: &[OsString]) -> bool {
+    let first = arguments.get(1).and_then(|word| word.to_str());
+    first.is_some_and(|word| word.starts_with('-'))
 }
 
 fn parse_as_go(arguments: Vec<OsString>, called: Invocation) -> Result<Command, Answer> {

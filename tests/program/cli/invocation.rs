@@ -138,6 +138,34 @@ fn in_a_pod_nobody_plays_the_demo_unasked() {
     assert!(said.err.contains("`ccm run`"), "{}", said.err);
 }
 
+/// hcloud's manifests have arguments alone: the program is whatever the image has.
+#[test]
+fn in_a_pod_flags_without_a_command_are_those_of_a_go_manager() {
+    let in_a_pod = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+        ended(
+            command
+                .args(words)
+                .env("KUBERNETES_SERVICE_HOST", "10.96.0.1"),
+        )
+    };
+    let flags = [
+        "--allow-untagged-cloud",
+        "--cloud-provider=hcloud",
+        "--kubeconfig=/nowhere",
+    ];
+    let said = in_a_pod(&flags);
+    assert_eq!(said.code, 1);
+    assert_eq!(said.err, called(HCLOUD, &flags).err);
+    assert!(said.err.contains("/nowhere"), "{}", said.err);
+    assert_eq!(
+        in_a_pod(&["run", "--version"]).out,
+        in_a_pod(&["--version"]).out
+    );
+    // Elsewhere a command is needed.
+    assert!(!ccm(&flags).err.contains("/nowhere"));
+}
+
 #[test]
 fn proc_002_the_log_has_klogs_lines_or_component_bases_objects() {
     let run = |more: &[&str]| {
