@@ -3,7 +3,7 @@
 //!
 //! The container has a root of its own, with nothing in it but the program, this machine's libraries and settings, and what
 //! is mounted; and it is the first process of its process namespace, as everywhere. There is no image: the program is the
-//! binary under test, under the path that the pod names.
+//! binary under test, under the path that the pod names, or under the image's own.
 
 use std::collections::BTreeMap;
 use std::fs;

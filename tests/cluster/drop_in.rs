@@ -90,8 +90,9 @@ struct Deployment {
     running: Running,
 }
 
-/// A cluster of two nodes that wait for their manager, and with everything that a guide says has to be there.
-async fn cluster(cidr: &str) -> (World, Network) {
+/// A cluster of two nodes that wait for their manager, with this network at the cloud and with everything that the guides
+/// say has to be there.
+async fn cluster(network: fn(&World) -> Network) -> (World, Network) {
     let mut cloud = Options::new(TOKEN);
     cloud.rate_limit = None;
     let world = World::start(Setup {
@@ -102,10 +103,7 @@ async fn cluster(cidr: &str) -> (World, Network) {
         ..Setup::default()
     })
     .await;
-    let network = match cidr {
-        DOCUMENTED_CIDR => Network::documented(&world),
-        _ => Network::add(&world),
-    };
+    let network = network(&world);
     let nodes = [names("control-plane", 1), names("worker", 1)].concat();
     network.populate(&world, &nodes).await;
     let admin = world.api.client_for("admin").await.unwrap();
@@ -146,7 +144,7 @@ async fn start(objects: Vec<Value>, (world, network): (World, Network)) -> Deplo
     let kubelet = Kubelet {
         client: admin,
         port,
-        entry_point: "/bin/hcloud-cloud-controller-manager",
+        entry_point: "/ccm",
     };
     let running = kubelet.start(&pod).await;
     Deployment {
@@ -272,7 +270,7 @@ fn the_documentations_daemon_set_works_with_another_image() {
     apart(
         "the_documentations_daemon_set_works_with_another_image",
         async {
-            let mut deployment = start(documented(), cluster(DOCUMENTED_CIDR).await).await;
+            let mut deployment = start(documented(), cluster(Network::documented).await).await;
             deployment.works(Some(DOCUMENTED_CIDR)).await;
             deployment.answers().await;
             assert!(deployment.lease_holder().await.is_some());
@@ -291,7 +289,7 @@ fn the_documentations_daemon_set_works_with_another_image() {
 #[test]
 fn hclouds_manifest_works_with_another_image() {
     apart("hclouds_manifest_works_with_another_image", async {
-        let mut deployment = start(MANIFEST.objects(), cluster("").await).await;
+        let mut deployment = start(MANIFEST.objects(), cluster(Network::add).await).await;
         deployment.works(None).await;
         deployment.answers().await;
         assert_eq!(deployment.lease_holder().await, None);
@@ -305,7 +303,7 @@ fn hclouds_manifest_with_networks_works_with_another_image() {
         "hclouds_manifest_with_networks_works_with_another_image",
         async {
             let objects = MANIFEST_WITH_NETWORKS.objects();
-            let mut deployment = start(objects, cluster("").await).await;
+            let mut deployment = start(objects, cluster(Network::add).await).await;
             deployment.works(Some(CLUSTER_CIDR)).await;
             deployment.answers().await;
             assert_eq!(deployment.lease_holder().await, None);
@@ -317,7 +315,7 @@ fn hclouds_manifest_with_networks_works_with_another_image() {
 #[test]
 fn hclouds_chart_works_with_another_image() {
     apart("hclouds_chart_works_with_another_image", async {
-        let mut deployment = start(CHART.objects(), cluster("").await).await;
+        let mut deployment = start(CHART.objects(), cluster(Network::add).await).await;
         deployment.works(None).await;
         deployment.answers().await;
         assert_eq!(deployment.lease_holder().await, None);
@@ -331,7 +329,7 @@ fn hclouds_chart_of_a_daemon_set_works_with_another_image() {
         "hclouds_chart_of_a_daemon_set_works_with_another_image",
         async {
             let objects = CHART_OF_A_DAEMON_SET.objects();
-            let mut deployment = start(objects, cluster("").await).await;
+            let mut deployment = start(objects, cluster(Network::add).await).await;
             deployment.works(Some(CLUSTER_CIDR)).await;
             deployment.answers().await;
             assert!(deployment.lease_holder().await.is_some());
@@ -346,7 +344,8 @@ fn proc_055_a_manager_that_still_loads_its_provider_ends_in_order() {
     apart(
         "proc_055_a_manager_that_still_loads_its_provider_ends_in_order",
         async {
-            let mut deployment = start(CHART_OF_A_DAEMON_SET.objects(), cluster("").await).await;
+            let mut deployment =
+                start(CHART_OF_A_DAEMON_SET.objects(), cluster(Network::add).await).await;
             // The module is compiled next.
             let running = &mut deployment.running;
             until(&mut running.process, "its start", async || {
