@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgMatches, FromArgMatches as _, Subcommand as _, value_parser};
 use clap_complete::Shell;
 
+use crate::exit::Exit;
 use crate::flags::{self, CloudProxy, RunFlags, VersionForm};
 use crate::provider::{self, ConfigCommand, ProviderCommand};
 use crate::status::{self, StatusCommand};
@@ -61,9 +62,9 @@ impl Answer {
         // Nothing sensible can be done when the terminal is gone.
         let _ = self.0.print();
         if failed {
-            ExitCode::FAILURE
+            Exit::Failed.into()
         } else {
-            ExitCode::SUCCESS
+            Exit::Done.into()
         }
     }
 }
@@ -340,8 +341,8 @@ pub(crate) fn print_version(form: VersionForm) -> ExitCode {
 /// Writes to standard output; a closed pipe is no error.
 pub(crate) fn print(text: &[u8]) -> ExitCode {
     match std::io::stdout().write_all(text) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
+        Ok(()) => Exit::Done.into(),
+        Err(_) => Exit::Failed.into(),
     }
 }
 

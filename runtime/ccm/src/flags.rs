@@ -37,7 +37,7 @@ pub(crate) use serving::ServingFlags;
 pub(crate) use table::FLAGS;
 #[cfg(test)]
 pub(crate) use table::Kind;
-use table::{State, Wishes};
+pub(crate) use table::{State, Wishes};
 
 /// The flags of `ccm run`, parsed and validated.
 pub(crate) struct RunFlags {

@@ -227,5 +227,5 @@ fn lost(last_words: &'static str, reason: String) -> ! {
     if saying.is_ok() {
         let _ = heard.recv_timeout(LAST_LINE);
     }
-    std::process::exit(1)
+    std::process::exit(i32::from(crate::exit::Exit::Failed.code()))
 }

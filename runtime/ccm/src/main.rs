@@ -9,6 +9,7 @@ mod cli;
 mod config;
 #[cfg(feature = "demo")]
 mod demo;
+mod exit;
 mod flags;
 mod go_text;
 mod leadership;
@@ -19,6 +20,8 @@ mod panic_hook;
 mod provider;
 mod provider_loading;
 mod provider_manager;
+#[cfg(test)]
+mod reference;
 mod run;
 mod status;
 mod status_board;
@@ -26,6 +29,8 @@ mod telemetry;
 mod text_table;
 
 use std::process::ExitCode;
+
+use exit::Exit;
 
 fn main() -> ExitCode {
     let command = match cli::parse(std::env::args_os(), place()) {
@@ -81,10 +86,10 @@ fn place() -> cli::Place {
 /// Exit code 0, or the chain of causes on standard error and exit code 1 (PROC-056).
 fn report(result: anyhow::Result<()>) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => Exit::Done.into(),
         Err(error) => {
             cli::print_error(&error);
-            ExitCode::FAILURE
+            Exit::Failed.into()
         }
     }
 }

@@ -32,9 +32,7 @@ pub(crate) use self::arguments::{ConfigCommand, ProviderCommand};
 use self::terminal::Screen;
 pub(crate) use self::terminal::visible;
 use crate::cli;
-
-/// Exit code for a module that is refused, or asks for more than before.
-const REFUSED: u8 = 2;
+use crate::exit::Exit;
 
 /// Runs a command of `ccm provider` and prints its result.
 pub(crate) fn main(command: &ProviderCommand) -> ExitCode {
@@ -103,7 +101,7 @@ fn finish(outcome: anyhow::Result<Verdict>, subject: &str, form: Form) -> ExitCo
         Err(error) if is_refusal(&error) => refused(subject, &error, form),
         Err(error) => {
             cli::print_error(&error);
-            return ExitCode::FAILURE;
+            return Exit::Failed.into();
         }
     };
     let text = match form {
@@ -114,7 +112,7 @@ fn finish(outcome: anyhow::Result<Verdict>, subject: &str, form: Form) -> ExitCo
     if verdict.is_yes {
         printed
     } else {
-        ExitCode::from(REFUSED)
+        Exit::Refused.into()
     }
 }
 

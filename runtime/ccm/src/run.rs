@@ -38,6 +38,7 @@ use crate::api_server_proxy::{named, set_proxy};
 use crate::audit::AuditWriter;
 use crate::builtin_grants;
 use crate::config::{Mistakes, ProviderConfig};
+use crate::exit::Exit;
 use crate::flags::{PodNetworkFlags, RunFlags};
 use crate::migration::Migration;
 use crate::provider_loading::{self, ClusterAddresses};
@@ -74,7 +75,7 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
         () = stop.clone().told() => {
             anyhow::ensure!(!plans, "told to stop before there was a plan");
             tracing::info!("stopped before the controllers ran");
-            return Ok(ExitCode::SUCCESS);
+            return Ok(Exit::Done.into());
         }
     };
     let Prepared {
@@ -98,7 +99,7 @@ async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
             plan::explain(&mut plan, &unserved, &manager.kubernetes).await;
             plan::print(&plan, log_json)
         }
-        None => Ok(ExitCode::SUCCESS),
+        None => Ok(Exit::Done.into()),
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub(crate) mod address;
 
+use crate::event::reasons;
 use std::fmt;
 
 use thiserror::Error;
@@ -290,7 +291,7 @@ pub fn faults_event(faults: &[Fault]) -> Option<CloudEvent> {
     let all: Vec<String> = faults.iter().map(Fault::to_string).collect();
     Some(CloudEvent {
         event_type: EventType::Warning,
-        reason: "InvalidProviderAnswer".to_owned(),
+        reason: reasons::INVALID_PROVIDER_ANSWER.to_owned(),
         message: message(&all.join("; ")),
     })
 }

@@ -1,5 +1,7 @@
 //! Builds Events as client-go's recorder writes them (core/v1), about any object. Sends and counts nothing.
 
+pub mod reasons;
+
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;

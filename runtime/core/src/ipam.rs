@@ -20,6 +20,7 @@ pub mod other_allocator;
 
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, Effect, When};
+use crate::event::reasons;
 use crate::node::object::{name, node_ref, uid};
 use crate::patch::PodCidrsPatch;
 use crate::retry;
@@ -32,11 +33,11 @@ pub use holder::Holder;
 pub use memory::Memory;
 
 /// Upstream's Event reason when a range has no block left (IPAM-025).
-const NOT_AVAILABLE: &str = "CIDRNotAvailable";
+const NOT_AVAILABLE: &str = reasons::CIDR_NOT_AVAILABLE;
 /// Upstream's Event reason when pod CIDRs could not be written (IPAM-027).
-const NOT_ASSIGNED: &str = "CIDRAssignmentFailed";
+const NOT_ASSIGNED: &str = reasons::CIDR_ASSIGNMENT_FAILED;
 /// Event reason of this project when a node has invalid pod CIDRs.
-const INVALID: &str = "InvalidPodCIDR";
+const INVALID: &str = reasons::INVALID_POD_CIDR;
 /// Failures that may resolve by themselves are reported after this many attempts: upstream's number (IPAM-026).
 const PATIENCE: u32 = 3;
 

@@ -18,6 +18,7 @@ pub mod labels;
 pub mod object;
 mod waiting;
 
+use crate::event::reasons;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
@@ -316,7 +317,7 @@ fn provider_events(looked: Option<&Looked>) -> Vec<CloudEvent> {
 fn synced() -> CloudEvent {
     CloudEvent {
         event_type: EventType::Normal,
-        reason: "Synced".to_owned(),
+        reason: reasons::SYNCED.to_owned(),
         message: "Node synced successfully".to_owned(),
     }
 }

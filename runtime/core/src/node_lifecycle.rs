@@ -23,6 +23,7 @@ pub(crate) mod survey;
 mod survey_bisection;
 mod witness;
 
+use crate::event::reasons;
 use k8s_openapi::api::core::v1::Taint;
 
 use crate::answer_check;
@@ -91,7 +92,8 @@ fn taint(facts: &Facts, now: Now) -> Decision {
                 "the cloud says that the machine is switched off; the brake {} is engaged, because as many nodes as is allowed in a while got the shutdown taint",
                 Brake::ShutdownTaint
             );
-            say(facts, "BrakeEngaged", &why).unwrap_or(Decision::Done(When::Blocked { why }))
+            say(facts, reasons::BRAKE_ENGAGED, &why)
+                .unwrap_or(Decision::Done(When::Blocked { why }))
         }
         Ok(()) => {
             // Replaces a taint with the same key and effect in place, whatever its value (LIFE-014).
@@ -189,7 +191,12 @@ fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decis
     if facts.past.failures == 0 && !facts.has_told() {
         let message =
             format!("Deleting node {name} because it does not exist in the cloud provider");
-        effects.push(event(facts, EventType::Normal, "DeletingNode", &message));
+        effects.push(event(
+            facts,
+            EventType::Normal,
+            reasons::DELETING_NODE,
+            &message,
+        ));
     }
     let deletion = NodeDeletion {
         resource_version: facts
@@ -240,7 +247,7 @@ fn say_held(facts: &Facts, held: &Held, why: &str, now: Now) -> Option<Decision>
     let told = event(
         facts,
         EventType::Warning,
-        "NodeDeletionHeld",
+        reasons::NODE_DELETION_HELD,
         &answer_check::message(why),
     );
     Some(Decision::Do(vec![effect, told]))
@@ -262,8 +269,8 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision {
         _ => format!("the API server did not store the taints of node {name}: {error}"),
     };
     let reason = match &facts.finding {
-        Finding::Gone(_) => "DeletingNodeFailed",
-        _ => "NodeUpdateFailed",
+        Finding::Gone(_) => reasons::DELETING_NODE_FAILED,
+        _ => reasons::NODE_UPDATE_FAILED,
     };
     let is_due = is_final || matches!(facts.finding, Finding::Gone(_));
     if is_due && let Some(decision) = say(facts, reason, &why) {

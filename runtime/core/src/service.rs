@@ -32,6 +32,7 @@ mod update;
 mod waiting;
 mod world;
 
+use crate::event::reasons;
 use k8s_openapi::api::core::v1::Service;
 
 use crate::cloud::instance::{CloudEvent, EventType};
@@ -188,7 +189,7 @@ fn leave_alone(facts: &Facts) -> Step<'_> {
         }
         _ => return Step::Rest,
     };
-    const REASON: &str = "LoadBalancerNotServed";
+    const REASON: &str = reasons::LOAD_BALANCER_NOT_SERVED;
     if facts.is_gone || facts.past.told_why.as_ref() == Some(&why) || facts.has_said(REASON) {
         return Step::Stay(why);
     }

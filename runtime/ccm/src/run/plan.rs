@@ -13,6 +13,7 @@ use kube::api::ListParams;
 use kube::{Api, Config};
 
 use crate::api_server_proxy::unbound_client;
+use crate::exit::Exit;
 
 /// Time limit for contacting the API server once more at the end of an incomplete plan.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -41,10 +42,11 @@ pub(super) fn print(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
         .write_all(text.as_bytes())
         .context("cannot print the plan")?;
     Ok(match plan.verdict() {
-        Verdict::Empty => ExitCode::SUCCESS,
-        Verdict::Changes => ExitCode::from(2),
-        Verdict::Unknown => ExitCode::from(3),
-    })
+        Verdict::Empty => Exit::Done,
+        Verdict::Changes => Exit::Refused,
+        Verdict::Unknown => Exit::Unjudged,
+    }
+    .into())
 }
 
 /// Why the API server refuses reads; `None` if it allows them.

@@ -2,6 +2,7 @@
 
 use ccm_core::cloud::{CloudEvent, EventType};
 use ccm_core::event::About;
+use ccm_core::event::reasons;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::jiff::Timestamp;
@@ -10,7 +11,7 @@ use super::ElectionSettings;
 
 /// Reporting component: upstream's name, because people filter by it.
 const COMPONENT: &str = "cloud-controller-manager";
-const REASON: &str = "LeaderElection";
+const REASON: &str = reasons::LEADER_ELECTION;
 
 /// Builds the Event `<identity> <what>` about the last known Lease.
 pub(super) fn event(

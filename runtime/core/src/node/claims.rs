@@ -4,6 +4,7 @@
 
 use crate::cloud::instance::Lookup;
 use crate::effect::{CandidateVote, Decision, Effect};
+use crate::event::reasons;
 use crate::moment::Moment;
 use crate::ownership::{Heard, Verdict, Vote};
 
@@ -44,7 +45,7 @@ pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<
                 "{}; another provider may",
                 waiting::no_instance(&facts.ownership.name, &facts.node)
             ),
-            reason: "InstanceNotFound",
+            reason: reasons::INSTANCE_NOT_FOUND,
             tell: false,
         },
         Verdict::FoundByNobody(names) => Obstacle::Candidates {
@@ -52,7 +53,7 @@ pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<
                 "none of the providers {} knows an instance for this node",
                 quoted(names)
             ),
-            reason: "InstanceNotFound",
+            reason: reasons::INSTANCE_NOT_FOUND,
             tell: *tell,
         },
         Verdict::FoundBy(names) => Obstacle::Candidates {
@@ -61,7 +62,7 @@ pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<
                 quoted(names),
                 crate::well_known::OWNER_LABEL
             ),
-            reason: "ProviderAmbiguous",
+            reason: reasons::PROVIDER_AMBIGUOUS,
             tell: *tell,
         },
         Verdict::WaitsFor(open) => Obstacle::Candidates {
@@ -70,7 +71,7 @@ pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<
                 facts.ownership.name,
                 said(open)
             ),
-            reason: "ProviderUndecided",
+            reason: reasons::PROVIDER_UNDECIDED,
             tell: *tell,
         },
     };

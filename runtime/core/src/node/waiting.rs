@@ -1,6 +1,7 @@
 //! Why a node is not done, how that is reported, and when the node is looked at again. Upstream reports nothing at all
 //! (NODE-020, EDGE-021).
 
+use crate::event::reasons;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
@@ -203,16 +204,16 @@ impl Obstacle<'_> {
     /// The reason of the Event.
     fn reason(&self) -> &'static str {
         match self {
-            Obstacle::Provider(_) | Obstacle::Unknown(_) => "InstanceLookupFailed",
-            Obstacle::Unserved(_) => "NodeNotServed",
+            Obstacle::Provider(_) | Obstacle::Unknown(_) => reasons::INSTANCE_LOOKUP_FAILED,
+            Obstacle::Unserved(_) => reasons::NODE_NOT_SERVED,
             Obstacle::Candidates { reason, .. } => reason,
-            Obstacle::Gone | Obstacle::NotMine { .. } => "InstanceNotFound",
-            Obstacle::Answer(_) => "InvalidProviderAnswer",
-            Obstacle::DuplicateProviderId { .. } => "DuplicateProviderID",
-            Obstacle::Unconfirmed { .. } => "ChangeUnconfirmed",
-            Obstacle::Braked { .. } => "BrakeEngaged",
-            Obstacle::NodeIp(_) => "InvalidProvidedNodeIP",
-            Obstacle::PaidInVain { .. } | Obstacle::Cluster(_) => "NodeUpdateFailed",
+            Obstacle::Gone | Obstacle::NotMine { .. } => reasons::INSTANCE_NOT_FOUND,
+            Obstacle::Answer(_) => reasons::INVALID_PROVIDER_ANSWER,
+            Obstacle::DuplicateProviderId { .. } => reasons::DUPLICATE_PROVIDER_ID,
+            Obstacle::Unconfirmed { .. } => reasons::CHANGE_UNCONFIRMED,
+            Obstacle::Braked { .. } => reasons::BRAKE_ENGAGED,
+            Obstacle::NodeIp(_) => reasons::INVALID_PROVIDED_NODE_IP,
+            Obstacle::PaidInVain { .. } | Obstacle::Cluster(_) => reasons::NODE_UPDATE_FAILED,
         }
     }
 

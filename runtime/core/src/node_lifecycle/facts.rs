@@ -1,5 +1,6 @@
 //! The facts of one reconciliation of a node that is NotReady, or Ready again. Decides nothing.
 
+use crate::event::reasons;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
@@ -269,4 +270,8 @@ impl Facts {
 }
 
 /// Event reasons that are reported once and not at every try.
-const REPEATED: [&str; 3] = ["DeletingNodeFailed", "NodeUpdateFailed", "BrakeEngaged"];
+const REPEATED: [&str; 3] = [
+    reasons::DELETING_NODE_FAILED,
+    reasons::NODE_UPDATE_FAILED,
+    reasons::BRAKE_ENGAGED,
+];

@@ -2,13 +2,14 @@
 //! `trial`.
 
 use super::facts::{
-    Cause, Decision, Effect, Facts, Failure, Now, OFFERED_AGAIN, REJECTED, ROLLED_BACK, Role,
+    Cause, Decision, Effect, Facts, Failure, Now, Role,
     RolloutEvent, UNSERVED, Work,
 };
 use super::orders::{self, Ordered};
 use super::record::{Record, Release, cut};
 use super::trial;
 use crate::cloud::instance::EventType;
+use crate::event::reasons;
 use crate::moment::Moment;
 
 /// Returns the next effects for `facts`, or when to decide again.
@@ -180,7 +181,12 @@ impl<'a> DecisionBuilder<'a> {
         let mut record = self.record.clone();
         record.activate(release.clone(), self.now.wall, untried);
         effects.push(Effect::Keep(Box::new(record)));
-        effects.push(told(EventType::Normal, "ProviderActivated", release, text));
+        effects.push(told(
+            EventType::Normal,
+            reasons::PROVIDER_ACTIVATED,
+            release,
+            text,
+        ));
         effects
     }
 
@@ -201,8 +207,8 @@ impl<'a> DecisionBuilder<'a> {
             None => "nothing serves".to_owned(),
         };
         let (event, what) = match has_answered {
-            true => (ROLLED_BACK, "taken back"),
-            false => (REJECTED, "rejected"),
+            true => (reasons::PROVIDER_ROLLED_BACK, "taken back"),
+            false => (reasons::PROVIDER_REJECTED, "rejected"),
         };
         let text = format!("{} is {what}: {reason}; {serves}", shown(release));
         effects.push(told(EventType::Warning, event, release, text));
@@ -262,7 +268,7 @@ impl<'a> DecisionBuilder<'a> {
             rejected.reason,
             release.digest
         );
-        Some(told(EventType::Warning, OFFERED_AGAIN, &release, text))
+        Some(told(EventType::Warning, reasons::REJECTED_VERSION_OFFERED, &release, text))
     }
 
     /// Reports, once, that nothing serves: when no work is under way that could change it, and the cause is known.

@@ -1,6 +1,7 @@
 //! State of one provider's versions in this process, possible next effects, and their results. Holds no rules:
 //! [`super::decide`] does.
 
+use crate::event::reasons;
 use std::collections::BTreeMap;
 
 use super::plan_comparison::Plans;
@@ -227,13 +228,7 @@ pub enum Order {
 }
 
 /// Reason of the Event that nothing serves.
-pub(super) const UNSERVED: &str = "ProviderNotServing";
-/// Reason of the Event that a version is rejected which answered no call.
-pub(super) const REJECTED: &str = "ProviderRejected";
-/// Reason of the Event that a version is taken back which answered calls.
-pub(super) const ROLLED_BACK: &str = "ProviderRolledBack";
-/// Reason of the Event that a version is offered which was rejected before.
-pub(super) const OFFERED_AGAIN: &str = "RejectedVersionOffered";
+pub(super) const UNSERVED: &str = reasons::PROVIDER_NOT_SERVING;
 
 /// An event to report, as an Event and in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -472,7 +467,12 @@ impl Facts {
             }
             Effect::Tell(event) => {
                 self.has_told_unserved |= event.reason == UNSERVED;
-                if [REJECTED, ROLLED_BACK, OFFERED_AGAIN].contains(&event.reason) {
+                let rejections = [
+                    reasons::PROVIDER_REJECTED,
+                    reasons::PROVIDER_ROLLED_BACK,
+                    reasons::REJECTED_VERSION_OFFERED,
+                ];
+                if rejections.contains(&event.reason) {
                     let release = event.release.as_ref();
                     self.told_rejected = release.map(|release| release.digest.clone());
                 }

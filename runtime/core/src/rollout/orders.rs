@@ -1,9 +1,10 @@
 //! People's orders and their effects. An order is removed once carried out, and ignored until its removal is seen.
 
 use super::decide::{DecisionBuilder, Placing, shown, told};
-use super::facts::{Cause, Effect, Order, ROLLED_BACK, RolloutEvent};
+use super::facts::{Cause, Effect, Order, RolloutEvent};
 use super::record::{Release, cut};
 use crate::cloud::instance::EventType;
+use crate::event::reasons;
 
 /// Result of following the orders.
 pub(super) enum Ordered {
@@ -94,7 +95,7 @@ fn taken_back(
     effects.push(Effect::Clear(Order::RollBack));
     effects.push(told(
         EventType::Normal,
-        ROLLED_BACK,
+        reasons::PROVIDER_ROLLED_BACK,
         from,
         format!("{} is taken back, as ordered", shown(from)),
     ));
@@ -104,7 +105,7 @@ fn taken_back(
 fn impossible(release: Option<&Release>, why: &str) -> Ordered {
     let event = RolloutEvent {
         event_type: EventType::Warning,
-        reason: "RollBackImpossible",
+        reason: reasons::ROLL_BACK_IMPOSSIBLE,
         message: cut(&format!("cannot go back: {why}")),
         release: release.cloned(),
     };

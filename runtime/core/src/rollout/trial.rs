@@ -1,5 +1,6 @@
 //! One trial: the next step of a version that is not active yet, and when it has failed.
 
+use crate::event::reasons;
 use std::time::Duration;
 
 use super::decide::{DecisionBuilder, shown as named, told};
@@ -251,7 +252,7 @@ pub(super) fn news(turn: &DecisionBuilder<'_>, after: Option<&Trial>) -> Option<
     }
     let (reason, what) = match after.phase {
         Phase::WaitsForGrants => (
-            "PermissionsPending",
+            reasons::PERMISSIONS_PENDING,
             "is not loaded, for want of grants".to_owned(),
         ),
         Phase::WaitsForApproval => {
@@ -260,10 +261,10 @@ pub(super) fn news(turn: &DecisionBuilder<'_>, after: Option<&Trial>) -> Option<
                 Some((lost, _)) => format!("{}, which cannot be loaded", named(lost)),
             };
             let what = format!("requests more than {than}, and waits for approval");
-            ("PermissionsPending", what)
+            (reasons::PERMISSIONS_PENDING, what)
         }
         Phase::Fetched if !after.lines.is_empty() => {
-            ("ProviderDistrusted", "is not trusted".to_owned())
+            (reasons::PROVIDER_DISTRUSTED, "is not trusted".to_owned())
         }
         _ => return None,
     };

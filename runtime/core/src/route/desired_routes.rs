@@ -1,6 +1,7 @@
 //! Computes the desired routes: for each initialised node of the provider, one per pod network inside the cluster's. A
 //! faulty pod network loses its own route only (F25).
 
+use crate::event::reasons;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -40,8 +41,8 @@ impl Fault {
     /// Reason of the Event.
     pub(super) fn reason(&self) -> &'static str {
         match self {
-            Fault::Unreadable(_) | Fault::Outside(_) => "ClusterCIDRMisconfigured",
-            Fault::Overlaps(..) => "PodCIDROverlaps",
+            Fault::Unreadable(_) | Fault::Outside(_) => reasons::CLUSTER_CIDR_MISCONFIGURED,
+            Fault::Overlaps(..) => reasons::POD_CIDR_OVERLAPS,
         }
     }
 }

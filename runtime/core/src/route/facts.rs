@@ -1,6 +1,7 @@
 //! The facts of one reconciliation of routes: those that one node wants, or those to one destination that no node
 //! wants. Decides nothing.
 
+use crate::event::reasons;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -275,7 +276,7 @@ impl Facts {
         );
         let destination = change.destination;
         super::warning(
-            "FailedToCreateRoute",
+            reasons::FAILED_TO_CREATE_ROUTE,
             &format!(
                 "Could not create route {uid} {destination} for node {name} after {took:?}: {error}"
             ),

@@ -1,5 +1,6 @@
 //! Plans the work after a listing: compares the routes each node wants with the listed ones. Keeps no state.
 
+use crate::event::reasons;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -162,7 +163,8 @@ impl Planning<'_> {
                     let message = format!(
                         "no route to {destination} is made: the one that there is leads to {what}, which is no node of this cluster, and is left alone; whoever knows that nobody needs it deletes it at the cloud"
                     );
-                    work.complaints.push(warning("ForeignRoute", &message));
+                    work.complaints
+                        .push(warning(reasons::FOREIGN_ROUTE, &message));
                 }
                 // Not `Doubtful`: packets for its pods arrive at the other node.
                 Destination::Led(other) => {

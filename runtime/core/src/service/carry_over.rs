@@ -1,5 +1,6 @@
 //! Computes the retained state that the next reconciliation of a Service begins with.
 
+use crate::event::reasons;
 use k8s_openapi::jiff::Timestamp;
 
 use super::effective_targets::effective_targets;
@@ -119,13 +120,13 @@ impl RetainedState {
 
     /// Applies which Events were recorded, with the request and targets they refer to.
     fn with_words(mut self, facts: Facts) -> RetainedState {
-        let has_ended = facts.has_said("EnsuredLoadBalancer")
+        let has_ended = facts.has_said(reasons::ENSURED_LOAD_BALANCER)
             || matches!(facts.state.ensured, Some(Err(ProviderError::Elsewhere)));
         // An Event about a failure that nothing ends would look as if the failure lasted.
         let owing = [
-            "EnsuringLoadBalancer",
-            "SyncLoadBalancerFailed",
-            "UpdateLoadBalancerFailed",
+            reasons::ENSURING_LOAD_BALANCER,
+            reasons::SYNC_LOAD_BALANCER_FAILED,
+            reasons::UPDATE_LOAD_BALANCER_FAILED,
         ];
         let is_announced = self.owes_ensured || owing.iter().any(|reason| facts.has_said(reason));
         self.owes_ensured = is_announced && !has_ended;
@@ -134,7 +135,8 @@ impl RetainedState {
             .targets
             .as_ref()
             .is_some_and(|one| !one.is_empty());
-        let is_unavailable = self.is_unavailable || facts.has_said("UnAvailableLoadBalancer");
+        let is_unavailable =
+            self.is_unavailable || facts.has_said(reasons::UNAVAILABLE_LOAD_BALANCER);
         self.is_unavailable = is_unavailable && !has_targets;
         self.targets = facts.state.targets.or(self.targets);
         self.asked = facts.state.asked.or(self.asked);

@@ -1,6 +1,7 @@
 //! Removes an unwanted load balancer: the provider deletes it, a second look proves that it is gone, and only then is
 //! the Service released (F21). Upstream looks first and leaks what that look misses (SVC-042).
 
+use crate::event::reasons;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::moment::Now;
 use crate::patch::{FinalizerChange, ServicePatch};
 use crate::well_known::SERVICE_OWNER;
 
-const DELETED: &str = "DeletedLoadBalancer";
+const DELETED: &str = reasons::DELETED_LOAD_BALANCER;
 
 /// How long a load balancer may still appear after a call whose result is unknown.
 const LATE: Duration = Duration::from_secs(30);
@@ -89,7 +90,7 @@ fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
         let again = now.moment.until(until);
         return Step::Wait(Obstacle::Begun { again });
     }
-    const DELETING: &str = "DeletingLoadBalancer";
+    const DELETING: &str = reasons::DELETING_LOAD_BALANCER;
     let mut effects = Vec::new();
     if !facts.past.is_deleting && !facts.has_said(DELETING) {
         effects.push(normal(DELETING, "Deleting load balancer"));

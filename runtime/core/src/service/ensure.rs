@@ -1,6 +1,7 @@
 //! Ensures a wanted load balancer: calls the provider when something differs from the last completed request, checks
 //! the answer and writes it down.
 
+use crate::event::reasons;
 use std::sync::Arc;
 
 use super::effective_targets::{EffectiveTargets, effective_targets};
@@ -188,7 +189,7 @@ fn ensure<'a>(
 /// SVC-030, for a changed request only, not for every check (EDGE-070). Annotations and labels do not count: many
 /// writers change them, and only the provider knows which matter.
 fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceEffect> {
-    const REASON: &str = "EnsuringLoadBalancer";
+    const REASON: &str = reasons::ENSURING_LOAD_BALANCER;
     let is_new = match &facts.past.asked {
         Some(asked) => {
             let mut before = (*asked.service).clone();
@@ -378,7 +379,7 @@ fn write<'a>(
     (!patch.is_empty()).then(|| Step::Do(vec![ServiceEffect::Patch(patch)]))
 }
 
-const ADOPTED: &str = "LoadBalancerAdopted";
+const ADOPTED: &str = reasons::LOAD_BALANCER_ADOPTED;
 
 /// The event for the adoption that the last call was allowed.
 fn adopted(facts: &Facts) -> Option<ServiceEffect> {
@@ -397,8 +398,8 @@ fn say<'a>(
     answered: &Answered<EnsureReply>,
     status: &LoadBalancerStatus,
 ) -> Option<Step<'a>> {
-    const CLEARED: &str = "LoadBalancerStatusCleared";
-    const ENSURED: &str = "EnsuredLoadBalancer";
+    const CLEARED: &str = reasons::LOAD_BALANCER_STATUS_CLEARED;
+    const ENSURED: &str = reasons::ENSURED_LOAD_BALANCER;
     let state = &facts.state;
     let mut events = Vec::new();
     events.extend(adopted(facts).map(|event| (ADOPTED, event)));
@@ -406,7 +407,7 @@ fn say<'a>(
         let message = "The provider said twice that the load balancer has no address";
         events.push((CLEARED, warning(CLEARED, message)));
     }
-    let is_announced = facts.past.owes_ensured || facts.has_said("EnsuringLoadBalancer");
+    let is_announced = facts.past.owes_ensured || facts.has_said(reasons::ENSURING_LOAD_BALANCER);
     if is_announced || answered.mutations > 0 || state.has_status_changed {
         events.push((ENSURED, normal(ENSURED, "Ensured load balancer")));
     }

@@ -1,5 +1,6 @@
 //! Updates the nodes behind a load balancer that is otherwise as wanted (SVC-066 to SVC-070).
 
+use crate::event::reasons;
 use std::sync::Arc;
 
 use super::waiting::{Doing, Obstacle};
@@ -26,7 +27,7 @@ pub(super) fn ask(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'_> {
 
 /// SVC-032, once per occurrence.
 pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<ServiceEffect> {
-    const REASON: &str = "UnAvailableLoadBalancer";
+    const REASON: &str = reasons::UNAVAILABLE_LOAD_BALANCER;
     let is_known = facts.past.is_unavailable || facts.has_said(REASON);
     (targets.is_empty() && !is_known)
         .then(|| warning(REASON, "There are no available nodes for LoadBalancer"))
@@ -34,8 +35,8 @@ pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<Servic
 
 /// SVC-068 to SVC-070. Any failure but throttling causes a full ensure at once.
 pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
-    const UPDATED: &str = "UpdatedLoadBalancer";
-    const FAILED: &str = "UpdateLoadBalancerFailed";
+    const UPDATED: &str = reasons::UPDATED_LOAD_BALANCER;
+    const FAILED: &str = reasons::UPDATE_LOAD_BALANCER_FAILED;
     let asked = facts.state.asked.as_ref()?;
     match facts.state.updated.as_ref()? {
         Ok(Progress::Pending(pending)) => Some(Step::Wait(Obstacle::Pending {

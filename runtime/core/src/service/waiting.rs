@@ -1,5 +1,6 @@
 //! Why a Service is not done, how that is reported, and when to retry (SVC-022, SVC-024, EDGE-069).
 
+use crate::event::reasons;
 use std::time::Duration;
 
 use super::facts::Trouble;
@@ -147,7 +148,7 @@ pub(super) fn wait(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Decision
 }
 
 /// Event reason for an operation that stays pending.
-pub(super) const PENDING: &str = "LoadBalancerPending";
+pub(super) const PENDING: &str = reasons::LOAD_BALANCER_PENDING;
 
 /// The obstacle for a pending operation.
 pub(super) fn begun<'a>(facts: &Facts, pending: &'a Pending, now: Moment) -> Obstacle<'a> {
@@ -274,8 +275,8 @@ impl Obstacle<'_> {
     /// Reason of the Event, if one is due.
     fn reason(&self, facts: &Facts) -> Option<&'static str> {
         let failed = match facts.is_gone {
-            true => "DeleteLoadBalancerFailed",
-            false => "SyncLoadBalancerFailed",
+            true => reasons::DELETE_LOAD_BALANCER_FAILED,
+            false => reasons::SYNC_LOAD_BALANCER_FAILED,
         };
         match self {
             // Reported already, with the nodes' names.
@@ -295,8 +296,8 @@ impl Obstacle<'_> {
             | Obstacle::Taken(_)
             | Obstacle::Strange(_)
             | Obstacle::StillThere => Some(failed),
-            Obstacle::Answer(_) => Some("InvalidProviderAnswer"),
-            Obstacle::Braked { .. } => Some("BrakeEngaged"),
+            Obstacle::Answer(_) => Some(reasons::INVALID_PROVIDER_ANSWER),
+            Obstacle::Braked { .. } => Some(reasons::BRAKE_ENGAGED),
             Obstacle::Pending { is_long: true, .. } => Some(PENDING),
             _ => None,
         }

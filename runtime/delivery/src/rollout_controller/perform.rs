@@ -1,6 +1,7 @@
 //! Performs effects. Long work is started here and completes in [`super::work`]; all other effects are done
 //! immediately.
 
+use ccm_core::event::reasons;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -243,9 +244,9 @@ impl RolloutController {
             }
         }
         let result = match *reason {
-            "ProviderActivated" => Some("activated"),
-            "ProviderRejected" => Some("rejected"),
-            "ProviderRolledBack" => Some("rolled-back"),
+            reasons::PROVIDER_ACTIVATED => Some("activated"),
+            reasons::PROVIDER_REJECTED => Some("rejected"),
+            reasons::PROVIDER_ROLLED_BACK => Some("rolled-back"),
             _ => None,
         };
         if let Some(result) = result {

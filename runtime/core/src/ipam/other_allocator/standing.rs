@@ -1,12 +1,13 @@
 //! What is known about other allocators, asked about them and told of them, as values.
 
 use crate::cloud::instance::{CloudEvent, EventType};
+use crate::event::reasons;
 use crate::moment::Moment;
 
 /// Event reason of this project when another allocator was found.
-const STANDS_BACK: &str = "OtherPodCIDRAllocator";
+const STANDS_BACK: &str = reasons::OTHER_POD_CIDR_ALLOCATOR;
 /// Event reason of this project when it is gone.
-const TAKES_OVER: &str = "PodCIDRAllocationTakenOver";
+const TAKES_OVER: &str = reasons::POD_CIDR_ALLOCATION_TAKEN_OVER;
 
 /// Whether this manager may allocate.
 #[derive(Debug, Clone, PartialEq, Eq)]

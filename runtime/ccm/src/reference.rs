@@ -1,0 +1,468 @@
+//! `deploy/docs/reference`: pages that are made from this program's own tables, and have to be what those say now. With
+//! `CCM_BLESS=1` they are written anew.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod source;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use ccm_core::event::reasons::{Kind as About, REASONS};
+use clap::Command;
+
+use crate::cli;
+use crate::exit::Exit;
+use crate::flags::{FLAGS, Kind, State, Wishes};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// Compares a page with what it has to be, or writes it.
+fn hold(name: &str, title: &str, intro: &str, body: &str) {
+    let page = format!(
+        "# {title}\n\n{intro}\n\n<!-- Made from the code. CCM_BLESS in tests/README.md writes it anew. -->\n\n{}\n",
+        body.trim()
+    );
+    let path = root().join("deploy/docs/reference").join(name);
+    if std::env::var_os("CCM_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, page).unwrap();
+        return;
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        stored == page,
+        "{} is not what the code says; CCM_BLESS=1 writes it anew. It should be:\n{page}",
+        path.display()
+    );
+}
+
+/// Text in a cell of a table.
+fn cell(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.replace('|', "\\|").replace('<', "&lt;")
+}
+
+/// With a full stop, which short texts in the code do not have.
+fn sentence(text: &str) -> String {
+    let text = cell(text);
+    match text.ends_with(['.', '?', '!', ':']) || text.is_empty() {
+        true => text,
+        false => text + ".",
+    }
+}
+
+/// All commands that people use, with the words that call them.
+fn commands(command: &Command, words: &str, found: &mut Vec<(String, Command)>) {
+    for sub in command
+        .get_subcommands()
+        .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+    {
+        let words = format!("{words} {}", sub.get_name());
+        found.push((words.clone(), sub.clone()));
+        commands(sub, &words, found);
+    }
+}
+
+fn all_commands() -> Vec<(String, Command)> {
+    let mut found = Vec::new();
+    let mut command = cli::command();
+    command.build();
+    commands(&command, "ccm", &mut found);
+    found
+}
+
+#[test]
+fn the_page_of_flags_is_what_the_table_says() {
+    let mut body = String::from("## `ccm run`\n\n");
+    let mut sections: Vec<&str> = Vec::new();
+    for flag in FLAGS {
+        if !sections.contains(&flag.section) {
+            sections.push(flag.section);
+        }
+    }
+    for section in sections {
+        let heading = match section {
+            "wasm" => "Of this program alone".to_owned(),
+            other => {
+                let mut letters = other.chars();
+                let first = letters.next().unwrap().to_uppercase();
+                first.chain(letters).collect()
+            }
+        };
+        write!(
+            body,
+            "### {heading}\n\n| Flag | Value | Default | Meaning |\n|---|---|---|---|\n"
+        )
+        .unwrap();
+        for flag in FLAGS.iter().filter(|flag| flag.section == section) {
+            let state = match flag.state {
+                State::Works => String::new(),
+                State::Accepted(why) | State::Fulfilled(Wishes::All, why) => {
+                    format!(" No effect: {why}.")
+                }
+                State::Fulfilled(Wishes::These(values), why) => {
+                    let values: Vec<_> = values.iter().map(|value| format!("`{value}`")).collect();
+                    format!(" No effect: {why}. No warning with {}.", values.join(", "))
+                }
+            };
+            let default = match flag.default {
+                "" => String::new(),
+                default => format!("`{default}`"),
+            };
+            writeln!(
+                body,
+                "| `--{}` | {} | {default} | {}{state} |",
+                flag.name,
+                value(flag.kind),
+                sentence(flag.help)
+            )
+            .unwrap();
+        }
+        body.push('\n');
+    }
+    for (words, command) in all_commands() {
+        // A group of commands, or `run`, whose flags are above.
+        if command.has_subcommands() || words == "ccm run" {
+            continue;
+        }
+        let about = command
+            .get_about()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        write!(body, "## `{words}`\n\n{}\n\n", sentence(&about)).unwrap();
+        let arguments = command.get_arguments();
+        let arguments: Vec<_> = arguments
+            .filter(|one| {
+                !one.is_hide_set() && !matches!(one.get_id().as_str(), "help" | "version")
+            })
+            .collect();
+        if arguments.is_empty() {
+            body.push_str("No arguments.\n\n");
+            continue;
+        }
+        body.push_str("| Argument | Default | Meaning |\n|---|---|---|\n");
+        for argument in arguments {
+            let names = argument.get_value_names().unwrap_or_default();
+            let names = names
+                .iter()
+                .map(|name| name.as_str())
+                .collect::<Vec<_>>()
+                .join(" ");
+            let takes_value = argument.get_action().takes_values();
+            let shown = match (argument.get_long(), takes_value) {
+                (Some(long), true) => format!("--{long}={names}"),
+                (Some(long), false) => format!("--{long}"),
+                (None, _) => names,
+            };
+            let default: Vec<_> = argument
+                .get_default_values()
+                .iter()
+                .map(|value| format!("`{}`", value.to_string_lossy()))
+                .collect();
+            let default = if takes_value {
+                default.join(", ")
+            } else {
+                String::new()
+            };
+            let help = argument
+                .get_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let possible: Vec<_> = argument
+                .get_possible_values()
+                .iter()
+                .filter(|_| takes_value)
+                .map(|value| format!("`{}`", value.get_name()))
+                .collect();
+            let possible = match possible.is_empty() {
+                true => String::new(),
+                false => format!(" One of {}.", possible.join(", ")),
+            };
+            writeln!(
+                body,
+                "| `{}` | {default} | {}{possible} |",
+                cell(&shown),
+                sentence(&help)
+            )
+            .unwrap();
+        }
+        body.push('\n');
+    }
+    hold(
+        "flags.md",
+        "Flags",
+        "Every command with its arguments. The flags of `ccm run` have the names, defaults and meanings of the Go \
+         cloud-controller-manager's, unless they are of this program alone. A flag without effect is accepted so that a manifest \
+         written for the Go manager starts; it warns when it asks for something that `ccm` does not do. Durations are written as \
+         in Go: `500ms`, `30s`, `1h30m`.",
+        &body,
+    );
+}
+
+fn value(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Bool => "true or false",
+        Kind::Text => "text",
+        Kind::File => "file",
+        Kind::Folder => "folder",
+        Kind::Cidrs => "ranges",
+        Kind::Number | Kind::Float => "number",
+        Kind::Duration => "duration",
+        Kind::List => "list",
+        Kind::Repeated => "text; may be repeated",
+    }
+}
+
+#[test]
+fn the_page_of_exit_codes_is_what_the_commands_say() {
+    let mut body = String::from("| Code | Meaning |\n|---|---|\n");
+    for exit in Exit::ALL {
+        writeln!(body, "| {} | {} |", exit.code(), exit.meaning()).unwrap();
+    }
+    body.push_str("\n## By command\n\n| Command | Code | Meaning |\n|---|---|---|\n");
+    let mut said = 0;
+    for (words, command) in all_commands() {
+        let help = command
+            .get_after_help()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        for (code, meaning) in exit_codes(&help) {
+            assert!(
+                Exit::ALL.iter().any(|exit| exit.code() == code),
+                "{words}: {code}"
+            );
+            writeln!(body, "| `{words}` | {code} | {} |", cell(&meaning)).unwrap();
+            said += 1;
+        }
+    }
+    assert!(said > 20, "{said}");
+    hold(
+        "exit-codes.md",
+        "Exit codes",
+        "A command that answers a question says so in its exit code, so that scripts and pipelines can tell a no (2) from a \
+         failure (1). Commands that are not listed end with 0 or 1. The texts are those of `--help`.",
+        &body,
+    );
+}
+
+/// What a command's help says after `Exit codes:`, as `CODE meaning` in one line or line by line.
+fn exit_codes(help: &str) -> Vec<(u8, String)> {
+    let Some((_, codes)) = help.split_once("Exit codes:") else {
+        return Vec::new();
+    };
+    let codes = codes.trim_end_matches('.').split_whitespace();
+    let mut found: Vec<(u8, String)> = Vec::new();
+    for word in codes {
+        let next = u8::try_from(found.len()).unwrap();
+        match word.parse::<u8>() {
+            Ok(code) if code == next => found.push((code, String::new())),
+            _ => {
+                let (_, meaning) = found.last_mut().expect("a code comes first");
+                meaning.push_str(word);
+                meaning.push(' ');
+            }
+        }
+    }
+    found
+        .into_iter()
+        .map(|(code, meaning)| (code, meaning.trim().trim_end_matches(',').to_owned()))
+        .collect()
+}
+
+#[test]
+fn the_page_of_events_is_what_the_table_says() {
+    let mut body = String::new();
+    for (about, heading) in [
+        (About::Node, "Nodes"),
+        (About::Service, "Services"),
+        (About::Provider, "`Provider` objects"),
+        (About::Lease, "The Lease"),
+    ] {
+        write!(
+            body,
+            "## {heading}\n\n| Reason | What it means | What to do |\n|---|---|---|\n"
+        )
+        .unwrap();
+        for reason in REASONS
+            .iter()
+            .filter(|reason| reason.about.contains(&about))
+        {
+            let action = cell(reason.action).replace("`safety.md`", "[safety](../safety.md)");
+            let action = action.replace("`pod-networks.md`", "[pod networks](../pod-networks.md)");
+            let action = action.replace(
+                "`load-balancers.md`",
+                "[load balancers](../load-balancers.md)",
+            );
+            writeln!(
+                body,
+                "| `{}` | {} | {action} |",
+                reason.reason,
+                cell(reason.meaning)
+            )
+            .unwrap();
+        }
+        body.push('\n');
+    }
+    hold(
+        "events.md",
+        "Events",
+        "Every Event that `ccm` records. `kubectl describe` of the object shows them; their text includes the cloud's words. Any other \
+         Event about a node or a Service comes from the provider: hcloud's are those of Hetzner's own manager, and those in \
+         [`guests/README.md`](../../../guests/README.md).",
+        &body,
+    );
+}
+
+#[test]
+fn every_event_reason_is_defined_in_one_place() {
+    let mut seen = std::collections::BTreeSet::new();
+    for reason in REASONS {
+        assert!(
+            seen.insert(reason.reason),
+            "{} stands there twice",
+            reason.reason
+        );
+    }
+    let mut elsewhere = Vec::new();
+    for folder in [
+        "runtime/core/src",
+        "runtime/controllers/src",
+        "runtime/delivery/src",
+    ] {
+        source::files(&root().join(folder), &mut |path, text| {
+            let name = path.display().to_string();
+            if name.contains("tests") || name.ends_with("reasons.rs") {
+                return;
+            }
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            for reason in &seen {
+                // Also a type of a condition.
+                if *reason != "PermissionsPending" && code.contains(&format!("\"{reason}\"")) {
+                    elsewhere.push(format!("{name}: {reason}"));
+                }
+            }
+        });
+    }
+    assert!(elsewhere.is_empty(), "{}", elsewhere.join("\n"));
+}
+
+#[test]
+fn the_page_of_annotations_is_what_the_constants_say() {
+    let row = |constant: &source::Constant| {
+        let documentation = source::without_statements(&constant.documentation);
+        format!("| `{}` | {} |\n", constant.value, cell(&documentation))
+    };
+    let shared = source::constants(&read("runtime/core/src/well_known.rs"));
+    let guest = source::constants(&read("guests/hcloud/src/load_balancer/annotations.rs"));
+    let mut body = String::new();
+    let mut rows = 0;
+    type Place = fn(&str) -> bool;
+    let tables: [(&str, &str, Place); 3] = [
+        (
+            "Of this project",
+            "Labels, annotations and conditions under `wasm-ccm.dev/`. No provider may write under it.",
+            |name| name.starts_with("wasm-ccm.dev/"),
+        ),
+        (
+            "Of Kubernetes, and of autoscalers",
+            "Labels, annotations, taints and finalizers that others define, and that `ccm` reads or writes.",
+            |name| {
+                name.contains('/') && !name.starts_with("wasm-ccm.dev/")
+                    || name == "ToBeDeletedByClusterAutoscaler"
+            },
+        ),
+        (
+            "Of the provider hcloud",
+            "Annotations of Services, with the meaning that they have for Hetzner's own manager.",
+            |name| name.starts_with("load-balancer.hetzner.cloud/"),
+        ),
+    ];
+    for (heading, about, belongs) in tables {
+        write!(
+            body,
+            "## {heading}\n\n{about}\n\n| Name | Meaning |\n|---|---|\n"
+        )
+        .unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        for constant in shared.iter().chain(&guest) {
+            if belongs(&constant.value) && seen.insert(&constant.value) {
+                // The finder of the third table must not take those of the second one.
+                if heading == "Of Kubernetes, and of autoscalers"
+                    && constant.value.starts_with("load-balancer.hetzner.cloud/")
+                {
+                    continue;
+                }
+                assert!(
+                    !constant.documentation.is_empty(),
+                    "{} is not explained",
+                    constant.value
+                );
+                body.push_str(&row(constant));
+                rows += 1;
+            }
+        }
+        body.push('\n');
+    }
+    assert!(rows > 60, "{rows}");
+    hold(
+        "annotations.md",
+        "Labels, annotations and taints",
+        "Every name that other programs and people share with `ccm`. Other programs match on them: none of them changes.",
+        &body,
+    );
+}
+
+#[test]
+fn the_page_of_the_configuration_is_what_its_types_say() {
+    let types = source::types(&[
+        read("runtime/ccm/src/config/raw.rs"),
+        read("runtime/ccm/src/config/secret.rs"),
+        read("runtime/host/src/egress/rules.rs"),
+    ]);
+    let mut body =
+        String::from("## The file\n\n| Key | Value | Required | Meaning |\n|---|---|---|---|\n");
+    let rows = source::rows(&types, "RawConfig", "");
+    assert!(rows.len() > 50, "{}", rows.len());
+    for row in rows {
+        assert!(
+            !row.documentation.is_empty(),
+            "{} is not explained",
+            row.path
+        );
+        let required = if row.is_required { "yes" } else { "" };
+        writeln!(
+            body,
+            "| `{}` | {} | {required} | {} |",
+            row.path,
+            row.value,
+            cell(&source::without_statements(&row.documentation))
+        )
+        .unwrap();
+    }
+    body.push_str("\n## Keys and variables of hcloud\n\nUnder `config`, or, where the entry has no `grants`, as variables of the process.\n\n");
+    body.push_str("| Key | Meaning |\n|---|---|\n");
+    let manifest: serde_json::Value =
+        serde_json::from_str(&read("guests/hcloud/manifest.json")).unwrap();
+    for key in manifest["config"].as_array().unwrap() {
+        let (key, why) = (key["key"].as_str().unwrap(), key["why"].as_str().unwrap());
+        writeln!(body, "| `{key}` | {} |", cell(why)).unwrap();
+    }
+    hold(
+        "configuration.md",
+        "Configuration",
+        "The file of `--config`. Unknown keys are refused, and all mistakes are reported together; `ccm config check FILE` reports the same. \
+         `[]` stands for an element of a list, `KEY` for any key. [Providers](../providers.md) explains how the parts belong together.",
+        &body,
+    );
+}

@@ -1,0 +1,186 @@
+//! Every Event reason of this program, each defined once, with its meaning and what a person can do about it. What a provider
+//! reports under reasons of its own is not here. Holds no logic. `deploy/docs/reference/events.md` is made from it.
+
+/// Kind of the object that an Event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A node.
+    Node,
+    /// A Service.
+    Service,
+    /// A `Provider`.
+    Provider,
+    /// The manager's Lease.
+    Lease,
+}
+
+/// One reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventReason {
+    /// Reason as written into the Event.
+    pub reason: &'static str,
+    /// Kinds of the objects that have such Events.
+    pub about: &'static [Kind],
+    /// What it means.
+    pub meaning: &'static str,
+    /// What a person can do; empty: nothing.
+    pub action: &'static str,
+}
+
+/// Defines a constant for each reason, and the table of all.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $reason:literal, [$($kind:ident),+], $meaning:literal, $action:literal;)+) => {
+        $($(#[$doc])* #[doc = $meaning] pub const $name: &str = $reason;)+
+
+        /// All reasons, in the order of the documentation.
+        pub const REASONS: &[EventReason] = &[
+            $(EventReason {
+                reason: $name,
+                about: &[$(Kind::$kind),+],
+                meaning: $meaning,
+                action: $action,
+            },)+
+        ];
+    };
+}
+
+reasons! {
+    SYNCED = "Synced", [Node],
+        "The node is initialised.",
+        "";
+    INSTANCE_NOT_FOUND = "InstanceNotFound", [Node],
+        "No provider that is responsible for this node knows its machine.",
+        "The machine's name has to be the node's, or the kubelet gets `--provider-id`. Is the credential the right project's?";
+    INSTANCE_LOOKUP_FAILED = "InstanceLookupFailed", [Node],
+        "The cloud could not be asked, or its answer was not conclusive.",
+        "See the text: the credential, the network, two machines of one name.";
+    NODE_NOT_SERVED = "NodeNotServed", [Node],
+        "The node's recorded owner is not configured here.",
+        "Configure it, or change the label `wasm-ccm.dev/provider`.";
+    PROVIDER_AMBIGUOUS = "ProviderAmbiguous", [Node],
+        "Two providers find the machine.",
+        "Use selectors, `--provider-id`, or the label `wasm-ccm.dev/provider`.";
+    PROVIDER_UNDECIDED = "ProviderUndecided", [Node],
+        "One provider finds the machine, and another one cannot be asked.",
+        "Repair the other one.";
+    DUPLICATE_PROVIDER_ID = "DuplicateProviderID", [Node],
+        "Two nodes have the same machine.",
+        "Delete the node that does not run on it.";
+    INVALID_PROVIDER_ANSWER = "InvalidProviderAnswer", [Node, Service],
+        "A part of the provider's answer is not used; the text says why.",
+        "Usually this is a mistake of the cloud or of the module. `ARCHITECTURE.md`, \"What is checked\", lists the rules; `load-balancers.md` has those for Services.";
+    INVALID_PROVIDED_NODE_IP = "InvalidProvidedNodeIP", [Node],
+        "The kubelet's `--node-ip` is not an address, or not one of the machine's.",
+        "Correct the flag, or configure the network that it is in (`HCLOUD_NETWORK`).";
+    CHANGE_UNCONFIRMED = "ChangeUnconfirmed", [Node],
+        "A dangerous change waits for a second, equal answer.",
+        "Nothing, unless it lasts.";
+    BRAKE_ENGAGED = "BrakeEngaged", [Node, Service],
+        "The number of changes allowed in a period is used up.",
+        "Find out why so much changes. `--brake` changes the number.";
+    NODE_UPDATE_FAILED = "NodeUpdateFailed", [Node],
+        "The API server refuses a write.",
+        "Check rights and admission webhooks.";
+    NODE_DELETION_HELD = "NodeDeletionHeld", [Node],
+        "The node's machine is gone, and a condition holds the deletion.",
+        "See `safety.md`, \"A deletion that is held\".";
+    DELETING_NODE = "DeletingNode", [Node],
+        "The node is deleted, because its machine is gone.",
+        "";
+    DELETING_NODE_FAILED = "DeletingNodeFailed", [Node],
+        "The API server refused to delete the node.",
+        "Check rights and admission webhooks.";
+    FAILED_TO_CREATE_ROUTE = "FailedToCreateRoute", [Node],
+        "The cloud refused a route; the text has its words. It is retried with growing delays.",
+        "See the text, and `pod-networks.md`.";
+    FOREIGN_ROUTE = "ForeignRoute", [Node],
+        "A route that is not ours occupies the destination of the node's; the text says where it leads.",
+        "Delete it at the cloud if nobody needs it.";
+    CLUSTER_CIDR_MISCONFIGURED = "ClusterCIDRMisconfigured", [Node],
+        "The node's pod CIDR lies outside of `--cluster-cidr`, or is not a CIDR: no route is made.",
+        "Correct `--cluster-cidr`.";
+    POD_CIDR_OVERLAPS = "PodCIDROverlaps", [Node],
+        "Another node has addresses of the node's pod CIDR: no route is made.",
+        "Delete one of the nodes, and let it join again.";
+    INVALID_POD_CIDR = "InvalidPodCIDR", [Node],
+        "No node can have these pod CIDRs: nothing is changed.",
+        "Delete the node, and let it join again.";
+    CIDR_NOT_AVAILABLE = "CIDRNotAvailable", [Node],
+        "The ranges for pods are used up. The next one that becomes free goes to a node that waits.",
+        "Remove nodes, or widen `--cluster-cidr`.";
+    CIDR_ASSIGNMENT_FAILED = "CIDRAssignmentFailed", [Node],
+        "The API server did not accept the node's pod CIDRs; they are free again.",
+        "Check rights and admission webhooks.";
+    OTHER_POD_CIDR_ALLOCATOR = "OtherPodCIDRAllocator", [Node],
+        "Another allocator gives nodes their pod CIDRs, and `ccm` allocates none meanwhile.",
+        "Drop `--allocate-node-cidrs` from one of the two.";
+    POD_CIDR_ALLOCATION_TAKEN_OVER = "PodCIDRAllocationTakenOver", [Node],
+        "The other allocator is gone, and `ccm` allocates.",
+        "";
+    ENSURING_LOAD_BALANCER = "EnsuringLoadBalancer", [Service],
+        "A load balancer is created or changed.",
+        "";
+    ENSURED_LOAD_BALANCER = "EnsuredLoadBalancer", [Service],
+        "The load balancer is as the Service wants it.",
+        "";
+    UPDATED_LOAD_BALANCER = "UpdatedLoadBalancer", [Service],
+        "The load balancer has a new set of nodes.",
+        "";
+    DELETING_LOAD_BALANCER = "DeletingLoadBalancer", [Service],
+        "The load balancer is removed.",
+        "";
+    DELETED_LOAD_BALANCER = "DeletedLoadBalancer", [Service],
+        "The load balancer is proven to be gone.",
+        "";
+    SYNC_LOAD_BALANCER_FAILED = "SyncLoadBalancerFailed", [Service],
+        "The load balancer could not be created or changed.",
+        "See the text. If a person has to act, any change of the Service triggers a retry at once.";
+    UPDATE_LOAD_BALANCER_FAILED = "UpdateLoadBalancerFailed", [Service],
+        "A new set of nodes could not be applied.",
+        "A full sync follows at once, and its Event says more.";
+    DELETE_LOAD_BALANCER_FAILED = "DeleteLoadBalancerFailed", [Service],
+        "The load balancer could not be removed, or is still there.",
+        "See the text. The finalizer stays.";
+    UNAVAILABLE_LOAD_BALANCER = "UnAvailableLoadBalancer", [Service],
+        "No node qualifies as a target.",
+        "Check provider IDs, exclusion labels and taints: `load-balancers.md`.";
+    LOAD_BALANCER_NOT_SERVED = "LoadBalancerNotServed", [Service],
+        "The Service names a provider or a class that no provider here serves.",
+        "Correct the annotation, the class, or the configuration.";
+    LOAD_BALANCER_PENDING = "LoadBalancerPending", [Service],
+        "The cloud began to create, change or delete the load balancer ten minutes ago and has not finished.",
+        "Look at the cloud's actions. With managed certificates: does their name lead to the load balancer?";
+    LOAD_BALANCER_ADOPTED = "LoadBalancerAdopted", [Service],
+        "A load balancer without a living owner was taken over, as `adoptLoadBalancers` allows, or the default of the shipped `hcloud`.",
+        "`safety.md` says how to forbid it.";
+    LOAD_BALANCER_STATUS_CLEARED = "LoadBalancerStatusCleared", [Service],
+        "The Service's addresses are removed: the provider said twice that there are none.",
+        "Look at the load balancer at the cloud.";
+    PROVIDER_ACTIVATED = "ProviderActivated", [Provider],
+        "This version serves; the text says so if it was not tried because its predecessor is lost.",
+        "";
+    PERMISSIONS_PENDING = "PermissionsPending", [Provider],
+        "A version asks for more than the grants, or than the active or the lost version.",
+        "`ccm provider status` shows the lines, and the command that approves.";
+    PROVIDER_DISTRUSTED = "ProviderDistrusted", [Provider],
+        "A version has no valid signature or digest (yet), or it is older than the highest version that has served.",
+        "Sign it, or correct `trust`; it is checked again. If the older one is intended: `wasm-ccm.dev/allow-downgrade`.";
+    PROVIDER_REJECTED = "ProviderRejected", [Provider],
+        "A version failed before it answered any call.",
+        "Offer a new version, or set `wasm-ccm.dev/retry` if the environment was at fault.";
+    PROVIDER_ROLLED_BACK = "ProviderRolledBack", [Provider],
+        "A version that answered calls was worse than the one before, or a person ordered it back.",
+        "Offer a new version, or set `wasm-ccm.dev/retry` if the environment was at fault.";
+    REJECTED_VERSION_OFFERED = "RejectedVersionOffered", [Provider],
+        "The source offers a version that was rejected before, such as a tag that was moved back.",
+        "Offer another version, or set `wasm-ccm.dev/retry`.";
+    PROVIDER_NOT_SERVING = "ProviderNotServing", [Provider],
+        "Nothing serves; the text, the condition `Ready` and `trouble` say why.",
+        "Do what the text says. Most often the module of the active version is no longer available from any source: put it back.";
+    ROLL_BACK_IMPOSSIBLE = "RollBackImpossible", [Provider],
+        "No previous version is known, or it cannot be loaded.",
+        "Put the old module at the source.";
+    LEADER_ELECTION = "LeaderElection", [Lease],
+        "An instance became leader, or stopped leading.",
+        "";
+}
