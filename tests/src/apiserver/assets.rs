@@ -1,7 +1,8 @@
 //! Locates the programs `etcd` and `kube-apiserver`: in the folder `KUBEBUILDER_ASSETS`, or built from their Go
 //! modules on first use and kept in the user's cache.
 //!
-//! Two versions can be built: the newest, and with `CCM_KUBERNETES=oldest` the oldest available.
+//! One version of each minor can be built that `deploy/docs/versions.md` names: without `CCM_KUBERNETES` the one that most tests
+//! run on, otherwise the named one (`1.37`), or `oldest`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use crate::built;
 /// The required programs.
 const PROGRAMS: [&str; 2] = ["etcd", "kube-apiserver"];
 
-/// Environment variable for the version to build: `newest` (default) or `oldest`.
+/// Environment variable for the version to build: `newest` (default), `oldest`, or a minor such as `1.37`.
 const VERSION: &str = "CCM_KUBERNETES";
 
 const HINT: &str = "install Go 1.26 or newer (https://go.dev/dl), or set KUBEBUILDER_ASSETS to a folder \
@@ -36,7 +37,7 @@ pub(super) fn folder() -> Result<PathBuf> {
         return Ok(folder);
     }
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("cluster/apiserver");
-    let modules = modules()?;
+    let modules = modules(&sources)?;
     let (sums, pinned) = (format!("{modules}.sum"), format!("{modules}.mod"));
     let files = [sums.as_str(), &pinned, "main.go"];
     built::folder("apiserver", &sources, &files, |folder| {
@@ -45,11 +46,15 @@ pub(super) fn folder() -> Result<PathBuf> {
 }
 
 /// Base name of the files that pin the modules: `NAME.mod` and `NAME.sum`.
-fn modules() -> Result<&'static str> {
+fn modules(sources: &Path) -> Result<String> {
     match std::env::var(VERSION).as_deref() {
-        Err(_) | Ok("" | "newest") => Ok("go"),
-        Ok("oldest") => Ok("oldest"),
-        Ok(other) => bail!("{VERSION}={other}: known are newest and oldest"),
+        Err(_) | Ok("" | "newest") => Ok("go".to_owned()),
+        Ok("oldest") => Ok("oldest".to_owned()),
+        Ok(minor) if sources.join(format!("v{minor}.mod")).is_file() => Ok(format!("v{minor}")),
+        Ok(other) => bail!(
+            "{VERSION}={other}: known are newest, oldest, and each minor in {}",
+            sources.display()
+        ),
     }
 }
 
