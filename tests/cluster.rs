@@ -17,6 +17,8 @@ mod container;
 mod delivered;
 #[path = "cluster/deploy.rs"]
 mod deploy;
+#[path = "cluster/documents.rs"]
+mod documents;
 #[path = "cluster/drop_in.rs"]
 mod drop_in;
 #[path = "cluster/endpoints.rs"]

@@ -6,6 +6,8 @@
 mod circles;
 #[path = "rules/conformance.rs"]
 mod conformance;
+#[path = "rules/documents.rs"]
+mod documents;
 #[path = "rules/first_page.rs"]
 mod first_page;
 #[path = "rules/hostile.rs"]

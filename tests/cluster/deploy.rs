@@ -142,6 +142,7 @@ async fn every_way_to_deploy_applies_to_a_real_api_server() {
     }
 }
 
+/// The command stands in `deploy/docs/providers.md` and in the variants.
 #[tokio::test]
 async fn the_documented_command_brings_the_first_module_and_every_later_one() {
     let folders = ["deploy/docs", "deploy/kustomize/variants"];

@@ -3,6 +3,8 @@
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
+use ccm_tests::documents::Page;
+
 fn ccm(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
     // A proxy in the environment must change nothing: the demo is loopback only, and the egress takes no proxy.
@@ -24,27 +26,16 @@ fn plain() -> &'static str {
     &TEXT
 }
 
-fn readme() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-    std::fs::read_to_string(path).unwrap()
-}
-
-/// The text blocks of the README that stand behind a command line.
+/// What the README shows behind a command line, without empty lines.
 fn shown(command: &str) -> Vec<String> {
-    let readme = readme();
-    let block = readme
-        .split("```text\n")
-        .find(|block| block.starts_with(command));
-    let block = block.unwrap_or_else(|| panic!("the README does not show {command:?}"));
-    block
-        .split("\n```")
-        .next()
-        .unwrap()
-        .lines()
-        .skip(1)
-        .filter(|line| !line.is_empty())
-        .map(str::to_owned)
-        .collect()
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = Page::read(&root, "README.md").unwrap();
+    let mut steps = page.blocks.iter().flat_map(|block| block.steps().unwrap());
+    let step = steps.find(|step| step.command == command);
+    let step = step.unwrap_or_else(|| panic!("the README does not show {command:?}"));
+    let output = step.output.unwrap_or_default();
+    let lines = output.lines().filter(|line| !line.is_empty());
+    lines.map(str::to_owned).collect()
 }
 
 /// What differs from run to run: ports, digests, versions of nothing, times.

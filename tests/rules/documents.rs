@@ -1,0 +1,194 @@
+//! Every command that the documents show is run by a test, or says why not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ccm_tests::documents::{Mark, Page, is_as_shown};
+
+use crate::lists::{assert_none, files, functions, root};
+
+/// Every page for people who run `ccm` or write a provider, relative to the repository.
+fn pages() -> Vec<Page> {
+    let mut paths: Vec<String> = ["README.md", "SECURITY.md", "CONTRIBUTING.md"]
+        .map(str::to_owned)
+        .into();
+    let prefix = format!("{}/", root().display());
+    let folders = ["deploy", "guest-sdk", "guests", "wit"];
+    let found = files(&folders, "md");
+    let found = found.iter().filter_map(|path| path.strip_prefix(&prefix));
+    paths.extend(
+        found
+            .filter(|path| !path.contains("/target/"))
+            .map(str::to_owned),
+    );
+    paths
+        .iter()
+        .map(|path| Page::read(&root(), path).unwrap())
+        .collect()
+}
+
+/// The source files of all tests, by the names of their tests.
+fn tests() -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for path in files(&["tests", "runtime"], "rs") {
+        let text = std::fs::read_to_string(path).unwrap();
+        for name in functions(std::slice::from_ref(&text)).into_keys() {
+            found.insert(name, text.clone());
+        }
+    }
+    found
+}
+
+#[test]
+fn every_command_of_the_documents_is_run_by_a_test_or_says_why_not() {
+    let tests = tests();
+    let mut problems = Vec::new();
+    let (mut run, mut not_run) = (0, 0);
+    for page in pages() {
+        let path = &page.path;
+        // A test that runs a block has read it: it names the page.
+        let named = |at: &str, test: &str| match tests.get(test) {
+            None => Some(format!("{at}: there is no test {test}")),
+            Some(source) if !source.contains(path.as_str()) => Some(format!(
+                "{at}: the file of the test {test} does not name {path}"
+            )),
+            Some(_) => None,
+        };
+        if let Some(test) = &page.run_by {
+            problems.extend(named(path, test));
+        }
+        for (line, text) in &page.unmarked_commands {
+            problems.push(format!(
+                "{path}:{line}: a command outside of a block `sh` or `console`: {text}"
+            ));
+        }
+        for block in &page.blocks {
+            let at = format!("{path}:{}", block.line);
+            match &block.mark {
+                Some(Mark::RunBy(test)) => {
+                    problems.extend(named(&at, test));
+                    run += 1;
+                }
+                Some(Mark::NotRun(_)) => not_run += 1,
+                Some(Mark::StandIn { name, .. }) => {
+                    let source = page.run_by.as_ref().and_then(|test| tests.get(test));
+                    if !source.is_some_and(|source| source.contains(&format!("{name:?}"))) {
+                        problems.push(format!("{at}: the page's test has no stand-in {name}"));
+                    }
+                    not_run += 1;
+                }
+                Some(Mark::Unreadable(text)) => {
+                    problems.push(format!("{at}: it is not said why, or not readably: {text}"))
+                }
+                None if page.run_by.is_some() => run += 1,
+                None => problems.push(format!(
+                    "{at}: nobody says who runs this, or why nobody does"
+                )),
+            }
+            if let Err(error) = block.steps() {
+                problems.push(format!("{at}: {error}"));
+            }
+        }
+    }
+    assert_none(&problems);
+    assert!(run > 20, "{run} blocks are run");
+    println!("blocks of commands: {run} are run, {not_run} say why not");
+}
+
+#[test]
+fn a_page_cannot_hide_its_commands() {
+    let page = |text: &str| Page::parse("page.md", text).unwrap();
+    let hidden = page("# A\n\n```text\nHCLOUD_TOKEN=… ccm run\nwords\n```\n");
+    assert_eq!(
+        hidden.unmarked_commands,
+        [(4, "HCLOUD_TOKEN=… ccm run".to_owned())]
+    );
+    for (comment, expected) in [
+        (
+            "<!-- not run: needs a cloud account -->",
+            Some(Mark::NotRun("needs a cloud account".to_owned())),
+        ),
+        (
+            "<!-- not run -->",
+            Some(Mark::Unreadable("not run".to_owned())),
+        ),
+        (
+            "<!-- not run: no -->",
+            Some(Mark::Unreadable("not run: no".to_owned())),
+        ),
+        ("<!-- run by: me -->", Some(Mark::RunBy("me".to_owned()))),
+        (
+            "<!-- not run, stand-in pod: needs a kubelet -->",
+            Some(Mark::StandIn {
+                name: "pod".to_owned(),
+                reason: "needs a kubelet".to_owned(),
+            }),
+        ),
+        ("text", None),
+    ] {
+        let mut page = page(&format!("# A\n{comment}\n```sh\nccm\n```\n"));
+        assert_eq!(page.blocks.remove(0).mark, expected);
+    }
+}
+
+#[test]
+fn output_is_compared_line_by_line() {
+    let shown = "NAME  AGE\nweb   12s\n…\nlast …id end";
+    for (output, expected) in [
+        ("NAME   AGE\nweb   3m4s\nlast an-id end", true),
+        ("NAME   AGE\nweb   3m4s\nmore\nmore\nlast id end", true),
+        ("NAME   AGE\nweb   never\nlast id end", false),
+        ("NAME   AGE\nweb   1s\nlast id", false),
+        ("NAME   AGE\nweb   1s", false),
+        ("NAME   AGE\nweb   1s\nlast id end\nand more", false),
+    ] {
+        assert_eq!(is_as_shown(shown, output), expected, "{output}");
+    }
+}
+
+/// Links to files and to headings of the pages.
+#[test]
+fn links_between_the_pages_lead_somewhere() {
+    let mut problems = Vec::new();
+    let mut links = 0;
+    for page in pages() {
+        let text = std::fs::read_to_string(root().join(&page.path)).unwrap();
+        let folder = root().join(&page.path).parent().unwrap().to_owned();
+        for link in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
+            if link.contains("://") || link.starts_with('#') || link.contains(char::is_whitespace) {
+                continue;
+            }
+            links += 1;
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = folder.join(file);
+            if !target.exists() {
+                problems.push(format!("{}: {link}", page.path));
+                continue;
+            }
+            if !heading.is_empty()
+                && !headings(&std::fs::read_to_string(target).unwrap()).contains(heading)
+            {
+                problems.push(format!("{}: {link} has no such heading", page.path));
+            }
+        }
+    }
+    assert_none(&problems);
+    assert!(links > 20, "{links}");
+}
+
+/// The anchors of a page's headings.
+fn headings(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix('#'));
+    lines
+        .map(|line| {
+            let title = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = title
+                .chars()
+                .filter(|one| one.is_alphanumeric() || matches!(one, ' ' | '-' | '_'));
+            kept.map(|one| if one == ' ' { '-' } else { one }).collect()
+        })
+        .collect()
+}
