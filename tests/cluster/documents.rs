@@ -6,7 +6,7 @@
 //! - `deploy/docs/providers.md`
 #![allow(clippy::print_stdout, reason = "how much of a page is run")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -257,9 +257,7 @@ impl Reader {
         }
         // Paths in the container, alone or as the value of a flag.
         let here = |text: &str| {
-            let (flag, path) = text
-                .split_once('=')
-                .map_or(("", text), |(flag, path)| (flag, path));
+            let (flag, path) = text.split_once('=').unwrap_or(("", text));
             let mounted = files.iter().find_map(|(mount, here)| {
                 let rest = Path::new(path).strip_prefix(mount).ok()?;
                 Some(here.join(rest))
@@ -343,7 +341,7 @@ fn runs_controller_manager() -> bool {
     depth().unwrap() == Depth::Full
 }
 
-fn copy(from: &Path, to: &PathBuf) {
+fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

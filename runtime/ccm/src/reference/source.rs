@@ -58,7 +58,7 @@ struct Field {
 pub(super) fn types(sources: &[String]) -> BTreeMap<String, Type> {
     let mut found = BTreeMap::new();
     for text in sources {
-        let mut lines = text.lines().peekable();
+        let mut lines = text.lines();
         let mut is_camel = false;
         while let Some(line) = lines.next() {
             if line.starts_with("#[serde(rename_all = \"camelCase\"") {
