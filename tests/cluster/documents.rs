@@ -336,9 +336,10 @@ impl Reader {
     }
 }
 
-/// It takes two minutes to build, so that only the full counts have it.
+/// It takes two minutes to build, so that only the full counts have it; and it is of the API server's version, or none.
 fn runs_controller_manager() -> bool {
-    depth().unwrap() == Depth::Full
+    let version = std::env::var("CCM_KUBERNETES").unwrap_or_default();
+    depth().unwrap() == Depth::Full && matches!(version.as_str(), "" | "newest")
 }
 
 fn copy(from: &Path, to: &Path) {
