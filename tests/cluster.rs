@@ -55,6 +55,8 @@ mod pod_network;
 mod policy;
 #[path = "cluster/prometheus.rs"]
 mod prometheus;
+#[path = "cluster/provider_objects.rs"]
+mod provider_objects;
 #[path = "cluster/providers.rs"]
 mod providers;
 #[path = "cluster/record.rs"]

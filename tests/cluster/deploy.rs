@@ -23,6 +23,9 @@ const FOLDERS: [&str; 5] = [
     "variants/registry",
 ];
 
+/// Where objects configure the providers: the only one without a configuration file.
+const PROVIDER_OBJECTS: &str = "variants/provider-objects";
+
 /// Needs an API server that knows images as volumes.
 const IMAGE_VOLUME: &str = "variants/image-volume";
 
@@ -51,7 +54,7 @@ fn built(folder: &str) -> Vec<Value> {
 }
 
 /// Where an object of this kind is written.
-fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
+pub(crate) fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
     let kind = object["kind"].as_str().unwrap();
     let (group, version) = match object["apiVersion"].as_str().unwrap().split_once('/') {
         Some((group, version)) => (group, version),
@@ -116,7 +119,7 @@ async fn mounts_images(admin: &Client) -> bool {
 async fn every_way_to_deploy_applies_to_a_real_api_server() {
     let server = ApiServer::start().await.unwrap();
     let admin = server.client_for("admin").await.unwrap();
-    for folder in FOLDERS {
+    for folder in FOLDERS.into_iter().chain([PROVIDER_OBJECTS]) {
         let objects = built(folder);
         assert!(objects.len() > 10, "{folder}: {}", objects.len());
         for object in &objects {
@@ -290,7 +293,7 @@ fn the_grants_in_every_variant_are_what_the_shipped_module_requests() {
 
 #[test]
 fn rights_to_read_objects_of_others_are_for_one_name_each() {
-    for folder in FOLDERS {
+    for folder in FOLDERS.into_iter().chain([PROVIDER_OBJECTS]) {
         for role in built(folder) {
             for rule in role["rules"].as_array().into_iter().flatten() {
                 // A rule about paths has no resources.
@@ -392,14 +395,13 @@ async fn a_provider_holds_what_is_written_down_and_shows_it_as_a_table() {
     let columns = table["columnDefinitions"].as_array().unwrap();
     let first = columns.iter().filter(|one| one["priority"] == 0);
     let first: Vec<_> = first.map(|one| one["name"].as_str().unwrap()).collect();
-    assert_eq!(
-        first,
-        ["Name", "Version", "Digest", "State", "Candidate", "Age"]
-    );
+    let names = ["Name", "Version", "Ready", "State", "Candidate", "Age"];
+    assert_eq!(first, names);
     let cells = &table["rows"][0]["cells"];
-    assert_eq!(cells[0], "hcloud");
-    assert_eq!(cells[1], "1.2.3");
-    assert_eq!(cells[2], "0f0f0f0f0f0f");
-    assert_eq!(cells[3], "Canary");
-    assert_eq!(cells[4], "1.2.3");
+    for (at, expected) in ["hcloud", "1.2.3", "True", "Canary", "1.2.3"]
+        .iter()
+        .enumerate()
+    {
+        assert_eq!(cells[at], *expected);
+    }
 }

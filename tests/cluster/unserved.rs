@@ -36,13 +36,15 @@ async fn a_provider_that_leaves_the_binary_for_a_config_map_is_written_down_with
     delivered.configure(&[embedded]);
     let mut ccm = delivered.ccm(&[]);
     joins(&world, &mut ccm, "worker-1", json!({}), "hcloud").await;
-    assert!(delivered.status("hcloud").await.is_null());
+    let shown = |status: &Value| status["informational"] == true;
+    delivered.until(&mut ccm, "hcloud", "shown", shown).await;
 
     let module = version("9.0.0");
     delivered.apply(&module).await;
     delivered.configure(&[delivered.entry("hcloud", CONFIG_MAP)]);
     let status = delivered.serves(&mut ccm, "hcloud", &module).await;
     assert_eq!(status["observedSource"], CONFIG_MAP, "{status}");
+    assert!(status["informational"].is_null(), "{status}");
     assert_eq!(condition(&status, "Ready")["status"], "True", "{status}");
     joins(&world, &mut ccm, "worker-2", json!({}), "hcloud").await;
     delivered

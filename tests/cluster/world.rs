@@ -48,7 +48,7 @@ pub(crate) struct Setup {
     pub(crate) rights: &'static [&'static str],
     /// None of these, by kind and name.
     pub(crate) without: &'static [(&'static str, &'static str)],
-    /// Of all those, only the role with this name, as when one controller runs alone.
+    /// Of all those, only the role with this name, as when one controller runs alone, and the one that shows what serves.
     pub(crate) only_role: Option<&'static str>,
 }
 
@@ -95,7 +95,11 @@ impl World {
         let files = ["rbac.yaml"].iter().chain(setup.rights);
         let mut rights: Vec<Value> = files.flat_map(|file| manifests(file)).collect();
         if let Some(role) = setup.only_role {
-            rights.retain(|manifest| manifest["metadata"]["name"] == role);
+            let kept = [role, "ccm:provider-status"];
+            rights.retain(|manifest| {
+                kept.iter()
+                    .any(|kept| manifest["metadata"]["name"] == *kept)
+            });
         }
         rights.retain(|manifest| {
             let is_it = |(kind, name): &(&str, &str)| {

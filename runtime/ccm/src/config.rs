@@ -1,8 +1,9 @@
-//! The configuration file: the written form (`raw`, unknown keys refused) and its meaning ([`ProviderConfig`]). Reports
-//! all mistakes together. Reads no files itself: the text, the environment and secret readers are arguments.
+//! The configuration, in a file or in objects: the written form (`raw`, unknown keys refused) and its meaning
+//! ([`ProviderConfig`]). Reports all mistakes together. Reads no files itself: the text, the environment and secret readers are arguments.
 
 mod grants;
 mod load_balancers;
+mod object;
 mod proxy;
 mod raw;
 mod secret;
@@ -23,6 +24,7 @@ use ccm_delivery::trust::TrustPolicy;
 use ccm_host::grant::{Grants, Secret};
 
 pub(crate) use load_balancers::LoadBalancerConfig;
+pub(crate) use object::{MOST_SPEC_BYTES, WrittenObject, beside, invalid};
 pub(crate) use proxy::ProxyChoice;
 pub(crate) use secret::SecretKey;
 pub(crate) use source::RegistryConfig;
@@ -386,5 +388,7 @@ fn rollout(place: &str, raw: &RawRollout, mistakes: &mut Vec<String>) -> Rollout
     }
 }
 
+#[cfg(test)]
+mod definition;
 #[cfg(test)]
 mod tests;

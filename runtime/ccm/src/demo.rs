@@ -42,7 +42,7 @@ use crate::config::ProviderConfig;
 use crate::flags::{NodeFlags, ProviderIsolation, ServiceFlags};
 use crate::provider_loading;
 use crate::provider_loading::ClusterAddresses;
-use crate::provider_manager::{ProviderManager, Shared, location};
+use crate::provider_manager::{ProviderManager, Shared, Wanted, location};
 use lifecycle::Stage;
 use narrate::Narrator;
 use network::Network;
@@ -95,7 +95,10 @@ async fn show(narrator: &Narrator, serves: bool) -> anyhow::Result<()> {
     let host = Arc::new(provider_loading::host(None, ProviderIsolation::default())?);
     let mut provider_manager = ProviderManager::begin(
         shared(host.clone()),
-        vec![configured(&file, &cloud, &network)?],
+        Wanted {
+            file: vec![configured(&file, &cloud, &network)?],
+            ..Wanted::default()
+        },
     )?;
     provider_manager.leadership_signal().take(
         Lead {

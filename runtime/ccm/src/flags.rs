@@ -47,6 +47,8 @@ pub(crate) struct RunFlags {
     pub config: Option<PathBuf>,
     /// `--provider-module`.
     pub provider_module: Option<String>,
+    /// `--enable-provider-objects`.
+    pub provider_objects: Option<ProviderObjectFlags>,
     /// `--compiled-cache-dir`.
     pub compiled_cache_dir: Option<PathBuf>,
     /// `--kubeconfig`.
@@ -89,6 +91,12 @@ pub(crate) struct RunFlags {
     pub values: Vec<(&'static str, String)>,
     /// Warnings about flags that ask for something this program does not do, one line each.
     pub warnings: Vec<String>,
+}
+
+/// The flags of providers that objects configure.
+pub(crate) struct ProviderObjectFlags {
+    /// `--provider-secret-namespace`; `None`: the manager's own.
+    pub secret_namespace: Option<String>,
 }
 
 /// The node controller's flags.
@@ -195,7 +203,20 @@ impl RunFlags {
         let config = path(matches, "config");
         let cloud_config = path(matches, "cloud-config");
         let cloud_provider = text(matches, "cloud-provider").filter(|name| !name.is_empty());
-        if cloud_provider.is_none() && config.is_none() && cloud_config.is_none() {
+        let secret_namespace = text(matches, "provider-secret-namespace");
+        let provider_objects = match matches.get_one("enable-provider-objects") == Some(&true) {
+            true => Some(ProviderObjectFlags { secret_namespace }),
+            false => {
+                if secret_namespace.is_some() {
+                    mistakes.push(
+                        "--provider-secret-namespace needs --enable-provider-objects".to_owned(),
+                    );
+                }
+                None
+            }
+        };
+        let has_file = config.is_some() || cloud_config.is_some();
+        if cloud_provider.is_none() && !has_file && provider_objects.is_none() {
             mistakes.push(
                 "--cloud-provider cannot be empty: name a provider that is embedded, or give --config"
                     .to_owned(),
@@ -248,6 +269,7 @@ impl RunFlags {
             cloud_provider,
             config: config.or(cloud_config),
             provider_module: text(matches, "provider-module"),
+            provider_objects,
             compiled_cache_dir: path(matches, "compiled-cache-dir"),
             kubeconfig: path(matches, "kubeconfig"),
             master: text(matches, "master"),

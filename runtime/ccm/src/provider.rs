@@ -9,6 +9,7 @@ mod config_check;
 mod configmap;
 mod configured_providers;
 mod diff;
+mod init;
 mod inspect;
 mod manifest_section;
 mod module_reference;
@@ -63,6 +64,7 @@ async fn run(command: &ProviderCommand, screen: Screen) -> anyhow::Result<Verdic
     match command {
         ProviderCommand::Pack(options) => pack::pack(options, screen).await,
         ProviderCommand::Inspect(options) => inspect::inspect(options, screen).await,
+        ProviderCommand::Init(options) => init::init(options, screen).await,
         ProviderCommand::Check(options) => check::check(options, screen).await,
         ProviderCommand::Diff(options) => diff::diff(options, screen).await,
         ProviderCommand::Pull(options) => registry::receive(options, screen).await,
@@ -77,6 +79,7 @@ fn subject(command: &ProviderCommand) -> (String, Form) {
     let (subject, form) = match command {
         Command::Pack(options) => (&options.module.place, options.printed.output),
         Command::Inspect(options) => (&options.module.place, options.output.into()),
+        Command::Init(options) => (&options.module.place, Form::Text),
         Command::Check(options) => (&options.module.place, options.printed.output),
         Command::Diff(options) => (&options.new, options.printed.output),
         Command::Pull(options) => (&options.from, options.printed.output),

@@ -3,9 +3,11 @@
 
 mod configuration;
 mod instance;
+mod objects;
+mod refusals;
 mod secrets;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -17,7 +19,7 @@ use ccm_core::permit::Mode;
 use ccm_core::settings::ServiceRules;
 use ccm_delivery::active::Active;
 use ccm_delivery::metrics::Metrics;
-use ccm_delivery::record::Seen;
+use ccm_delivery::record::{Refusal, Seen, Specification};
 use ccm_delivery::rollout_controller::{Lead, Served};
 use ccm_delivery::source::Location;
 use ccm_host::Host;
@@ -26,10 +28,12 @@ use tokio::sync::{Notify, watch};
 use crate::config::{LoadBalancerConfig, ProviderConfig};
 use crate::load_policy::ConfiguredLoadPolicy;
 
-pub(crate) use configuration::Configuration;
 #[cfg(feature = "demo")]
 pub(crate) use configuration::location;
+pub(crate) use configuration::{Configuration, ObjectConfiguration, Wanted};
 use instance::{Heard, ProviderInstance};
+pub(crate) use objects::ProviderObjects;
+use refusals::Refused;
 pub(crate) use secrets::Secrets;
 
 /// Polling interval of the configuration files, short enough for edits to take effect at once. One poll reads a few
@@ -80,8 +84,11 @@ pub(crate) struct ProviderManager {
     instances: BTreeMap<String, ProviderInstance>,
     /// The configuration as last read.
     wanted: Vec<ProviderConfig>,
-    /// Parts of it that could not be applied, for people.
-    left_out: Vec<String>,
+    /// Those of them that come from objects.
+    of_objects: BTreeSet<String>,
+    /// Parts of it that could not be applied, by provider, for people.
+    left_out: BTreeMap<String, String>,
+    refused: watch::Sender<Vec<Refused>>,
     provided: watch::Sender<Arc<[Provided]>>,
     overview: watch::Sender<Arc<[ProviderOverview]>>,
     lead: watch::Sender<Option<Lead>>,
@@ -128,16 +135,15 @@ impl ProviderManager {
     /// Starts these providers.
     ///
     /// # Errors
-    /// A dependency of one of them is unavailable.
-    pub(crate) fn begin(
-        shared: Shared,
-        providers: Vec<ProviderConfig>,
-    ) -> anyhow::Result<ProviderManager> {
+    /// A dependency of one of those that do not come from objects is unavailable.
+    pub(crate) fn begin(shared: Shared, wanted: Wanted) -> anyhow::Result<ProviderManager> {
         let mut provider_manager = ProviderManager {
             shared,
             instances: BTreeMap::new(),
-            wanted: providers.clone(),
-            left_out: Vec::new(),
+            wanted: wanted.all(),
+            of_objects: names(&wanted.objects),
+            left_out: BTreeMap::new(),
+            refused: watch::Sender::default(),
             provided: watch::Sender::new(Arc::default()),
             overview: watch::Sender::new(Arc::default()),
             lead: watch::Sender::new(None),
@@ -145,9 +151,16 @@ impl ProviderManager {
             notice: watch::Sender::new(String::new()),
             news: Arc::default(),
         };
-        for provider in providers {
-            provider_manager.begin_one(provider)?;
+        for provider in &wanted.file {
+            provider_manager.begin_one(provider.clone())?;
         }
+        for provider in &wanted.objects {
+            if let Err(error) = provider_manager.begin_one(provider.clone()) {
+                let why = format!("{error:#}");
+                provider_manager.left_out.insert(provider.name.clone(), why);
+            }
+        }
+        provider_manager.specify(&wanted.specifications);
         provider_manager.publish();
         Ok(provider_manager)
     }
@@ -179,14 +192,16 @@ impl ProviderManager {
         }
     }
 
-    /// Waits until each provider serves or has failed for now.
+    /// Waits until each provider that does not come from an object serves or has failed for now. Whoever may write objects
+    /// neither delays the start nor ends it.
     ///
     /// # Errors
     /// None of them serves, and at least one failure needs a person.
     pub(crate) async fn ready(&mut self) -> anyhow::Result<()> {
         let mut hopeless = Vec::new();
         let mut serving = 0;
-        for instance in self.instances.values() {
+        let instances = self.instances.values();
+        for instance in instances.filter(|one| !self.of_objects.contains(&one.config().name)) {
             let mut served = instance.served();
             let is_told = |served: &Served| !matches!(served, Served::Starting);
             // The sender lives in the rollout controller, which ends with the instance.
@@ -226,12 +241,18 @@ impl ProviderManager {
 
     /// Applies configuration changes and publishes changes of the instances until the process ends.
     pub(crate) async fn follow(mut self, configuration: Configuration) {
+        if let (Some(client), Some(_)) = (&self.shared.client, &configuration.objects) {
+            let (writing, refused) = (self.writer.subscribe(), self.refused.subscribe());
+            // It ends with the runtime.
+            tokio::spawn(refusals::write(client.clone(), writing, refused));
+        }
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = self.news.notified() => self.publish(),
                 () = configuration.secrets.changed() => self.look(&configuration).await,
+                () = configuration.objects_changed() => self.look(&configuration).await,
                 _ = looks.tick() => self.look(&configuration).await,
             }
         }
@@ -239,16 +260,51 @@ impl ProviderManager {
 
     async fn look(&mut self, configuration: &Configuration) {
         match configuration.read().await {
-            Ok(providers) => {
-                if providers != self.wanted {
+            Ok(wanted) => {
+                let providers = wanted.all();
+                let of_objects = names(&wanted.objects);
+                if providers != self.wanted || of_objects != self.of_objects {
                     tracing::info!("the configuration has changed");
+                    self.of_objects = of_objects;
                     self.left_out = self.apply(providers.clone()).await;
                     self.wanted = providers;
                 }
-                self.note(&self.left_out.join("\n"));
+                self.specify(&wanted.specifications);
+                let left_out = self.left_out.iter();
+                let of_file = left_out.filter(|(name, _)| !self.of_objects.contains(*name));
+                let of_file = of_file.map(|(name, why)| format!("cloud provider {name:?}: {why}"));
+                self.note(&of_file.collect::<Vec<_>>().join("\n"));
             }
             Err(error) => self.note(&format!("{error:#}")),
         }
+    }
+
+    /// Tells each provider, and those objects that are no provider's, what became of the objects' specs.
+    fn specify(&self, specifications: &BTreeMap<String, Specification>) {
+        let of = |name: &String| {
+            let mut specification = specifications.get(name).cloned().unwrap_or_default();
+            let left_out = self.left_out.get(name);
+            if let Some(why) = left_out.filter(|_| specification.is_source) {
+                specification.refusal.get_or_insert_with(|| Refusal {
+                    reason: "NotApplied",
+                    message: why.clone(),
+                });
+            }
+            specification
+        };
+        let names = specifications.keys();
+        let unserved = names.filter(|name| !self.instances.contains_key(*name));
+        let refused: Vec<Refused> = unserved.map(|name| (name.clone(), of(name))).collect();
+        for (name, instance) in &self.instances {
+            instance.specify(of(name));
+        }
+        self.refused.send_if_modified(|told| {
+            let is_new = *told != refused;
+            if is_new {
+                *told = refused;
+            }
+            is_new
+        });
     }
 
     /// Publishes why an edit is not used: logged once, and part of each provider's record while it applies.
@@ -268,8 +324,8 @@ impl ProviderManager {
     }
 
     /// Applies an edit and returns the parts that could not be applied.
-    async fn apply(&mut self, providers: Vec<ProviderConfig>) -> Vec<String> {
-        let mut left_out = Vec::new();
+    async fn apply(&mut self, providers: Vec<ProviderConfig>) -> BTreeMap<String, String> {
+        let mut left_out = BTreeMap::new();
         let names: Vec<String> = providers.iter().map(|it| it.name.clone()).collect();
         self.instances.retain(|name, _| names.contains(name));
         for provider in providers {
@@ -280,7 +336,8 @@ impl ProviderManager {
                 None => self.begin_one(provider),
             };
             if let Err(error) = followed {
-                left_out.push(format!("cloud provider {name:?}: {error:#}"));
+                tracing::error!(provider = name, error = %format!("{error:#}"), "the provider's configuration is not used");
+                left_out.insert(name, format!("{error:#}"));
             }
         }
         self.publish();
@@ -308,11 +365,17 @@ impl ProviderManager {
 
     /// Publishes the serving providers if they have changed.
     fn publish(&self) {
-        let alone = self.instances.len() == 1;
+        let from_file = |name: &String| !self.of_objects.contains(name);
+        let of_file = self.instances.keys().filter(|name| from_file(name)).count();
         let mut provided = Vec::new();
         for instance in self.instances.values() {
             if let Served::Serving(active) = &*instance.served().borrow() {
                 let config = instance.config();
+                // An object takes Services without a class from nobody who had them before.
+                let alone = match from_file(&config.name) {
+                    true => of_file == 1,
+                    false => self.instances.len() == 1,
+                };
                 provided.push(Provided {
                     cloud: active.clone(),
                     nodes: config.nodes.clone(),
@@ -324,6 +387,10 @@ impl ProviderManager {
         let overview = self.instances.values().map(ProviderInstance::overview);
         self.overview.send_replace(overview.collect());
     }
+}
+
+fn names(providers: &[ProviderConfig]) -> BTreeSet<String> {
+    providers.iter().map(|one| one.name.clone()).collect()
 }
 
 fn introduce(active: &Active, source: &Location) {

@@ -42,7 +42,9 @@ use crate::exit::Exit;
 use crate::flags::{PodNetworkFlags, RunFlags};
 use crate::migration::Migration;
 use crate::provider_loading::{self, ClusterAddresses};
-use crate::provider_manager::{Configuration, ProviderManager, Secrets, Shared};
+use crate::provider_manager::{
+    Configuration, ObjectConfiguration, ProviderManager, ProviderObjects, Secrets, Shared,
+};
 use crate::status_board::StatusBoard;
 use crate::{metrics, panic_hook, telemetry};
 use endpoints::Served;
@@ -158,8 +160,14 @@ async fn prepare(flags: RunFlags) -> anyhow::Result<Prepared> {
         module: flags.provider_module,
         cloud_proxy: flags.safety.cloud_proxy.unwrap_or_default(),
         secrets: Secrets::of(Some(reader.clone())),
+        objects: flags.provider_objects.map(|flags| ObjectConfiguration {
+            objects: ProviderObjects::watch(reader.clone()),
+            secret_namespace: flags.secret_namespace.unwrap_or_else(own_namespace),
+            accepted: Default::default(),
+        }),
     };
-    let providers = configuration.read().await?;
+    let wanted = configuration.read().await?;
+    let providers = wanted.all();
     let names: Vec<String> = providers.iter().map(|one| one.name.clone()).collect();
     for provider in &providers {
         served.in_place_of_the_vendors(provider).await;
@@ -193,12 +201,12 @@ async fn prepare(flags: RunFlags) -> anyhow::Result<Prepared> {
         pace: 1,
         metrics: metrics.versions,
     };
-    for provider in &providers {
+    for provider in &wanted.file {
         would_load(&shared, provider)
             .await
             .context("Cloud provider could not be initialized")?;
     }
-    let mut provider_manager = ProviderManager::begin(shared, providers)?;
+    let mut provider_manager = ProviderManager::begin(shared, wanted)?;
     served.board.shows_providers(provider_manager.overview());
     provider_manager
         .ready()
@@ -249,6 +257,16 @@ async fn prepare(flags: RunFlags) -> anyhow::Result<Prepared> {
         plan_for: flags.safety.plan_for,
         log_json: flags.log_json,
     })
+}
+
+/// The namespace of this pod; outside of one, that of the shipped manifests.
+fn own_namespace() -> String {
+    const FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+    let namespace = std::fs::read_to_string(FILE).unwrap_or_default();
+    match namespace.trim() {
+        "" => "kube-system".to_owned(),
+        namespace => namespace.to_owned(),
+    }
 }
 
 /// Names of the providers that do not serve.

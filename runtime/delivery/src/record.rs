@@ -11,6 +11,7 @@ mod cluster;
 mod conditions;
 mod event;
 mod memory;
+pub mod status;
 mod status_json;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use std::pin::Pin;
 
 use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use ccm_host::CallLimits;
+use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -86,10 +88,45 @@ pub struct Report {
     pub is_serving: bool,
     /// Limits of the serving version.
     pub limits: Option<Limits>,
+    /// Why the version that serves cannot do its work, such as a credential that the cloud refuses; empty if it can.
+    pub impairment: String,
+    /// What became of the spec of the provider's object.
+    pub specification: Specification,
+    /// Whether the status is for people only, because the module is part of the program. Set by the store.
+    pub is_informational: bool,
+}
+
+impl Report {
+    /// Whether nothing serves, and something is known to be wrong.
+    fn is_unserved(&self) -> bool {
+        !self.is_serving && !self.record.trouble.is_empty()
+    }
+}
+
+/// What became of the `spec` of a provider's object.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Specification {
+    /// The generation of the spec that was read last. `None`: objects are not read, or this one has no spec.
+    pub generation: Option<i64>,
+    /// The object's UID: another object with the same spec has to be written to, too.
+    pub uid: Option<String>,
+    /// Why it is not used. `None`: it is.
+    pub refusal: Option<Refusal>,
+    /// Whether the provider exists because of its object: then nobody makes the object anew once it is deleted.
+    pub is_source: bool,
+}
+
+/// Why a spec is not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The condition's reason.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
 }
 
 /// Effective limits of the serving version, from the operator's limits, its manifest and the leader's machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
     /// Limits of one call.

@@ -30,7 +30,7 @@ use crate::active::{Active, Generation};
 use crate::artifact::Artifact;
 use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
-use crate::record::{RecordStore, Seen};
+use crate::record::{RecordStore, Seen, Specification};
 use crate::source::{Source, SourceError};
 use crate::store::ModuleStore;
 use crate::trust::TrustPolicy;
@@ -82,6 +82,8 @@ pub struct RolloutControllerParts {
     pub rules: watch::Receiver<RolloutRules>,
     /// Additional notice for people, such as a bad edit of the configuration; empty if there is none.
     pub notice: watch::Receiver<String>,
+    /// What became of the spec of the provider's object, for people.
+    pub specification: watch::Receiver<Specification>,
     /// Where the record is stored.
     pub store_of_record: Arc<dyn RecordStore>,
     /// `Some` while this process leads.
@@ -133,6 +135,7 @@ struct Inputs {
     terms: watch::Receiver<Arc<dyn LoadPolicyOf>>,
     rules: watch::Receiver<RolloutRules>,
     notice: watch::Receiver<String>,
+    specification: watch::Receiver<Specification>,
     lead: watch::Receiver<Option<Lead>>,
     mode: Mode,
 }
@@ -149,6 +152,7 @@ impl RolloutController {
             terms,
             rules,
             notice,
+            specification,
             store_of_record,
             lead,
             mode,
@@ -181,6 +185,7 @@ impl RolloutController {
                 terms,
                 rules,
                 notice,
+                specification,
                 lead,
                 mode,
             },
@@ -258,6 +263,8 @@ impl RolloutController {
             () = changed(&mut inputs.terms) => self.facts.changed_terms(),
             () = changed(&mut inputs.rules) => self.facts.rules = *self.inputs.rules.borrow(),
             () = changed(&mut inputs.notice) => self.notice(),
+            // It is part of what is written next.
+            () = changed(&mut inputs.specification) => {}
             Some(fed) = self.source_watcher.next() => self.fed(fed),
             Some(ended) = self.works.join_next() => self.work_ended(ended),
             Some(Ok((digest, said))) = self.check.asked.join_next() => self.check_ended(&digest, said),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::grant::Grants;
@@ -37,7 +38,7 @@ pub struct LimitsGranted {
 }
 
 /// Effective limits of one call, as shown by `ccm provider inspect` and in the `status` of the object Provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallLimits {
     /// Linear memory of the guest, in MiB.

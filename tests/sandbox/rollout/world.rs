@@ -260,6 +260,7 @@ impl World {
             terms: terms.subscribe(),
             rules: watch::Sender::new(RolloutRules::default()).subscribe(),
             notice: watch::Sender::new(String::new()).subscribe(),
+            specification: watch::Sender::new(Default::default()).subscribe(),
             store_of_record: store_of_record.clone(),
             lead: lead.subscribe(),
             mode,

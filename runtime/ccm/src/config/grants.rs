@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ccm_host::egress::rules::{RawRule, Rule};
@@ -58,12 +59,7 @@ fn target_grant(
         mistakes.push(format!("{place}: credential: {mistake}"));
         Credential::None
     });
-    let ca_pem = raw.ca_file.and_then(|path| {
-        let text = surroundings.text_of(&path);
-        text.map_err(|error| mistakes.push(format!("{place}: caFile {}: {error}", path.display())))
-            .ok()
-            .flatten()
-    });
+    let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, surroundings, mistakes);
     let requests = raw.request_budget.map(request_budget).transpose();
     let requests = requests.unwrap_or_else(|mistake| {
         mistakes.push(format!("{place}: requestBudget: {mistake}"));
@@ -89,6 +85,31 @@ fn target_grant(
             mistakes.push(format!("{place}: proxy: {mistake}"));
             None
         }
+    }
+}
+
+/// The certificates of `caFile` or `caPem`; adds errors to `mistakes`.
+pub(super) fn authorities(
+    place: &str,
+    file: Option<PathBuf>,
+    pem: Option<String>,
+    surroundings: &Surroundings<'_>,
+    mistakes: &mut Vec<String>,
+) -> Option<String> {
+    match (file, pem) {
+        (Some(_), Some(_)) => {
+            mistakes.push(format!(
+                "{place}: caFile and caPem mean the same: one of them has to go"
+            ));
+            None
+        }
+        (Some(path), None) => {
+            let text = surroundings.text_of(&path);
+            text.map_err(|error| mistakes.push(format!("{place}: caFile {}: {error}", path.display())))
+                .ok()
+                .flatten()
+        }
+        (None, pem) => pem,
     }
 }
 

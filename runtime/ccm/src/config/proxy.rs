@@ -7,12 +7,13 @@ use ccm_host::egress::check_proxy_address;
 use ccm_host::grant::ProxyGrant;
 use ccm_proxy::{NoProxy, Proxy, from_environment};
 use ipnet::IpNet;
+use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::Surroundings;
-use super::grants::ranges;
+use super::grants::{authorities, ranges};
 use super::secret::SecretSource;
 
 /// Where a proxy that the environment names may be, beside public addresses: no variable can say it more narrowly.
@@ -86,22 +87,46 @@ pub(super) enum RawProxy {
     Through(RawProxyServer),
 }
 
-#[derive(Deserialize)]
+/// A proxy. An object has this form alone: the words `environment` and `direct` are for the file.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "!has(self.caFile)", "message": "caFile is for the file of --config: an object holds the certificates as caPem"}
+]))]
 pub(super) struct RawProxyServer {
+    /// `http://`, `https://` or `socks5://`, a host and a port; no password.
+    #[schemars(length(min = 1, max = 2048), extend("x-kubernetes-validations" = [
+        {"rule": "!self.contains('@')", "message": "url: a password does not belong here: `login` has a user and names the Secret"}
+    ]))]
     url: String,
+    /// What the proxy wants to know of its user. Default: nothing.
     login: Option<RawLogin>,
+    /// Hosts and ranges that are reached without it, as Go reads `NO_PROXY`.
     #[serde(default)]
+    #[schemars(length(max = 4096))]
     no_proxy: String,
+    /// Private or loopback ranges that the proxy's name may resolve to. Default: none.
     #[serde(default)]
+    #[schemars(
+        length(max = 32),
+        inner(length(max = 64), regex(pattern = r"^[0-9a-fA-F:.]+(/[0-9]{1,3})?$"))
+    )]
     addresses: Vec<String>,
+    /// PEM file with the only certificates to trust for the proxy itself. Default: the platform's.
+    #[schemars(length(max = 4096))]
     ca_file: Option<PathBuf>,
+    /// The same certificates, in PEM form.
+    #[schemars(length(max = 65536))]
+    ca_pem: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RawLogin {
+    /// The user.
+    #[schemars(length(max = 1024))]
     user: String,
+    /// The password.
     password: SecretSource,
 }
 
@@ -110,6 +135,14 @@ impl RawProxy {
     pub(super) fn password(&self) -> Option<&SecretSource> {
         match self {
             RawProxy::Through(server) => server.login.as_ref().map(|login| &login.password),
+            RawProxy::Environment | RawProxy::Direct => None,
+        }
+    }
+
+    /// The file with its certificates.
+    pub(super) fn ca_file(&self) -> Option<&PathBuf> {
+        match self {
+            RawProxy::Through(server) => server.ca_file.as_ref(),
             RawProxy::Environment | RawProxy::Direct => None,
         }
     }
@@ -182,7 +215,22 @@ pub(super) fn proxy(
         Some(RawProxy::Environment) => ProxyChoice::environment(surroundings),
         Some(RawProxy::Through(server)) => {
             let addresses = ranges(&place, &server.addresses, mistakes);
-            through(server, addresses, surroundings).map(ProxyChoice::Through)
+            let (file, pem) = (server.ca_file, server.ca_pem);
+            let ca_pem = authorities(&place, file, pem, surroundings, mistakes);
+            let login = server.login;
+            let no_proxy = NoProxy::parse(&server.no_proxy);
+            named(&server.url, login, surroundings)
+                .and_then(|proxy| {
+                    let grant = ProxyGrant {
+                        proxy,
+                        except: no_proxy,
+                        addresses,
+                        ca_pem,
+                    };
+                    check_proxy_address(&grant)?;
+                    Ok(grant)
+                })
+                .map(ProxyChoice::Through)
         }
     };
     choice.unwrap_or_else(|mistake| {
@@ -191,34 +239,25 @@ pub(super) fn proxy(
     })
 }
 
-fn through(
-    raw: RawProxyServer,
-    addresses: Vec<IpNet>,
+/// The proxy at the URL, with its login.
+fn named(
+    url: &str,
+    login: Option<RawLogin>,
     surroundings: &Surroundings<'_>,
-) -> Result<ProxyGrant, String> {
+) -> Result<Proxy, String> {
     // The URL is not quoted: it may contain a password.
-    let mut proxy = Proxy::parse(&raw.url).map_err(|error| format!("url: {error}"))?;
+    let proxy = Proxy::parse(url).map_err(|error| format!("url: {error}"))?;
     if proxy.has_login() {
         return Err(
             "url: a password does not belong into this file: `login` has a user and says where the password is"
                 .to_owned(),
         );
     }
-    if let Some(RawLogin { user, password }) = raw.login {
-        let password = password.text(surroundings);
-        let password = password.map_err(|error| format!("login: {error}"))?;
-        let with_login = proxy.with_login(&user, &password);
-        proxy = with_login.map_err(|error| format!("login: {error}"))?;
-    }
-    let ca_pem = raw.ca_file.map(|path| {
-        (surroundings.file)(&path).map_err(|error| format!("caFile {}: {error}", path.display()))
-    });
-    let grant = ProxyGrant {
-        proxy,
-        except: NoProxy::parse(&raw.no_proxy),
-        addresses,
-        ca_pem: ca_pem.transpose()?,
+    let Some(RawLogin { user, password }) = login else {
+        return Ok(proxy);
     };
-    check_proxy_address(&grant)?;
-    Ok(grant)
+    let password = password.text(surroundings);
+    let password = password.map_err(|error| format!("login: {error}"))?;
+    let with_login = proxy.with_login(&user, &password);
+    with_login.map_err(|error| format!("login: {error}"))
 }

@@ -4,32 +4,39 @@ use std::fmt;
 use std::path::PathBuf;
 
 use ccm_host::grant::Secret;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use super::{STAND_IN, Surroundings};
 
 /// Source of a secret.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "!has(self.env) && !has(self.file)", "message": "an object names a Secret: env and file are for the file of --config"}
+]))]
 pub(super) enum SecretSource {
-    /// An environment variable.
-    Env(String),
-    /// A file, such as one of a mounted Secret.
-    File(PathBuf),
+    /// An environment variable; in the file of --config only.
+    Env(#[schemars(length(max = 256))] String),
+    /// A file, such as one of a mounted Secret; in the file of --config only.
+    File(#[schemars(length(max = 4096))] PathBuf),
     /// A key of a Secret in the cluster.
     Secret(SecretKey),
 }
 
 /// One key of a Secret in the cluster.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SecretKey {
-    /// The Secret's namespace.
+    /// The Secret's namespace; of an object the one that the manager's flags allow.
+    #[schemars(length(min = 1, max = 63))]
     pub namespace: String,
     /// The Secret's name.
+    #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// The key in its data.
+    #[schemars(length(min = 1, max = 253))]
     pub key: String,
 }
 

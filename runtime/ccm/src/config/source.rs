@@ -10,7 +10,7 @@ use ccm_host::grant::ProxyGrant;
 use ipnet::IpNet;
 
 use super::Surroundings;
-use super::grants::ranges;
+use super::grants::{authorities, ranges};
 use super::proxy::registry_proxy;
 use super::raw::{RawKeyless, RawPem, RawRegistry, RawTrust};
 
@@ -22,7 +22,7 @@ const SHORTEST_POLL: Duration = Duration::from_secs(5);
 pub(crate) struct RegistryConfig {
     /// `credentials`: the text of a docker configuration, as in Secrets of the type `kubernetes.io/dockerconfigjson`.
     pub credentials: Option<RegistryCredentials>,
-    /// `caFile`: the only trusted roots, in PEM form.
+    /// `caFile` or `caPem`: the only trusted roots, in PEM form.
     pub ca_pem: Option<String>,
     /// `mirrors`: asked before the registry, in this order.
     pub mirrors: Vec<Mirror>,
@@ -75,12 +75,7 @@ pub(super) fn registry(
             )),
         }
     }
-    let ca_pem = raw.ca_file.and_then(|path| {
-        let text = surroundings.text_of(&path);
-        text.map_err(|error| mistakes.push(format!("{place}: caFile {}: {error}", path.display())))
-            .ok()
-            .flatten()
-    });
+    let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, surroundings, mistakes);
     let poll = match raw.poll_interval.as_deref().map(crate::flags::go_duration) {
         None => POLL,
         Some(Ok(poll)) if poll >= SHORTEST_POLL => poll,

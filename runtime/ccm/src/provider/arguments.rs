@@ -21,6 +21,11 @@ pub(crate) enum ProviderCommand {
         after_help = "Examples:\n  ccm provider inspect ./provider.wasm\n  ccm provider inspect -o grants oci://registry.example.com/clouds/hcloud:1.2.0\n\nExit codes: 0 it could be loaded, 1 it could not be read, 2 it is refused."
     )]
     Inspect(Inspect),
+    /// Write the object `Provider` that runs a module: to be read, shortened and applied
+    #[command(
+        after_help = "Examples:\n  ccm provider init embedded:hcloud > provider.yaml\n  ccm provider init oci://registry.example.com/clouds/hcloud:1.2.0 --name hcloud-fsn\n\nThe manager reads such objects with --enable-provider-objects. Exit codes: 0 done, 1 the module could not be read, 2 it is refused."
+    )]
+    Init(Init),
     /// Load a module in the sandbox, under limits, and say yes, or why not
     #[command(
         after_help = "Examples:\n  ccm provider check ./provider.wasm\n  ccm provider check --config ccm.yaml --provider hcloud --online ./provider.wasm\n\nExit codes: 0 it loads, 1 it could not be read, 2 it is refused."
@@ -159,6 +164,19 @@ pub(crate) struct Inspect {
     /// How the result is printed
     #[arg(short, long = "output", value_name = "FORM", default_value = "text")]
     pub output: InspectForm,
+}
+
+/// See [`ProviderCommand::Init`].
+#[derive(Args)]
+pub(crate) struct Init {
+    #[command(flatten)]
+    pub module: ModuleOptions,
+    /// The object's name, which is recorded as the owner of nodes and Services; without it: the name in the manifest
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Namespace of the Secrets, as --provider-secret-namespace of the manager says
+    #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
+    pub secret_namespace: String,
 }
 
 /// See [`ProviderCommand::Check`].

@@ -1,16 +1,47 @@
-//! The configuration of this process, read again after each change: the file, the files and Secrets it refers to, and
-//! the flags that select from it. Reads only; applies nothing.
+//! The configuration of this process, read again after each change: the file, the files and Secrets it refers to, the
+//! flags that select from it, and the objects `Provider` where a flag allows them. Reads only; applies nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, bail};
+use ccm_delivery::record::{Refusal, Specification};
 use ccm_delivery::source::Location;
 
+use super::objects::{ObjectSpec, ProviderObjects};
 use super::secrets::Secrets;
 use crate::builtin_grants;
-use crate::config::{self, Mistakes, ProviderConfig, ProxyChoice, Surroundings, Written};
+use crate::config::{
+    self, MOST_SPEC_BYTES, Mistakes, ProviderConfig, ProxyChoice, SecretKey, Surroundings, Written,
+    WrittenObject,
+};
 use crate::flags::CloudProxy;
 use crate::provider_loading::PROCESS;
+
+/// So many providers come from objects; the oldest objects count.
+const MOST_OBJECTS: usize = 32;
+
+/// What the configuration wants.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    /// The providers of the file and the flags.
+    pub file: Vec<ProviderConfig>,
+    /// The providers of objects; none has the name of one of the file.
+    pub objects: Vec<ProviderConfig>,
+    /// What became of the spec of each object that has one.
+    pub specifications: BTreeMap<String, Specification>,
+}
+
+/// The objects that configure providers, beside the file.
+pub(crate) struct ObjectConfiguration {
+    /// The objects.
+    pub objects: ProviderObjects,
+    /// `--provider-secret-namespace`.
+    pub secret_namespace: String,
+    /// By the name of the object, its UID and the last of its specs that was accepted.
+    pub accepted: Mutex<BTreeMap<String, (Option<String>, ProviderConfig)>>,
+}
 
 /// See the module's documentation.
 pub(crate) struct Configuration {
@@ -24,14 +55,31 @@ pub(crate) struct Configuration {
     pub cloud_proxy: CloudProxy,
     /// Secrets of the cluster.
     pub secrets: Secrets,
+    /// `--enable-provider-objects`.
+    pub objects: Option<ObjectConfiguration>,
+}
+
+impl Wanted {
+    /// All providers, those of the file first.
+    pub(crate) fn all(&self) -> Vec<ProviderConfig> {
+        [self.file.as_slice(), &self.objects].concat()
+    }
+}
+
+impl ObjectConfiguration {
+    /// No update under this lock can panic half-way.
+    fn accepted(&self) -> MutexGuard<'_, BTreeMap<String, (Option<String>, ProviderConfig)>> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Configuration {
-    /// Reads the current configuration.
+    /// Reads the current configuration. Mistakes of an object are part of the answer: they concern nobody else.
     ///
     /// # Errors
-    /// All mistakes together.
-    pub(crate) async fn read(&self) -> anyhow::Result<Vec<ProviderConfig>> {
+    /// All mistakes of the file together.
+    pub(crate) async fn read(&self) -> anyhow::Result<Wanted> {
+        let mut named = BTreeSet::new();
         let configured = match &self.file {
             None => Vec::new(),
             Some(path) => {
@@ -40,7 +88,8 @@ impl Configuration {
                     .with_context(|| format!("cannot read {}", path.display()))?;
                 let invalid = || format!("{} is not a valid configuration", path.display());
                 let written = Written::read(&text).with_context(invalid)?;
-                self.secrets.learn(&written.secrets()).await;
+                named = written.secrets();
+                self.secrets.learn(&named).await;
                 let surroundings = Surroundings {
                     secret: &|key| self.secrets.get(key),
                     ..PROCESS
@@ -56,8 +105,96 @@ impl Configuration {
                 provider.proxy = self.proxy(&PROCESS).map_err(anyhow::Error::msg)?;
             }
         }
-        config::together(&picked)?;
-        Ok(picked)
+        if self.objects.is_none() || !picked.is_empty() {
+            config::together(&picked)?;
+        }
+        let mut wanted = Wanted {
+            file: picked,
+            ..Wanted::default()
+        };
+        if let Some(objects) = &self.objects {
+            for object in objects.objects.all().await {
+                self.add(objects, object, &mut wanted, &mut named).await;
+            }
+            let mut accepted = objects.accepted();
+            accepted.retain(|name, _| wanted.objects.iter().any(|one| one.name == *name));
+        }
+        self.secrets.keep(&named);
+        Ok(wanted)
+    }
+
+    /// Completes when the spec of an object has changed; never where objects configure nothing.
+    pub(crate) async fn objects_changed(&self) {
+        match &self.objects {
+            Some(objects) => objects.objects.changed().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Adds the provider of an object, or the one that it was before an edit that is not used.
+    async fn add(
+        &self,
+        objects: &ObjectConfiguration,
+        object: ObjectSpec,
+        wanted: &mut Wanted,
+        named: &mut BTreeSet<SecretKey>,
+    ) {
+        let is_overridden = wanted.file.iter().any(|one| one.name == object.name);
+        let read = match is_overridden {
+            true => Err(Refusal {
+                reason: "OverriddenByFile",
+                message: "the file of --config, or --cloud-provider, names a provider of this name: it counts, and this spec does not".to_owned(),
+            }),
+            false if wanted.objects.len() >= MOST_OBJECTS => Err(Refusal {
+                reason: "TooMany",
+                message: format!("{MOST_OBJECTS} older objects are providers already"),
+            }),
+            false => self.read_object(objects, &object, wanted, named).await,
+        };
+        let mut specification = Specification {
+            generation: object.generation,
+            uid: object.uid.clone(),
+            refusal: None,
+            is_source: !is_overridden,
+        };
+        match read {
+            Ok(config) => {
+                let known = (object.uid, config.clone());
+                objects.accepted().insert(object.name.clone(), known);
+                wanted.objects.push(config);
+            }
+            Err(refusal) => {
+                specification.refusal = Some(refusal);
+                let before = objects.accepted().get(&object.name).cloned();
+                let before = before.filter(|(uid, before)| {
+                    let so_far = wanted.all();
+                    !is_overridden && *uid == object.uid && config::beside(&so_far, before).is_ok()
+                });
+                wanted.objects.extend(before.map(|(_, before)| before));
+            }
+        }
+        wanted.specifications.insert(object.name, specification);
+    }
+
+    async fn read_object(
+        &self,
+        objects: &ObjectConfiguration,
+        object: &ObjectSpec,
+        wanted: &Wanted,
+        named: &mut BTreeSet<SecretKey>,
+    ) -> Result<ProviderConfig, Refusal> {
+        let Some(spec) = &object.spec else {
+            return Err(config::invalid(format!(
+                "the spec is larger than {MOST_SPEC_BYTES} bytes"
+            )));
+        };
+        let written = WrittenObject::read(&object.name, spec, &objects.secret_namespace)?;
+        let secrets = written.secrets();
+        self.secrets.learn(&secrets).await;
+        named.extend(secrets);
+        let config = written.meaning(&|key| self.secrets.get(key))?;
+        config::beside(&wanted.all(), &config)?;
+        Ok(config)
     }
 
     /// The proxy of a provider with built-in grants for which no file names one.
@@ -76,7 +213,7 @@ impl Configuration {
             if module.is_some() {
                 bail!("--provider-module needs --cloud-provider, which says whose module it is");
             }
-            if configured.is_empty() {
+            if configured.is_empty() && self.objects.is_none() {
                 bail!("the configuration lists no provider");
             }
             return Ok(configured);
@@ -155,6 +292,7 @@ mod tests {
                 module: module.map(str::to_owned),
                 cloud_proxy: CloudProxy::Direct,
                 secrets: Secrets::of(None),
+                objects: None,
             };
             let picked = configuration.pick(configured).unwrap();
             let adoption = picked[0].load_balancers.adoption;

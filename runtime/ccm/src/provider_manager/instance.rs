@@ -5,7 +5,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use ccm_core::rollout::RolloutRules;
 use ccm_delivery::load_policy::LoadPolicyOf;
-use ccm_delivery::record::{ClusterRecordStore, MemoryRecordStore, RecordStore, Seen};
+use ccm_delivery::record::{
+    ClusterRecordStore, MemoryRecordStore, RecordStore, Seen, Specification,
+};
 use ccm_delivery::rollout_controller::{Lead, RolloutController, RolloutControllerParts, Served};
 use ccm_delivery::source::configmap::ConfigMapSource;
 use ccm_delivery::source::embedded::EmbeddedSource;
@@ -30,6 +32,7 @@ pub(super) struct ProviderInstance {
     trust: watch::Sender<Arc<TrustPolicy>>,
     terms: watch::Sender<Arc<dyn LoadPolicyOf>>,
     rules: watch::Sender<RolloutRules>,
+    specification: watch::Sender<Specification>,
     served: watch::Receiver<Served>,
     recorded: watch::Receiver<Seen>,
     store_of_record: Option<Arc<ClusterRecordStore>>,
@@ -85,7 +88,7 @@ impl ProviderInstance {
             Some(client) => {
                 let store_of_record =
                     ClusterRecordStore::new(&config.name, client.clone(), heard.writer, memory);
-                // An embedded module never changes while the program runs: no record is needed.
+                // An embedded module never changes while the program runs: its object is for people only.
                 let store_of_record = Arc::new(match is_written_down(&config) {
                     true => store_of_record,
                     false => store_of_record.waiting(),
@@ -101,6 +104,7 @@ impl ProviderInstance {
         let (trust, trusted) = watch::channel(Arc::new(config.trust.clone()));
         let (terms, granted) = watch::channel(terms(&config, shared));
         let (rules, ruled) = watch::channel(config.rollout);
+        let (specification, specified) = watch::channel(Specification::default());
         let stage = RolloutController::new(RolloutControllerParts {
             name: config.name.clone(),
             host: shared.host.clone(),
@@ -115,6 +119,7 @@ impl ProviderInstance {
             pace: shared.pace,
             metrics: shared.metrics.clone(),
             notice: heard.notice,
+            specification: specified,
         });
         let served = stage.served();
         tasks.push(tokio::spawn(stage.run()).abort_handle());
@@ -125,6 +130,7 @@ impl ProviderInstance {
             trust,
             terms,
             rules,
+            specification,
             served,
             recorded,
             store_of_record: in_cluster,
@@ -171,6 +177,17 @@ impl ProviderInstance {
         Ok(())
     }
 
+    /// Tells people what became of the spec of its object.
+    pub(super) fn specify(&self, new: Specification) {
+        self.specification.send_if_modified(|specification| {
+            let is_new = *specification != new;
+            if is_new {
+                *specification = new;
+            }
+            is_new
+        });
+    }
+
     /// Its current configuration.
     pub(super) fn config(&self) -> &ProviderConfig {
         &self.config
@@ -192,7 +209,7 @@ impl ProviderInstance {
     }
 }
 
-/// Whether its versions are recorded for people and other replicas.
+/// Whether its versions are recorded for other replicas, and not only shown to people.
 fn is_written_down(config: &ProviderConfig) -> bool {
     !matches!(config.source, Location::Embedded(_))
 }

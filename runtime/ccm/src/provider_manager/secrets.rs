@@ -28,8 +28,8 @@ pub(crate) struct Secrets {
 struct Known {
     /// By namespace and name.
     data: BTreeMap<(String, String), Data>,
-    /// Aborted when the last clone is dropped.
-    watches: JoinSet<()>,
+    /// By namespace and name, too. Each set holds one watch, which ends when the set is dropped.
+    watches: BTreeMap<(String, String), JoinSet<()>>,
 }
 
 /// Content of a Secret, or why it is unknown.
@@ -67,8 +67,20 @@ impl Secrets {
             };
             let mut known = self.known();
             known.data.insert(place.clone(), read);
-            known.watches.spawn(self.clone().watch(api, place));
+            let watch = self.clone().watch(api, place.clone());
+            known.watches.entry(place).or_default().spawn(watch);
         }
+    }
+
+    /// Forgets all Secrets but these, and watches them no more.
+    pub(crate) fn keep(&self, keys: &BTreeSet<SecretKey>) {
+        let is_named = |place: &(String, String)| {
+            keys.iter()
+                .any(|key| key.namespace == place.0 && key.name == place.1)
+        };
+        let mut known = self.known();
+        known.data.retain(|place, _| is_named(place));
+        known.watches.retain(|place, _| is_named(place));
     }
 
     /// The value of one key, as text.
@@ -126,6 +138,10 @@ impl Secrets {
                 }
             };
             let mut known = self.known();
+            // Forgotten meanwhile: this watch ends.
+            if !known.data.contains_key(&place) {
+                return;
+            }
             if known.data.get(&place) != Some(&seen) {
                 known.data.insert(place.clone(), seen);
                 drop(known);

@@ -2,11 +2,12 @@
 //! client, whose connections end with its lease, writes it. Uses memory until the cluster is needed, and where it does
 //! not know the kind.
 
+mod ownership;
 mod request;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
+use ccm_core::rollout::{MOST_REASON, Order, Orders, Record, RolloutEvent};
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
 use futures::StreamExt as _;
 use jiff::Timestamp;
@@ -18,8 +19,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{
-    MemoryRecordStore, RecordStore, RecordStoreError, Report, Seen, Told, annotations, conditions,
-    status_json,
+    MemoryRecordStore, RecordStore, RecordStoreError, Report, Seen, Specification, Told,
+    annotations, conditions, status_json,
 };
 use request::{REQUEST_TIME, code_of_list, in_time, in_time_or, kind, params, told};
 
@@ -46,7 +47,7 @@ pub struct ClusterRecordStore {
 /// Where the record is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In memory, until it is needed in the cluster.
+    /// In memory, until it is needed in the cluster; the object only shows it, and nobody obeys what stands there.
     Waiting,
     /// In the object `Provider`.
     Cluster,
@@ -73,6 +74,8 @@ struct Stored {
     conditions: Option<Value>,
     orders: Orders,
     is_absent: bool,
+    /// The managed fields as they have to be before the status is applied, if they are not so.
+    owners: Option<Value>,
 }
 
 impl Stored {
@@ -212,12 +215,13 @@ impl ClusterRecordStore {
             stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
             stored.orders = orders.clone();
             stored.is_absent = false;
+            stored.owners = ownership::to_be_moved(object);
         }
         self.uid.send_replace(object.metadata.uid.clone());
         // A person created an object without a status to give an order, or a leader was interrupted.
-        let record = status.map(status_json::read).map(Box::new);
+        let record = status.map(recorded).map(Box::new);
         self.inherit(record.clone());
-        self.seen.send_replace(Seen::Known { record, orders });
+        self.publish(Seen::Known { record, orders });
     }
 
     fn saw_none(&self) {
@@ -227,10 +231,17 @@ impl ClusterRecordStore {
         };
         self.uid.send_replace(None);
         self.inherit(None);
-        self.seen.send_replace(Seen::Known {
+        self.publish(Seen::Known {
             record: None,
             orders: Orders::default(),
         });
+    }
+
+    /// Publishes what was read, unless the record is in memory and the object only shows it.
+    fn publish(&self, seen: Seen) {
+        if !self.is_remembered() {
+            self.seen.send_replace(seen);
+        }
     }
 
     /// Whether the record is kept in memory.
@@ -279,10 +290,18 @@ impl ClusterRecordStore {
         }
         for _ in 0..MOST_CONFLICTS {
             if self.stored().is_absent {
+                // Its object was deleted: the provider ends, and nobody brings the object back.
+                if report.specification.is_source {
+                    return Ok(());
+                }
                 self.create(&api).await?;
             }
+            if !self.owns(&api).await? {
+                drop(self.read_now().await?);
+                continue;
+            }
             let patch = self.patch(report);
-            let (how, what) = (params(), Patch::Merge(&patch));
+            let (how, what) = (params().force(), Patch::Apply(&patch));
             match in_time_or(api.patch_status(&self.name, &how, &what)).await? {
                 Ok(object) => {
                     self.wrote(&object);
@@ -297,6 +316,63 @@ impl ClusterRecordStore {
         Err(RecordStoreError::Unavailable(
             "others keep changing the object Provider".to_owned(),
         ))
+    }
+
+    /// Takes over, once, the fields of the status that an earlier version wrote as updates: otherwise a field that is left
+    /// out would stay. False: the object has changed meanwhile.
+    async fn owns(&self, api: &Api<DynamicObject>) -> Result<bool, RecordStoreError> {
+        let Some(owners) = self.stored().owners.clone() else {
+            return Ok(true);
+        };
+        let version = self.stored().version.clone();
+        let patch = json!({"metadata": {"resourceVersion": version, "managedFields": owners}});
+        let (how, what) = (params(), Patch::Merge(&patch));
+        match in_time_or(api.patch(&self.name, &how, &what)).await? {
+            Ok(object) => {
+                self.wrote(&object);
+                Ok(true)
+            }
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Writes that the spec of an object is not used, and that nothing serves because of it. Leaves the versions as they
+    /// are recorded.
+    ///
+    /// # Errors
+    /// As for [`RecordStore::write`].
+    pub async fn refuse(&self, specification: &Specification) -> Result<(), RecordStoreError> {
+        let Seen::Known { record, .. } = self.read_now().await? else {
+            return Ok(());
+        };
+        let mut record = record.map(|record| *record).unwrap_or_default();
+        record.trial = None;
+        record.trouble = match &specification.refusal {
+            Some(refusal) => ccm_host::clean(&refusal.message, MOST_REASON),
+            None => String::new(),
+        };
+        let report = Report {
+            record,
+            specification: specification.clone(),
+            ..Report::default()
+        };
+        self.write_now(&report).await
+    }
+
+    /// Shows in the object what is kept in memory. A cluster that does not know the kind, or does not let us write it, is
+    /// none of anybody's trouble: nobody obeys what is shown.
+    async fn show(&self, report: &Report) -> Result<(), RecordStoreError> {
+        let report = Report {
+            is_informational: true,
+            ..report.clone()
+        };
+        match self.write_now(&report).await {
+            Err(RecordStoreError::Refused(why)) => {
+                tracing::debug!(target: "rollout", provider = %self.name, why, "what serves is not shown in the object Provider");
+                Ok(())
+            }
+            shown => shown,
+        }
     }
 
     async fn create(&self, api: &Api<DynamicObject>) -> Result<(), RecordStoreError> {
@@ -315,16 +391,16 @@ impl ClusterRecordStore {
         }
     }
 
-    /// The merge patch. `resourceVersion` and `uid` restrict it to the object that was read.
+    /// What is applied. `resourceVersion` and `uid` restrict it to the object that was read.
     fn patch(&self, report: &Report) -> Value {
         let stored = self.stored();
-        let mut status = status_json::write(&report.record);
-        status.extend(conditions::fields(
-            report,
-            &stored.orders,
-            stored.conditions.as_ref(),
-            Timestamp::now(),
-        ));
+        let before = stored.conditions.as_ref();
+        let unheeded = Orders::default();
+        let orders = match report.is_informational {
+            true => &unheeded,
+            false => &stored.orders,
+        };
+        let status = conditions::status(report, orders, before, Timestamp::now());
         let uid = self.uid.borrow().clone();
         let known = [("resourceVersion", &stored.version), ("uid", &uid)];
         let known = known
@@ -349,6 +425,7 @@ impl ClusterRecordStore {
         let status = object.data.get("status");
         stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
         stored.is_absent = false;
+        stored.owners = ownership::to_be_moved(object);
     }
 
     async fn clear_now(&self, order: &Order) -> Result<(), RecordStoreError> {
@@ -417,6 +494,17 @@ impl ClusterRecordStore {
     }
 }
 
+/// The record in a status. What a program serves of its own parts is no record: it is shown, and nobody obeys it.
+fn recorded(status: &Value) -> Record {
+    let mut record = status_json::read(status);
+    if status.get("informational").and_then(Value::as_bool) == Some(true) {
+        record.active = None;
+        record.previous = None;
+        record.trial = None;
+    }
+    record
+}
+
 impl RecordStore for ClusterRecordStore {
     fn seen(&self) -> watch::Receiver<Seen> {
         self.seen.subscribe()
@@ -427,10 +515,15 @@ impl RecordStore for ClusterRecordStore {
     }
 
     fn write<'a>(&'a self, report: &'a Report) -> Told<'a, ()> {
-        if self.is_remembered() {
-            return self.memory.write(report);
+        let place = *self.place.borrow();
+        match place {
+            Place::Cluster => Box::pin(self.write_now(report)),
+            Place::Memory => self.memory.write(report),
+            Place::Waiting => Box::pin(async move {
+                self.memory.write(report).await?;
+                self.show(report).await
+            }),
         }
-        Box::pin(self.write_now(report))
     }
 
     fn clear<'a>(&'a self, order: &'a Order) -> Told<'a, ()> {

@@ -3,50 +3,49 @@
 
 use ccm_core::rollout::{Orders, Phase, state};
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::Report;
-use super::status_json::{short, word};
+use super::status::{ConditionStatus, ProviderStatus};
+use super::status_json::{self, short, word};
 
 /// Maximum length of a condition's message, in bytes. The lines of a trial are listed in full in another field.
 const MESSAGE_BYTES: usize = 1024;
 
-/// Status fields other than the record. `before`: the conditions currently written.
-pub(super) fn fields(
+/// The whole status. `before`: the conditions currently written.
+pub(super) fn status(
     report: &Report,
     orders: &Orders,
     before: Option<&Value>,
     now: Timestamp,
-) -> Map<String, Value> {
+) -> ProviderStatus {
     let record = &report.record;
     let digest = record
         .active
         .as_ref()
         .map(|active| short(&active.release.digest));
+    let generation = report.specification.generation;
     let conditions = [
-        ready(report),
-        progressing(report, orders),
-        permissions_pending(report),
-        source_reachable(report),
+        Some(ready(report)),
+        Some(progressing(report, orders)),
+        Some(degraded(report)),
+        Some(permissions_pending(report)),
+        Some(source_reachable(report)),
+        accepted(report),
     ];
-    let conditions = conditions.into_iter().map(|it| it.written(before, now));
-    let fields = [
-        (
-            "state",
-            json!(state(record, orders, report.is_serving).as_str()),
-        ),
-        ("shortDigest", json!(digest)),
-        (
-            "observedSource",
-            json!(ccm_host::clean(&report.source, 2048)),
-        ),
-        ("limits", json!(report.limits)),
-        ("conditions", conditions.collect()),
-    ];
-    fields
-        .map(|(name, value)| (name.to_owned(), value))
-        .into_iter()
-        .collect()
+    let conditions = conditions.into_iter().flatten();
+    ProviderStatus {
+        observed_generation: generation,
+        state: state(record, orders, report.is_serving).as_str(),
+        short_digest: digest,
+        observed_source: ccm_host::clean(&report.source, 2048),
+        limits: report.limits,
+        informational: report.is_informational,
+        record: status_json::write(record),
+        conditions: conditions
+            .map(|one| one.written(generation, before, now))
+            .collect(),
+    }
 }
 
 struct Condition {
@@ -58,7 +57,12 @@ struct Condition {
 
 impl Condition {
     /// The transition time changes with the status, not with the message.
-    fn written(self, before: Option<&Value>, now: Timestamp) -> Value {
+    fn written(
+        self,
+        generation: Option<i64>,
+        before: Option<&Value>,
+        now: Timestamp,
+    ) -> ConditionStatus {
         let status = if self.is_true { "True" } else { "False" };
         let known = before.and_then(Value::as_array).into_iter().flatten();
         let same = known.into_iter().find(|it| {
@@ -72,14 +76,46 @@ impl Condition {
             .and_then(|text| text.parse::<Timestamp>().ok())
             .unwrap_or(now);
         let since = Timestamp::from_second(since.as_second()).unwrap_or(since);
-        json!({
-            "type": self.kind,
-            "status": status,
-            "reason": self.reason,
-            "message": ccm_host::clean(&self.message, MESSAGE_BYTES),
-            "lastTransitionTime": since.to_string(),
-        })
+        ConditionStatus {
+            kind: self.kind,
+            status,
+            observed_generation: generation,
+            last_transition_time: since.to_string(),
+            reason: self.reason,
+            message: ccm_host::clean(&self.message, MESSAGE_BYTES),
+        }
     }
+}
+
+/// Whether something is wrong for those whom the provider serves. A registry that does not answer, a version that waits
+/// and an edit that is not used are none of that while a version serves.
+fn degraded(report: &Report) -> Condition {
+    let (reason, message) = match &report.impairment {
+        _ if report.is_unserved() => ("NotServing", report.record.trouble.clone()),
+        said if report.is_serving && !said.is_empty() => ("SelfCheckFails", said.clone()),
+        _ => ("AsExpected", String::new()),
+    };
+    Condition {
+        kind: "Degraded",
+        is_true: reason != "AsExpected",
+        reason,
+        message,
+    }
+}
+
+/// Whether the object's own spec is used. `None`: nobody reads it.
+fn accepted(report: &Report) -> Option<Condition> {
+    report.specification.generation?;
+    let (is_true, reason, message) = match &report.specification.refusal {
+        None => (true, "Accepted", String::new()),
+        Some(refusal) => (false, refusal.reason, refusal.message.clone()),
+    };
+    Some(Condition {
+        kind: "Accepted",
+        is_true,
+        reason,
+        message,
+    })
 }
 
 fn ready(report: &Report) -> Condition {

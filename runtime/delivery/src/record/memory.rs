@@ -143,11 +143,7 @@ fn save(file: &Path, record: &Record) -> std::io::Result<()> {
         .truncate(true)
         .mode(0o600)
         .open(&beside)?;
-    new.write_all(
-        Value::Object(status_json::write(record))
-            .to_string()
-            .as_bytes(),
-    )?;
+    new.write_all(&serde_json::to_vec(&status_json::write(record))?)?;
     new.sync_all()?;
     std::fs::rename(&beside, file)
 }

@@ -7,7 +7,9 @@ use ccm_core::rollout::{
 };
 use ccm_host::clean;
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
+
+use super::status::{ActiveStatus, RecordStatus, RejectedStatus, ReleaseStatus, TrialStatus};
 
 /// Maximum lengths of a version and of an origin, in bytes, as in the kind's definition.
 const VERSION_BYTES: usize = 128;
@@ -26,62 +28,45 @@ pub(super) fn short(digest: &str) -> String {
     digits.chars().take(12).collect()
 }
 
-/// Serializes the record. Absent values are `null`, so that a merge patch removes them.
-pub(super) fn write(record: &Record) -> Map<String, Value> {
-    let active = record.active.as_ref().map(|active| {
-        let mut value = release(&active.release);
-        value.insert("since".to_owned(), time(active.since));
-        value.insert("requests".to_owned(), json!(active.noted.requests));
-        let highest = active.noted.highest.as_deref();
-        let highest = highest.map(|version| clean(version, VERSION_BYTES));
-        value.insert("highestVersion".to_owned(), json!(highest));
-        value.insert(
-            "untried".to_owned(),
-            active.untried.as_deref().map(text).into(),
-        );
-        Value::Object(value)
+/// The record as it stands in the object's `status`, and in the file of a record in memory. What there is not is left out.
+pub(super) fn write(record: &Record) -> RecordStatus {
+    let active = record.active.as_ref().map(|active| ActiveStatus {
+        release: release(&active.release),
+        since: time(active.since),
+        requests: active.noted.requests.clone(),
+        highest_version: active
+            .noted
+            .highest
+            .as_deref()
+            .map(|version| clean(version, VERSION_BYTES)),
+        untried: active.untried.as_deref().map(text),
     });
     let trial = record.trial.as_ref().map(|trial| {
-        let mut value = release(&trial.release);
-        value.insert("phase".to_owned(), json!(word(trial.phase)));
-        value.insert("since".to_owned(), time(trial.since));
         let lines = trial.lines.iter().take(MOST_LINES);
-        value.insert("lines".to_owned(), lines.map(|line| text(line)).collect());
-        Value::Object(value)
+        TrialStatus {
+            release: release(&trial.release),
+            phase: word(trial.phase),
+            since: time(trial.since),
+            lines: lines.map(|line| text(line)).collect(),
+        }
     });
-    let previous = record
-        .previous
-        .as_ref()
-        .map(|it| Value::Object(release(it)));
-    let rejected = record.rejected.iter().take(MOST_REJECTED).map(|one| {
-        json!({
-            "digest": one.digest,
-            "version": clean(&one.version, VERSION_BYTES),
-            "reason": text(&one.reason),
-            "hasAnswered": one.has_answered,
-            "at": time(one.at),
-        })
+    let rejected = record.rejected.iter().take(MOST_REJECTED);
+    let rejected = rejected.map(|one| RejectedStatus {
+        digest: one.digest.clone(),
+        version: clean(&one.version, VERSION_BYTES),
+        reason: text(&one.reason),
+        has_answered: one.has_answered,
+        at: time(one.at),
     });
-    let fields = [
-        ("active", active.unwrap_or_default()),
-        ("previous", previous.unwrap_or_default()),
-        ("trial", trial.unwrap_or_default()),
-        ("rejected", rejected.collect()),
-        (
-            "approved",
-            record
-                .approved
-                .iter()
-                .take(MOST_APPROVED)
-                .cloned()
-                .collect(),
-        ),
-        ("trouble", text(&record.trouble)),
-    ];
-    fields
-        .map(|(name, value)| (name.to_owned(), value))
-        .into_iter()
-        .collect()
+    let approved = record.approved.iter().take(MOST_APPROVED);
+    RecordStatus {
+        active,
+        previous: record.previous.as_ref().map(release),
+        trial,
+        rejected: rejected.collect(),
+        approved: approved.cloned().collect(),
+        trouble: text(&record.trouble),
+    }
 }
 
 /// Reads the record from JSON, as far as it is well-formed.
@@ -149,16 +134,12 @@ const PHASES: [Phase; 8] = [
     Phase::Canary,
 ];
 
-fn release(release: &Release) -> Map<String, Value> {
-    let fields = [
-        ("digest", release.digest.clone()),
-        ("version", clean(&release.version, VERSION_BYTES)),
-        ("origin", clean(&release.origin, ORIGIN_BYTES)),
-    ];
-    fields
-        .map(|(name, value)| (name.to_owned(), Value::String(value)))
-        .into_iter()
-        .collect()
+fn release(release: &Release) -> ReleaseStatus {
+    ReleaseStatus {
+        digest: release.digest.clone(),
+        version: clean(&release.version, VERSION_BYTES),
+        origin: clean(&release.origin, ORIGIN_BYTES),
+    }
 }
 
 fn read_release(value: &Value) -> Option<Release> {
@@ -200,8 +181,8 @@ fn read_rejected(value: &Value) -> Option<Rejected> {
     })
 }
 
-fn text(text: &str) -> Value {
-    Value::String(clean(text, MOST_REASON))
+fn text(text: &str) -> String {
+    clean(text, MOST_REASON)
 }
 
 fn read_text(value: &Value, name: &str, most: usize) -> String {
@@ -214,10 +195,10 @@ fn some(text: String) -> Option<String> {
 }
 
 /// Seconds since the epoch as RFC 3339; the epoch itself for values out of range.
-pub(super) fn time(seconds: u64) -> Value {
+fn time(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(0);
     let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH);
-    Value::String(time.to_string())
+    time.to_string()
 }
 
 /// Reads a time; the epoch if it cannot be parsed.

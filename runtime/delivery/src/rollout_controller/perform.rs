@@ -86,6 +86,9 @@ impl RolloutController {
             return;
         };
         self.status_writer.writes(Report {
+            impairment: self.check.said.clone(),
+            specification: self.inputs.specification.borrow().clone(),
+            is_informational: false,
             record: record.clone(),
             source: self.resources.place(),
             source_trouble: self.facts.source_trouble.clone(),
@@ -221,7 +224,7 @@ impl RolloutController {
         let is_tried = |it: &Candidate| it.release.digest == release.digest;
         let was_tried = self.facts.candidate.as_ref().is_some_and(is_tried);
         self.check.is_replaced(was_tried);
-        // For an embedded module no record is written in which people could read the check's result.
+        // What a follower finds out about an embedded module is written nowhere.
         if is_first && self.resources.is_embedded() && self.permit().is_none() {
             self.check.is_needless();
         }

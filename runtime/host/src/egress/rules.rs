@@ -11,6 +11,7 @@ use std::fmt;
 
 use ccm_core::permit::Access;
 use http::Method;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::path::PathPattern;
@@ -46,20 +47,28 @@ pub struct Rule {
 }
 
 /// Rule as written in a manifest or in grants.
-#[derive(Debug, Clone, Deserialize, Serialize)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "self.access == 'write' || !self.methods.exists(m, m in ['PUT', 'PATCH', 'DELETE'])", "message": "PUT, PATCH and DELETE change something: their access is write"}
+]))]
 pub struct RawRule {
     /// Methods in upper case, at least one.
+    #[schemars(length(min = 1, max = 7), extend("items" = {"type": "string", "enum": ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]}))]
     pub methods: Vec<String>,
     /// Path pattern.
+    #[schemars(length(min = 1, max = 1024))]
     pub path: String,
     /// Query fields: each has to occur exactly once, with one of the values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 4, "additionalProperties" = {"type": "array", "maxItems": 256, "items": {"type": "string", "maxLength": 256}}))]
     pub query: BTreeMap<String, Vec<String>>,
     /// The same for a body of `application/x-www-form-urlencoded`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 4, "additionalProperties" = {"type": "array", "maxItems": 256, "items": {"type": "string", "maxLength": 256}}))]
     pub form: BTreeMap<String, Vec<String>>,
     /// `read` or `write`.
+    #[schemars(extend("enum" = ["read", "write"]))]
     pub access: String,
 }
 

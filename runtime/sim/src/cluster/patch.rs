@@ -1,5 +1,5 @@
-//! The three supported patch types, each applied to an object in the request's version. Server-side apply is refused
-//! with 415, because field ownership is not simulated.
+//! The supported patch types, each applied to an object in the request's version. Field ownership is not simulated: so
+//! server-side apply is refused with 415, but for the status of custom kinds, which one manager applies whole.
 
 use serde_json::Value;
 
@@ -10,6 +10,7 @@ use super::strategic;
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 /// Maximum number of operations in a JSON patch, as upstream.
 const OPERATIONS_LIMIT: usize = 10_000;
@@ -17,11 +18,8 @@ const OPERATIONS_LIMIT: usize = 10_000;
 /// Refuses an unsupported type before the object is looked up, as upstream does.
 pub(super) fn check_type(kind: &Kind, content_type: &str) -> Result<(), Refusal> {
     match content_type {
-        STRATEGIC if kind.is_custom => Err(Refusal::unsupported_media(&[
-            JSON,
-            MERGE,
-            "application/apply-patch+yaml",
-        ])),
+        STRATEGIC if kind.is_custom => Err(Refusal::unsupported_media(&[JSON, MERGE, APPLY])),
+        APPLY if kind.is_custom => Ok(()),
         JSON | MERGE | STRATEGIC => Ok(()),
         _ => Err(Refusal::unsupported_patch()),
     }
@@ -48,6 +46,17 @@ pub(super) fn apply(ask: &Ask, mut object: Value, body: &[u8]) -> Result<Value, 
             json_patch::merge(&mut object, &patch);
             Ok(object)
         }
+        APPLY if ask.status => {
+            let patch: Value = serde_json::from_slice(body).map_err(unreadable)?;
+            for field in ["resourceVersion", "uid"] {
+                if let Some(expected) = patch.pointer(&format!("/metadata/{field}")) {
+                    object["metadata"][field] = expected.clone();
+                }
+            }
+            object["status"] = patch.get("status").cloned().unwrap_or_default();
+            Ok(object)
+        }
+        APPLY => Err(Refusal::unsupported_patch()),
         _ => {
             let patch: Value = serde_json::from_slice(body).map_err(unreadable)?;
             strategic::apply(ask.kind, object, patch)

@@ -154,6 +154,11 @@ impl World {
         self.facts.ordered(orders);
     }
 
+    /// The state as people read it.
+    pub(super) fn state(&self) -> State {
+        state(&self.stored, &self.orders, self.serves().is_some())
+    }
+
     pub(super) fn serves(&self) -> Option<String> {
         self.facts
             .serving

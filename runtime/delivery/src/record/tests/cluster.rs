@@ -85,6 +85,7 @@ fn report() -> Report {
         source_trouble: String::new(),
         is_serving: true,
         limits: Some(limits()),
+        ..Report::default()
     }
 }
 

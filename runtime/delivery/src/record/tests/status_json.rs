@@ -8,21 +8,21 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{digest, full};
-use crate::record::{Report, annotations, conditions, status_json};
+use crate::record::{Report, Specification, annotations, conditions, status_json};
 
 #[test]
 fn what_is_written_is_read_again() {
     for record in [Record::default(), full()] {
-        let written = Value::Object(status_json::write(&record));
+        let written = json!(status_json::write(&record));
         assert_eq!(status_json::read(&written), record);
     }
 }
 
 #[test]
-fn what_there_is_not_is_taken_away_by_a_merge_patch() {
-    let written = status_json::write(&Record::default());
+fn what_there_is_not_is_left_out_which_takes_it_away() {
+    let written = json!(status_json::write(&Record::default()));
     for name in ["active", "previous", "trial"] {
-        assert_eq!(written[name], Value::Null, "{name}");
+        assert!(written.get(name).is_none(), "{name}");
     }
     for name in ["rejected", "approved"] {
         assert_eq!(written[name], json!([]), "{name}");
@@ -138,8 +138,9 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
         ..Report::default()
     };
     let orders = Orders::default();
-    let first = conditions::fields(&report, &orders, None, time("2026-01-01T00:00:00.5Z"));
-    let of = |fields: &serde_json::Map<String, Value>, kind: &str| {
+    let first = conditions::status(&report, &orders, None, time("2026-01-01T00:00:00.5Z"));
+    let first = json!(first);
+    let of = |fields: &Value, kind: &str| {
         let all = fields["conditions"].as_array().unwrap().clone();
         all.into_iter().find(|it| it["type"] == kind).unwrap()
     };
@@ -151,7 +152,12 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
     report.source_trouble = "it is down".to_owned();
     report.record.trial = None;
     let now = time("2026-01-02T00:00:00Z");
-    let then = conditions::fields(&report, &orders, first.get("conditions"), now);
+    let then = json!(conditions::status(
+        &report,
+        &orders,
+        first.get("conditions"),
+        now
+    ));
     assert_eq!(
         of(&then, "Ready")["lastTransitionTime"],
         "2026-01-01T00:00:00Z"
@@ -160,6 +166,71 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
     assert_eq!(pending["status"], "False");
     assert_eq!(pending["lastTransitionTime"], "2026-01-02T00:00:00Z");
     assert_eq!(of(&then, "SourceReachable")["message"], "it is down");
+}
+
+#[test]
+fn degraded_says_that_something_is_wrong_for_those_who_are_served_and_nothing_else() {
+    // Serving, trouble, impairment: condition, reason, state.
+    let table = [
+        (true, "", "", "False", "AsExpected", "Active"),
+        (
+            true,
+            "the registry is down",
+            "",
+            "False",
+            "AsExpected",
+            "Active",
+        ),
+        (
+            true,
+            "",
+            "its self-check fails",
+            "True",
+            "SelfCheckFails",
+            "Degraded",
+        ),
+        (false, "", "", "False", "AsExpected", "Active"),
+        (
+            false,
+            "it cannot be loaded",
+            "",
+            "True",
+            "NotServing",
+            "Degraded",
+        ),
+    ];
+    for (is_serving, trouble, impairment, expected, reason, state) in table {
+        let mut record = full();
+        record.trial = None;
+        record.rejected.clear();
+        record.trouble = trouble.to_owned();
+        let specification = Specification {
+            generation: Some(7),
+            ..Specification::default()
+        };
+        let report = Report {
+            record,
+            is_serving,
+            impairment: impairment.to_owned(),
+            specification,
+            ..Report::default()
+        };
+        let orders = Orders::default();
+        let status = json!(conditions::status(
+            &report,
+            &orders,
+            None,
+            Timestamp::UNIX_EPOCH
+        ));
+        let conditions = status["conditions"].as_array().unwrap();
+        let degraded = conditions.iter().find(|one| one["type"] == "Degraded");
+        let degraded = degraded.unwrap();
+        assert_eq!(degraded["status"], expected, "{status}");
+        assert_eq!(degraded["reason"], reason, "{status}");
+        assert_eq!(status["state"], state, "{status}");
+        assert_eq!(status["observedGeneration"], 7);
+        assert!(conditions.iter().all(|one| one["observedGeneration"] == 7));
+    }
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -204,6 +275,6 @@ proptest! {
         if let Some(trial) = &record.trial {
             prop_assert!(trial.lines.len() <= MOST_LINES);
         }
-        prop_assert_eq!(status_json::read(&Value::Object(status_json::write(&record))), record);
+        prop_assert_eq!(status_json::read(&json!(status_json::write(&record))), record);
     }
 }

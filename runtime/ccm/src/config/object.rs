@@ -1,0 +1,132 @@
+//! The `spec` of an object `Provider`: an entry of the configuration that somebody wrote who need not be the operator. It
+//! names Secrets of one namespace and nothing else of the manager's: no variable, no file but a module, no built-in grants.
+//! The definition of the kind refuses the same; a cluster may have another definition. Reads no objects itself.
+
+use std::collections::BTreeSet;
+
+use ccm_core::name_syntax::is_dns_label;
+use ccm_delivery::record::Refusal;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::raw::RawProvider;
+use super::secret::{SecretKey, SecretSource};
+use super::{Mistakes, ProviderConfig, Surroundings, provider};
+
+/// Largest spec that is read, as JSON.
+pub(crate) const MOST_SPEC_BYTES: usize = 128 << 10;
+/// Names that mean something else: the kubelet calls every manager of this kind `external`.
+const RESERVED: [&str; 1] = ["external"];
+
+/// A spec that was read, before anything it refers to is.
+pub(crate) struct WrittenObject(RawProvider);
+
+impl WrittenObject {
+    /// Reads the spec of the object with this name. Secrets may be in `secret_namespace` only.
+    ///
+    /// # Errors
+    /// Why it is not used.
+    pub(crate) fn read(
+        name: &str,
+        spec: &Value,
+        secret_namespace: &str,
+    ) -> Result<WrittenObject, Refusal> {
+        if !is_dns_label(name) || RESERVED.contains(&name) {
+            return Err(invalid(format!(
+                "{name:?} cannot be the name of a provider: lower-case letters, digits and dashes, at most 63, and not {}",
+                RESERVED.join(", ")
+            )));
+        }
+        let mut entry = spec.clone();
+        let Some(fields) = entry.as_object_mut() else {
+            return Err(invalid("the spec is no object".to_owned()));
+        };
+        if fields.insert("name".to_owned(), name.into()).is_some() {
+            return Err(invalid("name: it is the object's own".to_owned()));
+        }
+        let raw = RawProvider::deserialize(entry).map_err(|error| invalid(error.to_string()))?;
+        let mut mistakes = Vec::new();
+        if raw.grants.is_none() {
+            mistakes.push("grants: an object says itself what its module may reach".to_owned());
+        }
+        if raw.files().next().is_some() {
+            mistakes.push("an object names no file of the manager's machine: certificates and keys stand in it as caPem and pem".to_owned());
+        }
+        let is_secret = |source: &SecretSource| source.secret_key().is_some();
+        if !raw.secret_sources().all(is_secret) {
+            mistakes.push(
+                "an object names a Secret: env and file are for the file of --config".to_owned(),
+            );
+        }
+        if !mistakes.is_empty() {
+            return Err(invalid(mistakes.join("; ")));
+        }
+        let written = WrittenObject(raw);
+        let mut keys = written.secrets().into_iter();
+        if let Some(key) = keys.find(|key| key.namespace != secret_namespace) {
+            return Err(Refusal {
+                reason: "SecretNotAllowed",
+                message: format!(
+                    "{key}: objects may name Secrets of the namespace {secret_namespace:?} only (--provider-secret-namespace)"
+                ),
+            });
+        }
+        Ok(written)
+    }
+
+    /// The Secrets it refers to, which must be read before [`WrittenObject::meaning`] asks for them.
+    pub(crate) fn secrets(&self) -> BTreeSet<SecretKey> {
+        let sources = self.0.secret_sources();
+        sources
+            .filter_map(SecretSource::secret_key)
+            .cloned()
+            .collect()
+    }
+
+    /// Interprets it; asks for Secrets only.
+    ///
+    /// # Errors
+    /// All mistakes together.
+    pub(crate) fn meaning(
+        self,
+        secret: &dyn Fn(&SecretKey) -> Result<String, String>,
+    ) -> Result<ProviderConfig, Refusal> {
+        let surroundings = Surroundings {
+            variable: &|_| None,
+            file: &|_| Err("objects name no files".to_owned()),
+            secret,
+        };
+        let mut mistakes = Vec::new();
+        match provider(self.0, &surroundings, &mut mistakes) {
+            Some(config) if mistakes.is_empty() => Ok(config),
+            _ => Err(invalid(mistakes.join("; "))),
+        }
+    }
+}
+
+/// Whether this provider can serve beside the others that are already accepted.
+///
+/// # Errors
+/// What they dispute.
+pub(crate) fn beside(
+    accepted: &[ProviderConfig],
+    provider: &ProviderConfig,
+) -> Result<(), Refusal> {
+    let mut all = accepted.to_vec();
+    all.push(provider.clone());
+    super::together(&all).map_err(|Mistakes(mistakes)| Refusal {
+        reason: "Conflict",
+        message: mistakes.join("; "),
+    })
+}
+
+/// A spec that is not used because of itself.
+pub(crate) fn invalid(message: String) -> Refusal {
+    Refusal {
+        reason: "InvalidSpec",
+        message,
+    }
+}
+
+#[cfg(test)]
+mod tests;

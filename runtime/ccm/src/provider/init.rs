@@ -1,0 +1,152 @@
+//! `ccm provider init`: writes the object `Provider` that runs a module, with what the module asks for as grants. Neither
+//! runs nor compiles the module, and reads no Secret.
+
+use std::fmt::Write as _;
+
+use ccm_core::name_syntax::is_dns_label;
+use ccm_core::well_known::PROVIDER_KIND;
+use ccm_delivery::source::Location;
+use ccm_host::Inspection;
+use ccm_host::manifest::{AuthKind, Target};
+use serde_json::{Map, Value, json};
+
+use super::Verdict;
+use super::arguments::Init;
+use super::terminal::Screen;
+use crate::config;
+
+/// Reads a module and writes its object.
+pub(super) async fn init(options: &Init, screen: Screen) -> anyhow::Result<Verdict> {
+    let place = &options.module.place;
+    let artifact = place.bring(&options.module.access, screen).await?;
+    let found = ccm_host::inspect(&place.to_string(), &artifact.wasm)?;
+    let name = options.name.as_ref().unwrap_or(&found.manifest.name);
+    anyhow::ensure!(
+        is_dns_label(name),
+        "{name:?} cannot be the name of an object: --name says another one"
+    );
+    let object = Object {
+        name,
+        source: place.location(),
+        secret_namespace: &options.secret_namespace,
+        found: &found,
+    };
+    Ok(Verdict::yes(object.text()?))
+}
+
+struct Object<'a> {
+    name: &'a str,
+    source: Option<&'a Location>,
+    secret_namespace: &'a str,
+    found: &'a Inspection,
+}
+
+impl Object<'_> {
+    fn text(&self) -> anyhow::Result<String> {
+        let manifest = &self.found.manifest;
+        let mut text = format!(
+            "# {} {}: {}\n# What it asks for is granted below: read it, and shorten it.\napiVersion: {}\nkind: {PROVIDER_KIND}\nmetadata:\n  name: {}\nspec:\n",
+            manifest.name,
+            manifest.version,
+            one_line(&manifest.description),
+            config::API_VERSION,
+            self.name
+        );
+        self.origin(&mut text)?;
+        let required = manifest.targets.iter().filter(|target| target.required);
+        let required: Vec<Value> = required.map(|target| self.target(target)).collect();
+        let mut grants = json!({ "targets": required });
+        if !manifest.annotation_prefixes.is_empty() {
+            grants["annotationPrefixes"] = json!(manifest.annotation_prefixes);
+        }
+        write(&mut text, "  ", &json!({ "grants": grants }))?;
+        let optional = manifest.targets.iter().filter(|target| !target.required);
+        let optional: Vec<Value> = optional.map(|target| self.target(target)).collect();
+        if !optional.is_empty() {
+            text.push_str("  # Optional targets, to be moved into the list above:\n");
+            write(&mut text, "  #   ", &json!(optional))?;
+        }
+        self.keys(&mut text);
+        Ok(text)
+    }
+
+    /// Where the module comes from, and who vouches for it.
+    fn origin(&self, text: &mut String) -> anyhow::Result<()> {
+        let digest = self.found.digest.to_string();
+        let mut spec = Map::new();
+        match self.source {
+            Some(Location::Embedded(name)) => {
+                spec.insert("source".to_owned(), json!(format!("embedded:{name}")));
+                return write(text, "  ", &Value::Object(spec));
+            }
+            Some(location @ (Location::Oci(_) | Location::ConfigMap(_))) => {
+                spec.insert("source".to_owned(), json!(location.to_string()));
+            }
+            Some(Location::File(_)) | None => {
+                text.push_str("  # The manager reads it there, on its own machine: a registry or a ConfigMap is an alternative.\n");
+                spec.insert("source".to_owned(), json!("file:///path/to/provider.wasm"));
+            }
+        }
+        write(text, "  ", &Value::Object(spec))?;
+        text.push_str(
+            "  # Exactly these bytes. `keys` and `keyless` let later versions in, too.\n",
+        );
+        write(text, "  ", &json!({ "trust": { "digest": digest } }))
+    }
+
+    fn target(&self, target: &Target) -> Value {
+        let secret = json!({ "secret": {
+            "namespace": self.secret_namespace, "name": self.name, "key": target.name,
+        }});
+        let mut granted = json!({ "name": target.name, "endpoint": target.endpoint.as_str() });
+        let credential = match target.auth {
+            AuthKind::None => None,
+            AuthKind::Bearer => Some(json!({ "bearer": secret })),
+            AuthKind::Basic => Some(json!({ "basic": { "user": "user", "password": secret } })),
+            AuthKind::Header => Some(json!({ "header": { "name": "X-Token", "value": secret } })),
+        };
+        if let Some(credential) = credential {
+            granted["credential"] = credential;
+        }
+        granted["rules"] = json!(target.rules);
+        granted
+    }
+
+    /// The module's own keys; those that it needs are not comments.
+    fn keys(&self, text: &mut String) {
+        let keys = &self.found.manifest.config;
+        if keys.is_empty() {
+            return;
+        }
+        let is_needed = keys.iter().any(|key| key.required);
+        text.push_str(if is_needed {
+            "  config:\n"
+        } else {
+            "  # config:\n"
+        });
+        for key in keys {
+            let mark = if key.required { "" } else { "# " };
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "  {mark}  {}: \"\" # {}",
+                one_line(&key.key),
+                one_line(&key.why)
+            );
+        }
+    }
+}
+
+/// Appends a value as YAML, each line after `indent`.
+fn write(text: &mut String, indent: &str, value: &Value) -> anyhow::Result<()> {
+    for line in serde_saphyr::to_string(value)?.lines() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{indent}{line}");
+    }
+    Ok(())
+}
+
+/// A text of the module's author, as part of a comment.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}

@@ -1,0 +1,161 @@
+//! The objects `Provider` of the cluster, watched: of each its spec, without its status. Reads only; decides nothing.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ccm_controllers::api_error::told;
+use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
+use futures::StreamExt as _;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::DynamicObject;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client};
+use serde_json::Value;
+use tokio::sync::{Notify, watch};
+
+use crate::config::MOST_SPEC_BYTES;
+
+/// So many objects are looked at; further ones are as if they were not there.
+const MOST_SEEN: usize = 256;
+/// How long the start waits for the first listing.
+const FIRST: Duration = Duration::from_secs(10);
+/// How long changes are collected before they are looked at.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// See the module's documentation. Clones share their state.
+#[derive(Clone)]
+pub(crate) struct ProviderObjects {
+    seen: Arc<Mutex<BTreeMap<String, ObjectSpec>>>,
+    changed: Arc<Notify>,
+    is_listed: watch::Receiver<bool>,
+    /// Whether the first listing was waited for already.
+    has_waited: Arc<AtomicBool>,
+}
+
+/// The spec of one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ObjectSpec {
+    /// Its name.
+    pub name: String,
+    /// When it was made; the older one of two has what both want.
+    pub created: Option<Timestamp>,
+    /// Its UID.
+    pub uid: Option<String>,
+    /// The generation of the spec.
+    pub generation: Option<i64>,
+    /// The spec; `None`: it is larger than what is read.
+    pub spec: Option<Value>,
+}
+
+impl ProviderObjects {
+    /// Watches the objects until the process ends.
+    pub(crate) fn watch(client: Client) -> ProviderObjects {
+        let (listed, is_listed) = watch::channel(false);
+        let objects = ProviderObjects {
+            seen: Arc::default(),
+            changed: Arc::default(),
+            is_listed,
+            has_waited: Arc::default(),
+        };
+        tokio::spawn(objects.clone().follow(client, listed));
+        objects
+    }
+
+    /// All objects with a spec, the oldest first. The first call waits some seconds until they are listed.
+    pub(crate) async fn all(&self) -> Vec<ObjectSpec> {
+        if !self.has_waited.swap(true, Ordering::Relaxed) {
+            let mut is_listed = self.is_listed.clone();
+            let listed = is_listed.wait_for(|is_listed| *is_listed);
+            if tokio::time::timeout(FIRST, listed).await.is_err() {
+                tracing::warn!(
+                    "the objects Provider cannot be listed yet: only the file is used meanwhile"
+                );
+            }
+        }
+        let mut all: Vec<ObjectSpec> = self.seen().values().cloned().collect();
+        all.sort_by(|one, other| (one.created, &one.name).cmp(&(other.created, &other.name)));
+        all
+    }
+
+    /// Completes when a spec has changed since the last call completed. For one listener; a call that is given up loses
+    /// its change, which the next look finds.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+        tokio::time::sleep(SETTLE).await;
+    }
+
+    async fn follow(self, client: Client, listed: watch::Sender<bool>) {
+        let kind = GroupVersionKind::gvk(PROVIDER_GROUP, PROVIDER_VERSION, PROVIDER_KIND);
+        let kind = ApiResource::from_gvk_with_plural(&kind, PROVIDER_PLURAL);
+        let api: Api<DynamicObject> = Api::all_with(client, &kind);
+        let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+        let mut fresh = BTreeMap::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(watcher::Event::Init) => fresh.clear(),
+                Ok(watcher::Event::InitApply(object)) => put(&mut fresh, object),
+                Ok(watcher::Event::InitDone) => {
+                    let all = std::mem::take(&mut fresh);
+                    self.change(|seen| *seen = all);
+                    listed.send_replace(true);
+                }
+                Ok(watcher::Event::Apply(object)) => self.change(|seen| put(seen, object)),
+                Ok(watcher::Event::Delete(object)) => self.change(|seen| {
+                    seen.remove(&object.metadata.name.unwrap_or_default());
+                }),
+                // What is known stays: an API server that is away takes no provider away.
+                Err(error) => {
+                    tracing::warn!(
+                        error = told(&error),
+                        "watching the objects Provider failed; trying again"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Writes of a status change nothing here.
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, ObjectSpec>)) {
+        let mut seen = self.seen();
+        let before = seen.clone();
+        change(&mut seen);
+        if *seen != before {
+            drop(seen);
+            self.changed.notify_one();
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, ObjectSpec>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes note of an object, unless it is none that configures anything.
+fn put(seen: &mut BTreeMap<String, ObjectSpec>, mut object: DynamicObject) {
+    let name = object.metadata.name.unwrap_or_default();
+    let spec = object.data.get_mut("spec").map(Value::take);
+    let is_leaving = object.metadata.deletion_timestamp.is_some();
+    let Some(spec) = spec.filter(|spec| !spec.is_null() && !is_leaving) else {
+        seen.remove(&name);
+        return;
+    };
+    if seen.len() >= MOST_SEEN && !seen.contains_key(&name) {
+        tracing::warn!(
+            provider = name,
+            "more than {MOST_SEEN} objects Provider: this one is not looked at"
+        );
+        return;
+    }
+    let is_small = spec.to_string().len() <= MOST_SPEC_BYTES;
+    let object = ObjectSpec {
+        created: object.metadata.creation_timestamp.map(|time| time.0),
+        uid: object.metadata.uid,
+        generation: object.metadata.generation,
+        spec: is_small.then_some(spec),
+        name: name.clone(),
+    };
+    seen.insert(name, object);
+}

@@ -1,0 +1,54 @@
+//! Tells people, in the objects themselves, which specs are not used by any provider that runs. Only the leader writes.
+
+use ccm_delivery::record::{ClusterRecordStore, MemoryRecordStore, Specification};
+use kube::Client;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// An object and what became of its spec.
+pub(super) type Refused = (String, Specification);
+
+/// Delay before what could not be written is written again.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Writes until the process ends.
+pub(super) async fn write(
+    reading: Client,
+    mut writing: watch::Receiver<Option<Client>>,
+    mut refused: watch::Receiver<Vec<Refused>>,
+) {
+    let mut written: Vec<Refused> = Vec::new();
+    loop {
+        let all = refused.borrow_and_update().clone();
+        let leads = writing.borrow_and_update().is_some();
+        written.retain(|one| leads && all.contains(one));
+        let mut has_failed = false;
+        for one in all.iter().filter(|_| leads) {
+            if written.contains(one) {
+                continue;
+            }
+            let (name, specification) = one;
+            let store = ClusterRecordStore::new(
+                name,
+                reading.clone(),
+                writing.clone(),
+                MemoryRecordStore::new(),
+            );
+            match store.refuse(specification).await {
+                Ok(()) => written.push(one.clone()),
+                Err(error) => {
+                    tracing::warn!(provider = %name, %error, "it cannot be written that the spec of the object Provider is not used");
+                    has_failed = true;
+                }
+            }
+        }
+        let is_over = tokio::select! {
+            changed = refused.changed() => changed.is_err(),
+            changed = writing.changed() => changed.is_err(),
+            () = tokio::time::sleep(AGAIN), if has_failed => false,
+        };
+        if is_over {
+            return;
+        }
+    }
+}

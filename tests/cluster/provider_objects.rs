@@ -1,0 +1,606 @@
+//! Providers that objects configure: what the API server refuses of them, and how one comes, changes and goes while the
+//! process stays.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use ccm_delivery::record::{
+    ClusterRecordStore, MemoryRecordStore, RecordStore as _, Report, Specification,
+};
+use ccm_sim::hetzner::ServerSpec;
+use ccm_tests::apiserver::ApiServer;
+use ccm_tests::process::Process;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::delivered::{CONFIG_MAP, Delivered, RIGHTS};
+use crate::deploy::{api, apply, define_providers};
+use crate::providers::{joins, version};
+use crate::world::{Setup, World, root, until};
+
+const FLAG: &str = "--enable-provider-objects";
+
+async fn world() -> World {
+    World::start(Setup {
+        rights: RIGHTS,
+        server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
+        ..Setup::default()
+    })
+    .await
+}
+
+/// The object of an entry of the file, with a Secret in the place of the variable.
+fn object(entry: &Value, secret: &Value) -> Value {
+    let mut spec = entry.clone();
+    let name = spec.as_object_mut().unwrap().remove("name").unwrap();
+    spec["grants"]["targets"][0]["credential"] = json!({"bearer": secret});
+    json!({
+        "apiVersion": "wasm-ccm.dev/v1alpha1", "kind": "Provider",
+        "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+/// kubectl itself.
+fn kubectl(kubeconfig: &std::path::Path, arguments: &[&str]) -> Command {
+    let folder = ccm_tests::kubernetes::command_line_tools().unwrap();
+    let mut command = Command::new(folder.join("kubectl"));
+    command
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .args(arguments);
+    command
+}
+
+async fn said(command: Command) -> String {
+    let mut command = tokio::process::Command::from(command);
+    let output = command.output().await.unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn minimal() -> Value {
+    json!({
+        "apiVersion": "wasm-ccm.dev/v1alpha1", "kind": "Provider", "metadata": {"name": "cloud"},
+        "spec": {
+            "source": "embedded:hcloud",
+            "grants": {"targets": [{
+                "name": "api", "endpoint": "https://api.example.com/v1",
+                "credential": {"bearer": {"secret": {"namespace": "kube-system", "name": "cloud", "key": "token"}}},
+                "rules": [{"methods": ["GET"], "path": "/servers", "access": "read"}],
+            }]},
+        },
+    })
+}
+
+/// Place, value in it, what the API server says. A `null` takes the place's field away.
+fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
+    const TARGET: &str = "/spec/grants/targets/0";
+    let at = |key: &str| -> &'static str { Box::leak(format!("{TARGET}/{key}").into_boxed_str()) };
+    let secret = json!({"namespace": "a", "name": "b", "key": "c"});
+    vec![
+        ("/spec/grants", Value::Null, "grants: an object says itself"),
+        ("/spec/sources", json!("x"), "unknown field"),
+        (
+            "/spec/source",
+            json!("https://x"),
+            "the forms are `embedded:<name>`",
+        ),
+        (
+            "/spec/source",
+            json!("configmap://a/b/c"),
+            "somebody who vouches for them",
+        ),
+        (
+            "/spec/source",
+            json!("oci://registry.example.com/a:1"),
+            "somebody who vouches for them",
+        ),
+        ("/spec/source", json!("x".repeat(3000)), "Too long"),
+        (
+            "/spec/registry",
+            json!({"plainHttp": true}),
+            "only a source `oci://…` has one",
+        ),
+        (
+            "/spec/trust",
+            json!({"unsigned": true, "digest": format!("sha256:{}", "0".repeat(64))}),
+            "one of them has to go",
+        ),
+        (
+            "/spec/trust",
+            json!({"digest": "sha256:short"}),
+            "should match",
+        ),
+        (
+            "/spec/trust",
+            json!({"keys": [{"file": "/etc/key"}]}),
+            "an object holds the text as pem",
+        ),
+        (
+            "/spec/trust",
+            json!({"keys": [{}]}),
+            "exactly one of file, pem",
+        ),
+        (
+            "/spec/trust",
+            json!({"keys": [{"pem": "a", "file": "/b"}]}),
+            "exactly one of file, pem",
+        ),
+        (
+            "/spec/loadBalancerClasses",
+            json!(vec!["a.example/b"; 17]),
+            "must have at most 16 items",
+        ),
+        ("/spec/config", json!({"KEY": "x".repeat(5000)}), "Too long"),
+        (
+            "/spec/limits",
+            json!({"memoryMiB": 0}),
+            "greater than or equal to 1",
+        ),
+        (
+            "/spec/rollout",
+            json!({"shadowTime": "soon"}),
+            "should match",
+        ),
+        (
+            "/spec/rollout",
+            json!({"shadowtime": "1s"}),
+            "unknown field",
+        ),
+        ("/spec/ingressCIDRs", json!(["everywhere"]), "should match"),
+        (
+            "/spec/nodes",
+            json!({"schemes": vec!["a"; 9]}),
+            "must have at most 8 items",
+        ),
+        (
+            at("endpoint"),
+            json!("http://api.example.com"),
+            "expected https, or http to loopback",
+        ),
+        (
+            at("endpoint"),
+            json!("http://127.0.0.1.example.com/"),
+            "expected https, or http to loopback",
+        ),
+        (
+            at("endpoint"),
+            json!("https://user:word@api.example.com"),
+            "scheme, host, port and base path only",
+        ),
+        (
+            at("caFile"),
+            json!("/etc/ca"),
+            "an object holds the certificates as caPem",
+        ),
+        (at("rules"), json!([]), "should have at least 1 items"),
+        (
+            at("rules/0/methods"),
+            json!(["get"]),
+            "Unsupported value: \"get\"",
+        ),
+        (
+            at("rules/0/methods"),
+            json!(["DELETE"]),
+            "their access is write",
+        ),
+        (
+            at("rules/0/access"),
+            json!("readwrite"),
+            "Unsupported value: \"readwrite\"",
+        ),
+        (
+            at("credential"),
+            json!({}),
+            "exactly one of basic, bearer, header",
+        ),
+        (
+            at("credential"),
+            json!({"bearer": {"secret": secret}, "header": {"name": "a", "value": {"secret": secret}}}),
+            "exactly one of basic, bearer, header",
+        ),
+        (
+            at("credential"),
+            json!({"bearer": {}}),
+            "exactly one of env, file, secret",
+        ),
+        (
+            at("credential"),
+            json!({"bearer": {"env": "HCLOUD_TOKEN"}}),
+            "env and file are for the file of --config",
+        ),
+        (
+            at("credential"),
+            json!({"bearer": {"file": "/token"}}),
+            "env and file are for the file of --config",
+        ),
+        (
+            at("credential"),
+            json!({"bearer": "a-token"}),
+            "must be of type object",
+        ),
+        (
+            at("requestBudget"),
+            json!({"requests": 0, "per": "1h"}),
+            "greater than or equal to 1",
+        ),
+        (
+            "/metadata/name",
+            json!("external"),
+            "what the kubelet calls",
+        ),
+        (
+            "/metadata/name",
+            json!("a.b"),
+            "lower-case letters, digits and dashes",
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn the_api_server_refuses_mistakes_in_an_object_and_says_what_is_wrong() {
+    let server = ApiServer::start().await.unwrap();
+    let admin = server.client_for("admin").await.unwrap();
+    define_providers(&admin).await;
+    apply(&admin, &minimal()).await.unwrap();
+    // One that only records what a provider of the file serves.
+    let mut bare = minimal();
+    bare.as_object_mut().unwrap().remove("spec");
+    bare["metadata"]["name"] = json!("bare");
+    apply(&admin, &bare).await.unwrap();
+    for (place, value, expected) in mistakes() {
+        let mut object = minimal();
+        if place != "/metadata/name" {
+            object["metadata"]["name"] = json!("mistaken");
+        }
+        let (parent, key) = place.rsplit_once('/').unwrap();
+        let parent = object.pointer_mut(parent).unwrap();
+        match value.is_null() {
+            true => drop(parent.as_object_mut().unwrap().remove(key)),
+            false => parent[key] = value.clone(),
+        }
+        let refusal = match apply(&admin, &object).await {
+            Ok(_) => panic!("{place} {value}: it was taken"),
+            Err(kube::Error::Api(status)) => status.message.clone(),
+            Err(error) => error.to_string(),
+        };
+        // The oldest API server says the same of a field that nobody knows in other words.
+        let expected = match expected {
+            "unknown field" if refusal.contains("field not declared in schema") => "not declared",
+            expected => expected,
+        };
+        assert!(refusal.contains(expected), "{place}: {expected}: {refusal}");
+    }
+}
+
+#[tokio::test]
+async fn what_init_writes_of_a_module_is_taken_by_the_api_server() {
+    let server = ApiServer::start().await.unwrap();
+    let admin = server.client_for("admin").await.unwrap();
+    define_providers(&admin).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("toy.wasm");
+    std::fs::write(&file, test_guests::MISBEHAVING).unwrap();
+    for module in ["embedded:hcloud", file.to_str().unwrap()] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+        command.args(["provider", "init", module, "--name=written"]);
+        let text = said(command).await;
+        let object: Value = serde_saphyr::from_str(&text).unwrap();
+        let params = PatchParams::apply("a-person").validation_strict().dry_run();
+        let dry = api(&admin, &object);
+        let taken = dry.patch("written", &params, &Patch::Apply(&object)).await;
+        let taken = taken.unwrap_or_else(|error| panic!("{module}: {error}\n{text}"));
+        assert!(taken.data["spec"]["grants"]["targets"][0]["rules"].is_array());
+    }
+}
+
+fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let mut found = conditions.filter(|one| one["type"] == kind);
+    found.next().unwrap_or(&Value::Null)
+}
+
+/// Waits until a condition of a provider has this status and reason, and returns the status of the object.
+async fn has(
+    delivered: &Delivered<'_>,
+    ccm: &mut Process,
+    name: &str,
+    wanted: (&str, &str, &str),
+) -> Value {
+    let (kind, is, reason) = wanted;
+    delivered
+        .until(ccm, name, &format!("{kind}={is}, {reason}"), |status| {
+            let found = condition(status, kind);
+            found["status"] == is && found["reason"] == reason
+        })
+        .await
+}
+
+#[tokio::test]
+async fn an_object_is_a_provider_that_comes_changes_and_goes_while_the_process_stays() {
+    let world = world().await;
+    let delivered = Delivered::of(&world).await;
+    let admin: Client = world.api.client_for("admin").await.unwrap();
+    for name in ["worker-1", "worker-2", "worker-3"] {
+        world.cloud.add_server(ServerSpec::named(name));
+    }
+    let secret = delivered.keep("cloud-token", world.token()).await;
+    let first = version("1.0.0");
+    delivered.apply(&first).await;
+    let entry = delivered.entry("hcloud", CONFIG_MAP);
+    let provider = object(&entry, &secret);
+    let cache = format!("--compiled-cache-dir={}", delivered.cache().display());
+    let arguments = ["run", FLAG, &cache].map(str::to_owned);
+    let mut ccm = world.spawn(&arguments, &[]);
+
+    // Registered by one command, and waited for by another.
+    let admin_config = world.api.kubeconfig("admin").unwrap();
+    let file = world.file("provider.json", provider.to_string());
+    let file = file.to_str().unwrap();
+    said(kubectl(
+        &admin_config,
+        &["apply", "--server-side", "-f", file],
+    ))
+    .await;
+    let wait = [
+        "wait",
+        "--for=condition=Ready",
+        "provider/hcloud",
+        "--timeout=90s",
+    ];
+    said(kubectl(&admin_config, &wait)).await;
+    let table = said(kubectl(&admin_config, &["get", "ccmp"])).await;
+    let mut lines = table
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(
+        lines.next().unwrap(),
+        ["NAME", "VERSION", "READY", "STATE", "CANDIDATE", "AGE"]
+    );
+    assert_eq!(
+        lines.next().unwrap()[..4],
+        ["hcloud", "1.0.0", "True", "Active"]
+    );
+    joins(&world, &mut ccm, "worker-1", json!({}), "hcloud").await;
+    let status = has(
+        &delivered,
+        &mut ccm,
+        "hcloud",
+        ("Accepted", "True", "Accepted"),
+    )
+    .await;
+    assert_eq!(status["observedGeneration"], 1, "{status}");
+    assert_eq!(
+        condition(&status, "Degraded")["status"],
+        "False",
+        "{status}"
+    );
+
+    // An edit that cannot be used: a Secret of another namespace, which no schema knows.
+    let edit = async |edit: &dyn Fn(&mut Value)| {
+        let mut object = provider.clone();
+        edit(&mut object["spec"]);
+        let params = PatchParams::apply("a-person").force();
+        let patch = Patch::Apply(&object);
+        api(&admin, &object)
+            .patch("hcloud", &params, &patch)
+            .await
+            .unwrap();
+    };
+    let pointer = "/grants/targets/0/credential/bearer/secret/namespace";
+    edit(&|spec| *spec.pointer_mut(pointer).unwrap() = json!("default")).await;
+    let refused = ("Accepted", "False", "SecretNotAllowed");
+    let status = has(&delivered, &mut ccm, "hcloud", refused).await;
+    assert_eq!(status["observedGeneration"], 2, "{status}");
+    assert_eq!(condition(&status, "Ready")["status"], "True", "{status}");
+    assert_eq!(
+        condition(&status, "Degraded")["status"],
+        "False",
+        "{status}"
+    );
+    joins(&world, &mut ccm, "worker-2", json!({}), "hcloud").await;
+
+    // One that can: the version changes, and the process stays.
+    let second = version("2.0.0");
+    delivered.apply(&second).await;
+    edit(&|spec| spec["limits"] = json!({"callSeconds": 30})).await;
+    delivered.serves(&mut ccm, "hcloud", &second).await;
+    let used = |status: &Value| status["limits"]["callSeconds"] == 30;
+    delivered
+        .until(&mut ccm, "hcloud", "its new limit", used)
+        .await;
+    has(
+        &delivered,
+        &mut ccm,
+        "hcloud",
+        ("Accepted", "True", "Accepted"),
+    )
+    .await;
+
+    // A rotated Secret is noticed, as one of the file is.
+    world.cloud.set_token("another-token");
+    delivered.keep("cloud-token", "another-token").await;
+    joins(&world, &mut ccm, "worker-3", json!({}), "hcloud").await;
+
+    // Others that are wrong, or whose registry does not answer, disturb nobody.
+    let mut wrong = object(&delivered.entry("wrong", "embedded:nothing"), &secret);
+    wrong["spec"]["nodes"] = json!({"selector": "cloud=wrong"});
+    apply(&admin, &wrong).await.unwrap();
+    has(
+        &delivered,
+        &mut ccm,
+        "wrong",
+        ("Accepted", "False", "NotApplied"),
+    )
+    .await;
+
+    // It goes with its object; what it made stays.
+    let providers: Api<DynamicObject> = api(&admin, &provider);
+    providers
+        .delete("hcloud", &DeleteParams::default())
+        .await
+        .unwrap();
+    until(&mut ccm, "nobody to serve", async || {
+        let said = world.log();
+        said.contains("the configuration has changed").then_some(())
+    })
+    .await;
+    until(&mut ccm, "the object to be gone", async || {
+        providers
+            .get_opt("hcloud")
+            .await
+            .unwrap()
+            .is_none()
+            .then_some(())
+    })
+    .await;
+    assert_eq!(
+        world
+            .nodes
+            .list(&Default::default())
+            .await
+            .unwrap()
+            .items
+            .len(),
+        3
+    );
+    world.stop(ccm).await;
+    assert!(providers.get_opt("hcloud").await.unwrap().is_none());
+    assert!(!world.log().contains(world.token()));
+}
+
+#[tokio::test]
+async fn the_file_wins_for_what_it_names_and_a_base_install_shows_what_serves() {
+    let world = world().await;
+    let delivered = Delivered::of(&world).await;
+    let admin: Client = world.api.client_for("admin").await.unwrap();
+    world.cloud.add_server(ServerSpec::named("worker-1"));
+    let mut entry = delivered.entry("hcloud", "embedded:hcloud");
+    entry["rollout"] = json!({});
+    delivered.configure(&[entry]);
+    // Without the flag: the module that is part of the program is shown, and nobody reads objects.
+    let mut ccm = delivered.ccm(&[]);
+    joins(&world, &mut ccm, "worker-1", json!({}), "hcloud").await;
+    let status = has(&delivered, &mut ccm, "hcloud", ("Ready", "True", "Serving")).await;
+    assert_eq!(status["informational"], true, "{status}");
+    assert!(status["observedGeneration"].is_null(), "{status}");
+    assert!(!status["active"]["version"].as_str().unwrap().is_empty());
+    world.stop(ccm).await;
+
+    // With it: the object of the same name keeps only its status.
+    let mut object = minimal();
+    object["metadata"]["name"] = json!("hcloud");
+    object["spec"]["source"] = json!("file:///nowhere.wasm");
+    apply(&admin, &object).await.unwrap();
+    let mut ccm = delivered.ccm_with(&[FLAG.to_owned()], &[]);
+    let overridden = ("Accepted", "False", "OverriddenByFile");
+    let status = has(&delivered, &mut ccm, "hcloud", overridden).await;
+    let ready = |status: &Value| condition(status, "Ready")["status"] == "True";
+    delivered.until(&mut ccm, "hcloud", "ready", ready).await;
+    assert_eq!(status["observedSource"], "embedded:hcloud", "{status}");
+    world.stop(ccm).await;
+}
+
+#[tokio::test]
+async fn g16_objects_without_end_disturb_no_other_provider() {
+    let world = world().await;
+    let delivered = Delivered::of(&world).await;
+    let admin: Client = world.api.client_for("admin").await.unwrap();
+    for name in ["worker-1", "worker-2"] {
+        world.cloud.add_server(ServerSpec::named(name));
+    }
+    // Somebody takes connections, and says nothing.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = listener.local_addr().unwrap();
+    let secret = delivered.keep("cloud-token", world.token()).await;
+    let mut hung = object(&delivered.entry("hung", "embedded:hcloud"), &secret);
+    hung["spec"]["source"] = json!(format!("oci://{silent}/clouds/hcloud:v1"));
+    hung["spec"]["registry"] = json!({"addresses": ["127.0.0.0/8"]});
+    hung["spec"]["trust"] = json!({"unsigned": true});
+    hung["spec"]["nodes"] = json!({"selector": "cloud=hung"});
+    apply(&admin, &hung).await.unwrap();
+    for number in 0..100 {
+        let mut one = minimal();
+        one["metadata"]["name"] = json!(format!("one-{number}"));
+        one["spec"]["source"] = json!("file:///nowhere.wasm");
+        one["spec"]["nodes"] = json!({"selector": format!("cloud=one-{number}")});
+        apply(&admin, &one).await.unwrap();
+    }
+    let mut entry = delivered.entry("hcloud", "embedded:hcloud");
+    entry["rollout"] = json!({});
+    entry["nodes"] = json!({"selector": "cloud=hcloud"});
+    delivered.configure(&[entry]);
+    let mut ccm = delivered.ccm_with(&[FLAG.to_owned()], &[]);
+    let labels = json!({"cloud": "hcloud"});
+    joins(&world, &mut ccm, "worker-1", labels.clone(), "hcloud").await;
+
+    // They come and go all the while.
+    let mut brief = minimal();
+    brief["metadata"]["name"] = json!("brief");
+    brief["spec"]["nodes"] = json!({"selector": "cloud=brief"});
+    let providers: Api<DynamicObject> = api(&admin, &brief);
+    for _ in 0..20 {
+        apply(&admin, &brief).await.unwrap();
+        providers
+            .delete("brief", &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+    joins(&world, &mut ccm, "worker-2", labels, "hcloud").await;
+    let status = has(
+        &delivered,
+        &mut ccm,
+        "one-99",
+        ("Accepted", "False", "TooMany"),
+    )
+    .await;
+    assert_eq!(condition(&status, "Ready")["status"], "False", "{status}");
+    assert!(providers.get_opt("brief").await.unwrap().is_none());
+    world.stop(ccm).await;
+}
+
+#[tokio::test]
+async fn a_status_that_an_earlier_version_wrote_is_taken_over_with_all_its_fields() {
+    let server = ApiServer::start().await.unwrap();
+    let admin = server.client_for("admin").await.unwrap();
+    define_providers(&admin).await;
+    let mut object = minimal();
+    object.as_object_mut().unwrap().remove("spec");
+    apply(&admin, &object).await.unwrap();
+    let providers = api(&admin, &object);
+    // As it was written before: as an update, by the manager of today.
+    let params = PatchParams {
+        field_manager: Some("ccm".to_owned()),
+        ..PatchParams::default()
+    };
+    let digest = format!("sha256:{}", "0f".repeat(32));
+    let since = "2026-01-02T03:04:05Z";
+    let before = json!({"status": {
+        "trial": {"digest": digest, "phase": "Canary", "since": since, "lines": ["+ GET /x"]},
+        "rejected": [{"digest": digest, "reason": "it traps", "at": since}],
+    }});
+    let patch = Patch::Merge(&before);
+    providers
+        .patch_status("cloud", &params, &patch)
+        .await
+        .unwrap();
+
+    let writing = tokio::sync::watch::Sender::new(Some(admin.clone()));
+    let memory = MemoryRecordStore::new();
+    let store = ClusterRecordStore::new("cloud", admin.clone(), writing.subscribe(), memory);
+    let specification = Specification {
+        generation: Some(1),
+        ..Specification::default()
+    };
+    store.refuse(&specification).await.unwrap();
+    let status = json!(providers.get("cloud").await.unwrap())["status"].take();
+    assert!(status.get("trial").is_none(), "{status}");
+    assert_eq!(status["rejected"][0]["reason"], "it traps", "{status}");
+    let mut report = Report::default();
+    report.record.trouble = "none".to_owned();
+    store.write(&report).await.unwrap();
+    let status = json!(providers.get("cloud").await.unwrap())["status"].take();
+    assert_eq!(status["rejected"], json!([]), "{status}");
+    assert!(status.get("observedGeneration").is_none(), "{status}");
+}
