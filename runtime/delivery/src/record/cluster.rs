@@ -4,11 +4,12 @@
 
 mod ownership;
 mod request;
+mod write;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ccm_core::rollout::{MOST_REASON, Order, Orders, Record, RolloutEvent};
-use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_PLURAL, PROVIDER_VERSION};
+use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
+use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_PLURAL};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -19,15 +20,13 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{
-    MemoryRecordStore, RecordStore, RecordStoreError, Report, Seen, Specification, Told,
-    annotations, conditions, status_json,
+    MemoryRecordStore, RecordStore, RecordStoreError, Report, Seen, Told, annotations, status_json,
 };
 use request::{REQUEST_TIME, code_of_list, in_time, in_time_or, kind, params, told};
+use write::MOST_CONFLICTS;
 
 /// Watch timeout in seconds, so that a connection that died silently is noticed soon.
 const WATCH_SECONDS: u32 = 60;
-/// Maximum number of attempts of a write that conflicts with other writers.
-const MOST_CONFLICTS: usize = 3;
 
 /// See the module's documentation.
 pub struct ClusterRecordStore {
@@ -74,8 +73,8 @@ struct Stored {
     conditions: Option<Value>,
     orders: Orders,
     is_absent: bool,
-    /// The managed fields as they have to be before the status is applied, if they are not so.
-    owners: Option<Value>,
+    /// The status, if it was written before the first apply.
+    unapplied: Option<Value>,
 }
 
 impl Stored {
@@ -215,7 +214,7 @@ impl ClusterRecordStore {
             stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
             stored.orders = orders.clone();
             stored.is_absent = false;
-            stored.owners = ownership::to_be_moved(object);
+            stored.unapplied = ownership::unapplied(object);
         }
         self.uid.send_replace(object.metadata.uid.clone());
         // A person created an object without a status to give an order, or a leader was interrupted.
@@ -281,151 +280,6 @@ impl ClusterRecordStore {
             None => self.saw_none(),
         }
         Ok(self.seen.borrow().clone())
-    }
-
-    async fn write_now(&self, report: &Report) -> Result<(), RecordStoreError> {
-        let api = self.api(self.writing()?);
-        if self.stored().is_unread() {
-            self.read_now().await?;
-        }
-        for _ in 0..MOST_CONFLICTS {
-            if self.stored().is_absent {
-                // Its object was deleted: the provider ends, and nobody brings the object back.
-                if report.specification.is_source {
-                    return Ok(());
-                }
-                self.create(&api).await?;
-            }
-            if !self.owns(&api).await? {
-                drop(self.read_now().await?);
-                continue;
-            }
-            let patch = self.patch(report);
-            let (how, what) = (params().force(), Patch::Apply(&patch));
-            match in_time_or(api.patch_status(&self.name, &how, &what)).await? {
-                Ok(object) => {
-                    self.wrote(&object);
-                    return Ok(());
-                }
-                // Another writer was faster, most likely with an order.
-                Err(409) => drop(self.read_now().await?),
-                // Deleted meanwhile.
-                Err(_) => self.stored().is_absent = true,
-            }
-        }
-        Err(RecordStoreError::Unavailable(
-            "others keep changing the object Provider".to_owned(),
-        ))
-    }
-
-    /// Takes over, once, the fields of the status that an earlier version wrote as updates: otherwise a field that is left
-    /// out would stay. False: the object has changed meanwhile.
-    async fn owns(&self, api: &Api<DynamicObject>) -> Result<bool, RecordStoreError> {
-        let Some(owners) = self.stored().owners.clone() else {
-            return Ok(true);
-        };
-        let version = self.stored().version.clone();
-        let patch = json!({"metadata": {"resourceVersion": version, "managedFields": owners}});
-        let (how, what) = (params(), Patch::Merge(&patch));
-        match in_time_or(api.patch(&self.name, &how, &what)).await? {
-            Ok(object) => {
-                self.wrote(&object);
-                Ok(true)
-            }
-            Err(_) => Ok(false),
-        }
-    }
-
-    /// Writes that the spec of an object is not used, and that nothing serves because of it. Leaves the versions as they
-    /// are recorded.
-    ///
-    /// # Errors
-    /// As for [`RecordStore::write`].
-    pub async fn refuse(&self, specification: &Specification) -> Result<(), RecordStoreError> {
-        let Seen::Known { record, .. } = self.read_now().await? else {
-            return Ok(());
-        };
-        let mut record = record.map(|record| *record).unwrap_or_default();
-        record.trial = None;
-        record.trouble = match &specification.refusal {
-            Some(refusal) => ccm_host::clean(&refusal.message, MOST_REASON),
-            None => String::new(),
-        };
-        let report = Report {
-            record,
-            specification: specification.clone(),
-            ..Report::default()
-        };
-        self.write_now(&report).await
-    }
-
-    /// Shows in the object what is kept in memory. A cluster that does not know the kind, or does not let us write it, is
-    /// none of anybody's trouble: nobody obeys what is shown.
-    async fn show(&self, report: &Report) -> Result<(), RecordStoreError> {
-        let report = Report {
-            is_informational: true,
-            ..report.clone()
-        };
-        match self.write_now(&report).await {
-            Err(RecordStoreError::Refused(why)) => {
-                tracing::debug!(target: "rollout", provider = %self.name, why, "what serves is not shown in the object Provider");
-                Ok(())
-            }
-            shown => shown,
-        }
-    }
-
-    async fn create(&self, api: &Api<DynamicObject>) -> Result<(), RecordStoreError> {
-        let object = DynamicObject::new(&self.name, &kind());
-        let how = PostParams::default();
-        match in_time_or(api.create(&how, &object)).await? {
-            Ok(object) => {
-                self.wrote(&object);
-                Ok(())
-            }
-            // The object exists but was not seen yet.
-            Err(409) => self.read_now().await.map(drop),
-            Err(_) => Err(RecordStoreError::Refused(
-                "the cluster does not know the kind Provider any more".to_owned(),
-            )),
-        }
-    }
-
-    /// What is applied. `resourceVersion` and `uid` restrict it to the object that was read.
-    fn patch(&self, report: &Report) -> Value {
-        let stored = self.stored();
-        let before = stored.conditions.as_ref();
-        let unheeded = Orders::default();
-        let orders = match report.is_informational {
-            true => &unheeded,
-            false => &stored.orders,
-        };
-        let status = conditions::status(report, orders, before, Timestamp::now());
-        let uid = self.uid.borrow().clone();
-        let known = [("resourceVersion", &stored.version), ("uid", &uid)];
-        let known = known
-            .into_iter()
-            .filter_map(|(name, it)| Some((name, it.as_ref()?)));
-        let metadata: serde_json::Map<_, _> = known
-            .map(|(name, it)| (name.to_owned(), json!(it)))
-            .collect();
-        json!({
-            "apiVersion": format!("{PROVIDER_GROUP}/{PROVIDER_VERSION}"),
-            "kind": PROVIDER_KIND,
-            "metadata": metadata,
-            "status": status,
-        })
-    }
-
-    /// Stores the version that was written. The watch will report the same change, and only that is published.
-    fn wrote(&self, object: &DynamicObject) {
-        self.uid.send_replace(object.metadata.uid.clone());
-        let mut stored = self.stored();
-        stored.version.clone_from(&object.metadata.resource_version);
-        let status = object.data.get("status");
-        stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
-        stored.is_absent = false;
-        stored.owners = ownership::to_be_moved(object);
     }
 
     async fn clear_now(&self, order: &Order) -> Result<(), RecordStoreError> {

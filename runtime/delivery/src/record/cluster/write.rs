@@ -1,0 +1,174 @@
+//! Writes of the object's status, by the leader. Reads nothing but what a write needs.
+
+use ccm_core::rollout::{MOST_REASON, Orders};
+use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_VERSION};
+use jiff::Timestamp;
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PostParams};
+use serde_json::{Value, json};
+
+use super::request::{in_time_or, kind, params};
+use super::{ClusterRecordStore, ownership};
+use crate::record::{RecordStoreError, Report, Seen, Specification, conditions};
+
+/// Maximum number of attempts of a write that conflicts with other writers.
+pub(super) const MOST_CONFLICTS: usize = 4;
+
+impl ClusterRecordStore {
+    /// Writes the report into the object, which is made if nothing else makes it.
+    pub(super) async fn write_now(&self, report: &Report) -> Result<(), RecordStoreError> {
+        let api = self.api(self.writing()?);
+        if self.stored().is_unread() {
+            self.read_now().await?;
+        }
+        for _ in 0..MOST_CONFLICTS {
+            if self.stored().is_absent {
+                // Its object was deleted: the provider ends, and nobody brings the object back.
+                if report.specification.is_source {
+                    return Ok(());
+                }
+                self.create(&api).await?;
+            }
+            let patch = self.patch(report);
+            let unapplied = self.stored().unapplied.clone();
+            let (how, what) = match unapplied {
+                Some(old) => {
+                    let replacing = ownership::replacing(patch["status"].clone(), &old);
+                    let mut patch = patch;
+                    patch["status"] = replacing;
+                    (params(), Patch::Merge(patch))
+                }
+                None => (params().force(), Patch::Apply(patch)),
+            };
+            match in_time_or(api.patch_status(&self.name, &how, &what)).await? {
+                Ok(object) => {
+                    self.wrote(&object);
+                    if matches!(what, Patch::Merge(_)) {
+                        // It is applied now, and nothing of it changes.
+                        self.stored().unapplied = None;
+                        continue;
+                    }
+                    self.hold_alone(&api, &object).await;
+                    return Ok(());
+                }
+                // Another writer was faster, most likely with an order.
+                Err(409) => drop(self.read_now().await?),
+                // Deleted meanwhile.
+                Err(_) => self.stored().is_absent = true,
+            }
+        }
+        Err(RecordStoreError::Unavailable(
+            "others keep changing the object Provider".to_owned(),
+        ))
+    }
+
+    /// Drops the other holders of what was applied, once. Without the right to do so, a field that is left out later stays.
+    async fn hold_alone(&self, api: &Api<DynamicObject>, object: &DynamicObject) {
+        let Some(owners) = ownership::sole(object) else {
+            return;
+        };
+        let version = &object.metadata.resource_version;
+        let patch = json!({"metadata": {"resourceVersion": version, "managedFields": owners}});
+        let (how, what) = (params(), Patch::Merge(&patch));
+        match in_time_or(api.patch(&self.name, &how, &what)).await {
+            Ok(Ok(object)) => self.wrote(&object),
+            // The next write tries again.
+            Ok(Err(_)) => {}
+            Err(error) => {
+                tracing::debug!(target: "rollout", provider = %self.name, %error, "an earlier version still holds fields of the status");
+            }
+        }
+    }
+
+    /// Writes that the spec of an object is not used, and that nothing serves because of it. Leaves the versions as they
+    /// are recorded.
+    ///
+    /// # Errors
+    /// As for [`RecordStore::write`].
+    pub async fn refuse(&self, specification: &Specification) -> Result<(), RecordStoreError> {
+        let Seen::Known { record, .. } = self.read_now().await? else {
+            return Ok(());
+        };
+        let mut record = record.map(|record| *record).unwrap_or_default();
+        record.trial = None;
+        record.trouble = match &specification.refusal {
+            Some(refusal) => ccm_host::clean(&refusal.message, MOST_REASON),
+            None => String::new(),
+        };
+        let report = Report {
+            record,
+            specification: specification.clone(),
+            ..Report::default()
+        };
+        self.write_now(&report).await
+    }
+
+    /// Shows in the object what is kept in memory. A cluster that does not know the kind, or does not let us write it, is
+    /// none of anybody's trouble: nobody obeys what is shown.
+    pub(super) async fn show(&self, report: &Report) -> Result<(), RecordStoreError> {
+        let report = Report {
+            is_informational: true,
+            ..report.clone()
+        };
+        match self.write_now(&report).await {
+            Err(RecordStoreError::Refused(why)) => {
+                tracing::debug!(target: "rollout", provider = %self.name, why, "what serves is not shown in the object Provider");
+                Ok(())
+            }
+            shown => shown,
+        }
+    }
+
+    async fn create(&self, api: &Api<DynamicObject>) -> Result<(), RecordStoreError> {
+        let object = DynamicObject::new(&self.name, &kind());
+        let how = PostParams::default();
+        match in_time_or(api.create(&how, &object)).await? {
+            Ok(object) => {
+                self.wrote(&object);
+                Ok(())
+            }
+            // The object exists but was not seen yet.
+            Err(409) => self.read_now().await.map(drop),
+            Err(_) => Err(RecordStoreError::Refused(
+                "the cluster does not know the kind Provider any more".to_owned(),
+            )),
+        }
+    }
+
+    /// What is applied. `resourceVersion` and `uid` restrict it to the object that was read.
+    fn patch(&self, report: &Report) -> Value {
+        let stored = self.stored();
+        let before = stored.conditions.as_ref();
+        let unheeded = Orders::default();
+        let orders = match report.is_informational {
+            true => &unheeded,
+            false => &stored.orders,
+        };
+        let status = conditions::status(report, orders, before, Timestamp::now());
+        let uid = self.uid.borrow().clone();
+        let known = [("resourceVersion", &stored.version), ("uid", &uid)];
+        let known = known
+            .into_iter()
+            .filter_map(|(name, it)| Some((name, it.as_ref()?)));
+        let metadata: serde_json::Map<_, _> = known
+            .map(|(name, it)| (name.to_owned(), json!(it)))
+            .collect();
+        json!({
+            "apiVersion": format!("{PROVIDER_GROUP}/{PROVIDER_VERSION}"),
+            "kind": PROVIDER_KIND,
+            "metadata": metadata,
+            "status": status,
+        })
+    }
+
+    /// Stores the version that was written. The watch will report the same change, and only that is published.
+    fn wrote(&self, object: &DynamicObject) {
+        self.uid.send_replace(object.metadata.uid.clone());
+        let mut stored = self.stored();
+        stored.version.clone_from(&object.metadata.resource_version);
+        let status = object.data.get("status");
+        stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
+        stored.is_absent = false;
+        stored.unapplied = ownership::unapplied(object);
+    }
+}
