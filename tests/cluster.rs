@@ -57,6 +57,8 @@ mod policy;
 mod prometheus;
 #[path = "cluster/provider_objects.rs"]
 mod provider_objects;
+#[path = "cluster/provider_schema.rs"]
+mod provider_schema;
 #[path = "cluster/providers.rs"]
 mod providers;
 #[path = "cluster/record.rs"]

@@ -1,21 +1,16 @@
-//! Providers that objects configure: what the API server refuses of them, and how one comes, changes and goes while the
-//! process stays.
+//! Providers that objects configure: how one comes, changes and goes while the process stays, and disturbs no other.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use ccm_delivery::record::{
-    ClusterRecordStore, MemoryRecordStore, RecordStore as _, Report, Specification,
-};
 use ccm_sim::hetzner::ServerSpec;
-use ccm_tests::apiserver::ApiServer;
 use ccm_tests::process::Process;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::delivered::{CONFIG_MAP, Delivered, RIGHTS};
-use crate::deploy::{api, apply, define_providers};
+use crate::deploy::{api, apply};
 use crate::providers::{joins, version};
 use crate::world::{Setup, World, root, until};
 
@@ -51,7 +46,7 @@ fn kubectl(kubeconfig: &std::path::Path, arguments: &[&str]) -> Command {
     command
 }
 
-async fn said(command: Command) -> String {
+pub(crate) async fn said(command: Command) -> String {
     let mut command = tokio::process::Command::from(command);
     let output = command.output().await.unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
@@ -59,7 +54,7 @@ async fn said(command: Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn minimal() -> Value {
+pub(crate) fn minimal() -> Value {
     json!({
         "apiVersion": "wasm-ccm.dev/v1alpha1", "kind": "Provider", "metadata": {"name": "cloud"},
         "spec": {
@@ -71,228 +66,6 @@ fn minimal() -> Value {
             }]},
         },
     })
-}
-
-/// Place, value in it, what the API server says. A `null` takes the place's field away.
-fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
-    const TARGET: &str = "/spec/grants/targets/0";
-    let at = |key: &str| -> &'static str { Box::leak(format!("{TARGET}/{key}").into_boxed_str()) };
-    let secret = json!({"namespace": "a", "name": "b", "key": "c"});
-    vec![
-        ("/spec/grants", Value::Null, "grants: an object says itself"),
-        ("/spec/sources", json!("x"), "unknown field"),
-        (
-            "/spec/source",
-            json!("https://x"),
-            "the forms are `embedded:<name>`",
-        ),
-        (
-            "/spec/source",
-            json!("configmap://a/b/c"),
-            "somebody who vouches for them",
-        ),
-        (
-            "/spec/source",
-            json!("oci://registry.example.com/a:1"),
-            "somebody who vouches for them",
-        ),
-        ("/spec/source", json!("x".repeat(3000)), "Too long"),
-        (
-            "/spec/registry",
-            json!({"plainHttp": true}),
-            "only a source `oci://…` has one",
-        ),
-        (
-            "/spec/trust",
-            json!({"unsigned": true, "digest": format!("sha256:{}", "0".repeat(64))}),
-            "one of them has to go",
-        ),
-        (
-            "/spec/trust",
-            json!({"digest": "sha256:short"}),
-            "should match",
-        ),
-        (
-            "/spec/trust",
-            json!({"keys": [{"file": "/etc/key"}]}),
-            "an object holds the text as pem",
-        ),
-        (
-            "/spec/trust",
-            json!({"keys": [{}]}),
-            "exactly one of file, pem",
-        ),
-        (
-            "/spec/trust",
-            json!({"keys": [{"pem": "a", "file": "/b"}]}),
-            "exactly one of file, pem",
-        ),
-        (
-            "/spec/loadBalancerClasses",
-            json!(vec!["a.example/b"; 17]),
-            "must have at most 16 items",
-        ),
-        ("/spec/config", json!({"KEY": "x".repeat(5000)}), "Too long"),
-        (
-            "/spec/limits",
-            json!({"memoryMiB": 0}),
-            "greater than or equal to 1",
-        ),
-        (
-            "/spec/rollout",
-            json!({"shadowTime": "soon"}),
-            "should match",
-        ),
-        (
-            "/spec/rollout",
-            json!({"shadowtime": "1s"}),
-            "unknown field",
-        ),
-        ("/spec/ingressCIDRs", json!(["everywhere"]), "should match"),
-        (
-            "/spec/nodes",
-            json!({"schemes": vec!["a"; 9]}),
-            "must have at most 8 items",
-        ),
-        (
-            at("endpoint"),
-            json!("http://api.example.com"),
-            "expected https, or http to loopback",
-        ),
-        (
-            at("endpoint"),
-            json!("http://127.0.0.1.example.com/"),
-            "expected https, or http to loopback",
-        ),
-        (
-            at("endpoint"),
-            json!("https://user:word@api.example.com"),
-            "scheme, host, port and base path only",
-        ),
-        (
-            at("caFile"),
-            json!("/etc/ca"),
-            "an object holds the certificates as caPem",
-        ),
-        (at("rules"), json!([]), "should have at least 1 items"),
-        (
-            at("rules/0/methods"),
-            json!(["get"]),
-            "Unsupported value: \"get\"",
-        ),
-        (
-            at("rules/0/methods"),
-            json!(["DELETE"]),
-            "their access is write",
-        ),
-        (
-            at("rules/0/access"),
-            json!("readwrite"),
-            "Unsupported value: \"readwrite\"",
-        ),
-        (
-            at("credential"),
-            json!({}),
-            "exactly one of basic, bearer, header",
-        ),
-        (
-            at("credential"),
-            json!({"bearer": {"secret": secret}, "header": {"name": "a", "value": {"secret": secret}}}),
-            "exactly one of basic, bearer, header",
-        ),
-        (
-            at("credential"),
-            json!({"bearer": {}}),
-            "exactly one of env, file, secret",
-        ),
-        (
-            at("credential"),
-            json!({"bearer": {"env": "HCLOUD_TOKEN"}}),
-            "env and file are for the file of --config",
-        ),
-        (
-            at("credential"),
-            json!({"bearer": {"file": "/token"}}),
-            "env and file are for the file of --config",
-        ),
-        (
-            at("credential"),
-            json!({"bearer": "a-token"}),
-            "must be of type object",
-        ),
-        (
-            at("requestBudget"),
-            json!({"requests": 0, "per": "1h"}),
-            "greater than or equal to 1",
-        ),
-        (
-            "/metadata/name",
-            json!("external"),
-            "what the kubelet calls",
-        ),
-        (
-            "/metadata/name",
-            json!("a.b"),
-            "lower-case letters, digits and dashes",
-        ),
-    ]
-}
-
-#[tokio::test]
-async fn the_api_server_refuses_mistakes_in_an_object_and_says_what_is_wrong() {
-    let server = ApiServer::start().await.unwrap();
-    let admin = server.client_for("admin").await.unwrap();
-    define_providers(&admin).await;
-    apply(&admin, &minimal()).await.unwrap();
-    // One that only records what a provider of the file serves.
-    let mut bare = minimal();
-    bare.as_object_mut().unwrap().remove("spec");
-    bare["metadata"]["name"] = json!("bare");
-    apply(&admin, &bare).await.unwrap();
-    for (place, value, expected) in mistakes() {
-        let mut object = minimal();
-        if place != "/metadata/name" {
-            object["metadata"]["name"] = json!("mistaken");
-        }
-        let (parent, key) = place.rsplit_once('/').unwrap();
-        let parent = object.pointer_mut(parent).unwrap();
-        match value.is_null() {
-            true => drop(parent.as_object_mut().unwrap().remove(key)),
-            false => parent[key] = value.clone(),
-        }
-        let refusal = match apply(&admin, &object).await {
-            Ok(_) => panic!("{place} {value}: it was taken"),
-            Err(kube::Error::Api(status)) => status.message.clone(),
-            Err(error) => error.to_string(),
-        };
-        // The oldest API server says the same of a field that nobody knows in other words.
-        let expected = match expected {
-            "unknown field" if refusal.contains("field not declared in schema") => "not declared",
-            expected => expected,
-        };
-        assert!(refusal.contains(expected), "{place}: {expected}: {refusal}");
-    }
-}
-
-#[tokio::test]
-async fn what_init_writes_of_a_module_is_taken_by_the_api_server() {
-    let server = ApiServer::start().await.unwrap();
-    let admin = server.client_for("admin").await.unwrap();
-    define_providers(&admin).await;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("toy.wasm");
-    std::fs::write(&file, test_guests::MISBEHAVING).unwrap();
-    for module in ["embedded:hcloud", file.to_str().unwrap()] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
-        command.args(["provider", "init", module, "--name=written"]);
-        let text = said(command).await;
-        let object: Value = serde_saphyr::from_str(&text).unwrap();
-        let params = PatchParams::apply("a-person").validation_strict().dry_run();
-        let dry = api(&admin, &object);
-        let taken = dry.patch("written", &params, &Patch::Apply(&object)).await;
-        let taken = taken.unwrap_or_else(|error| panic!("{module}: {error}\n{text}"));
-        assert!(taken.data["spec"]["grants"]["targets"][0]["rules"].is_array());
-    }
 }
 
 fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {
@@ -558,49 +331,4 @@ async fn g16_objects_without_end_disturb_no_other_provider() {
     assert_eq!(condition(&status, "Ready")["status"], "False", "{status}");
     assert!(providers.get_opt("brief").await.unwrap().is_none());
     world.stop(ccm).await;
-}
-
-#[tokio::test]
-async fn a_status_that_an_earlier_version_wrote_is_taken_over_with_all_its_fields() {
-    let server = ApiServer::start().await.unwrap();
-    let admin = server.client_for("admin").await.unwrap();
-    define_providers(&admin).await;
-    let mut object = minimal();
-    object.as_object_mut().unwrap().remove("spec");
-    apply(&admin, &object).await.unwrap();
-    let providers = api(&admin, &object);
-    // As it was written before: as an update, by the manager of today.
-    let params = PatchParams {
-        field_manager: Some("ccm".to_owned()),
-        ..PatchParams::default()
-    };
-    let digest = format!("sha256:{}", "0f".repeat(32));
-    let since = "2026-01-02T03:04:05Z";
-    let before = json!({"status": {
-        "trial": {"digest": digest, "phase": "Canary", "since": since, "lines": ["+ GET /x"]},
-        "rejected": [{"digest": digest, "reason": "it traps", "at": since}],
-    }});
-    let patch = Patch::Merge(&before);
-    providers
-        .patch_status("cloud", &params, &patch)
-        .await
-        .unwrap();
-
-    let writing = tokio::sync::watch::Sender::new(Some(admin.clone()));
-    let memory = MemoryRecordStore::new();
-    let store = ClusterRecordStore::new("cloud", admin.clone(), writing.subscribe(), memory);
-    let specification = Specification {
-        generation: Some(1),
-        ..Specification::default()
-    };
-    store.refuse(&specification).await.unwrap();
-    let status = json!(providers.get("cloud").await.unwrap())["status"].take();
-    assert!(status.get("trial").is_none(), "{status}");
-    assert_eq!(status["rejected"][0]["reason"], "it traps", "{status}");
-    let mut report = Report::default();
-    report.record.trouble = "none".to_owned();
-    store.write(&report).await.unwrap();
-    let status = json!(providers.get("cloud").await.unwrap())["status"].take();
-    assert_eq!(status["rejected"], json!([]), "{status}");
-    assert!(status.get("observedGeneration").is_none(), "{status}");
 }

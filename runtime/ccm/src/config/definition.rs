@@ -35,7 +35,7 @@ const HEAD: &str = "\
 # Without this definition ccm keeps the same in memory, and says so once.
 #
 # Derived from the types in runtime/ccm/src/config/raw.rs and runtime/delivery/src/record/status.rs: not edited by hand.
-# `CCM_BLESS=1 cargo test -p ccm --bin ccm definition` writes it.
+# `CCM_BLESS=1 cargo test -p ccm definition` writes it.
 ";
 
 #[test]
