@@ -85,6 +85,8 @@ pub(super) enum RawProxy {
     Direct,
     /// A mapping.
     Through(RawProxyServer),
+    /// Another word. It is a mistake later, because that of the reader would quote the line, which may have a password.
+    Unknown,
 }
 
 /// A proxy. An object has this form alone: the words `environment` and `direct` are for the file.
@@ -135,7 +137,7 @@ impl RawProxy {
     pub(super) fn password(&self) -> Option<&SecretSource> {
         match self {
             RawProxy::Through(server) => server.login.as_ref().map(|login| &login.password),
-            RawProxy::Environment | RawProxy::Direct => None,
+            RawProxy::Environment | RawProxy::Direct | RawProxy::Unknown => None,
         }
     }
 
@@ -164,14 +166,11 @@ impl<'de> Visitor<'de> for Form {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<RawProxy, E> {
-        match text {
-            "environment" => Ok(RawProxy::Environment),
-            "direct" => Ok(RawProxy::Direct),
-            // The text stays out of the message: it may be a URL with a password.
-            _ => Err(E::custom(
-                "proxy: expected `environment`, `direct` or a mapping with `url`",
-            )),
-        }
+        Ok(match text {
+            "environment" => RawProxy::Environment,
+            "direct" => RawProxy::Direct,
+            _ => RawProxy::Unknown,
+        })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawProxy, A::Error> {
@@ -213,6 +212,9 @@ pub(super) fn proxy(
         None => return ProxyChoice::Unset,
         Some(RawProxy::Direct) => return ProxyChoice::Direct,
         Some(RawProxy::Environment) => ProxyChoice::environment(surroundings),
+        Some(RawProxy::Unknown) => {
+            Err("expected `environment`, `direct` or a mapping with `url`".to_owned())
+        }
         Some(RawProxy::Through(server)) => {
             let addresses = ranges(&place, &server.addresses, mistakes);
             let (file, pem) = (server.ca_file, server.ca_pem);
