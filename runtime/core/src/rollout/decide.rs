@@ -311,7 +311,10 @@ impl<'a> DecisionBuilder<'a> {
             if let Some(failure) = facts.failure(&release.digest) {
                 let what = if is_missed { " must serve, but" } else { ":" };
                 lines.push(format!("{}{what} {}", shown(release), failure.why));
-            } else if let Some(rejected) = self.record.rejection(&release.digest) {
+            } else if let Some(rejected) = self.record.rejection(&release.digest)
+                && (wanted.is_none() || !lines.is_empty())
+            {
+                // Not while the version that should serve is still being loaded.
                 let release = rejected.release();
                 let why = &rejected.reason;
                 lines.push(format!(
