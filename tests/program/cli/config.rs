@@ -169,7 +169,10 @@ fn what_run_would_refuse_of_a_module_in_the_binary_is_told() {
 
 #[test]
 fn the_variants_are_checked_on_a_machine_that_has_none_of_their_secrets() {
-    let deploy = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kustomize/variants");
+    let deploy = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../deploy/kustomize/variants"
+    );
     for (variant, assumed) in [
         (
             "configmap",

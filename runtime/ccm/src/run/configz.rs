@@ -162,14 +162,14 @@ mod tests {
     /// its own, so each value is read as its flag is.
     #[test]
     fn upstream_defaults_survive_the_json_of_a_config_map() {
-        // TestCloudControllerManagerDefaultsRoundTrip/01
+        let case = "TestCloudControllerManagerDefaultsRoundTrip/01";
         let written = of(&defaults());
         let data = BTreeMap::from([("CloudControllerManagerConfiguration", written.to_string())]);
         let map = json!({"kind": "ConfigMap", "data": data}).to_string();
         let map: Value = serde_json::from_str(&map).unwrap();
         let text = map["data"]["CloudControllerManagerConfiguration"].as_str();
         let read: Value = serde_json::from_str(text.unwrap()).unwrap();
-        assert_eq!(read, written);
+        assert_eq!(read, written, "{case}");
         let read = &read["cloudcontrollermanager.config.k8s.io"];
         let mut fields = Vec::new();
         leaves("", read, &mut fields);
@@ -203,7 +203,7 @@ mod tests {
                 Kind::Duration => go_duration(found) == go_duration(flag.default),
                 _ => found == flag.default || found.parse::<f64>() == flag.default.parse::<f64>(),
             };
-            assert!(is_same, "{}: {found}, not {}", flag.name, flag.default);
+            assert!(is_same, "{case}: {}: {found}", flag.name);
         }
     }
 
