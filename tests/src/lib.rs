@@ -9,6 +9,7 @@ pub mod counts;
 pub mod documents;
 pub mod fuzz;
 pub mod harness;
+pub mod helm;
 pub mod kubernetes;
 pub mod link;
 pub mod log;
