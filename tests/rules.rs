@@ -2,6 +2,8 @@
 //! cases.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "rules/chart.rs"]
+mod chart;
 #[path = "rules/circles.rs"]
 mod circles;
 #[path = "rules/conformance.rs"]

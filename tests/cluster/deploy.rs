@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 use crate::world::{manifests, root};
 
 /// The ways in which a provider's module gets to `ccm`, the one inside the binary first.
-const FOLDERS: [&str; 5] = [
+const FOLDERS: [&str; 6] = [
     "base",
+    "examples/identities",
     "variants/configmap",
     "variants/configmap-volume",
     "variants/image-volume",
@@ -30,7 +31,7 @@ const PROVIDER_OBJECTS: &str = "variants/provider-objects";
 const IMAGE_VOLUME: &str = "variants/image-volume";
 
 /// Everything that kustomize makes of a folder. With KUBEBUILDER_ASSETS it is the one in their kubectl.
-fn built(folder: &str) -> Vec<Value> {
+pub(crate) fn built(folder: &str) -> Vec<Value> {
     let mut command = match std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from) {
         Some(assets) => {
             let mut command = Command::new(assets.join("kubectl"));
@@ -280,7 +281,10 @@ fn the_grants_in_every_variant_are_what_the_shipped_module_requests() {
     let target = &inspection.manifest.targets[0];
     let manifest = root().join("guests/hcloud/manifest.json");
     let manifest: Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
-    for folder in FOLDERS.into_iter().filter(|folder| *folder != "base") {
+    let variants = FOLDERS
+        .into_iter()
+        .filter(|folder| folder.starts_with("variants/"));
+    for folder in variants {
         let text = configuration(&built(folder));
         let configuration: Value = serde_saphyr::from_str(&text).unwrap();
         let granted = &configuration["providers"][0]["grants"]["targets"][0];

@@ -1,0 +1,117 @@
+{{/* A scalar as it stands in values: a large whole number is no power of ten. */}}
+{{- define "ccm.scalar" -}}
+{{- if and (kindIs "float64" .) (eq . (floor .)) -}}{{ int64 . }}{{- else -}}{{ . }}{{- end -}}
+{{- end -}}
+
+{{/* The value of a flag: that of args, or the default. dict root, name, default */}}
+{{- define "ccm.flag" -}}
+{{- $value := index .root.Values.args .name -}}
+{{- if kindIs "invalid" $value -}}{{ .default }}{{- else -}}{{ include "ccm.scalar" $value }}{{- end -}}
+{{- end -}}
+
+{{/* Whether a flag is on: "true" or nothing. A flag without a value is. dict root, name, default */}}
+{{- define "ccm.isOn" -}}
+{{- $value := include "ccm.flag" . -}}
+{{- if not (has $value (list "0" "f" "F" "false" "FALSE" "False")) -}}true{{- end -}}
+{{- end -}}
+
+{{/* The secure port; nothing when it is off. */}}
+{{- define "ccm.securePort" -}}
+{{- $port := include "ccm.flag" (dict "root" . "name" "secure-port" "default" "10258") -}}
+{{- if ne $port "0" -}}{{ $port }}{{- end -}}
+{{- end -}}
+
+{{/* Whether --controllers has this one: the first entry that names it counts. dict list, name, alias */}}
+{{- define "ccm.isListed" -}}
+{{- $hit := "" -}}
+{{- range .list -}}
+{{- $entry := trim . -}}
+{{- if not $hit -}}
+{{- if has $entry (list $.name $.alias) -}}{{- $hit = "on" -}}
+{{- else if has $entry (list (printf "-%s" $.name) (printf "-%s" $.alias)) -}}{{- $hit = "off" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if or (eq $hit "on") (and (eq $hit "") (has "*" .list)) -}}true{{- end -}}
+{{- end -}}
+
+{{/* The controllers that run, as a JSON list: by --controllers, and where flags say that there is nothing to do for one. */}}
+{{- define "ccm.controllers" -}}
+{{- $listed := splitList "," (include "ccm.flag" (dict "root" . "name" "controllers" "default" "*")) -}}
+{{- $allocates := or .Values.networking.enabled (include "ccm.isOn" (dict "root" . "name" "allocate-node-cidrs" "default" "false")) -}}
+{{- $hasRange := or .Values.networking.enabled (include "ccm.flag" (dict "root" . "name" "cluster-cidr" "default" "")) -}}
+{{- $routes := and $hasRange (include "ccm.isOn" (dict "root" . "name" "configure-cloud-routes" "default" "true")) -}}
+{{- $all := list
+  (dict "name" "cloud-node-controller" "alias" "cloud-node" "works" true)
+  (dict "name" "cloud-node-lifecycle-controller" "alias" "cloud-node-lifecycle" "works" true)
+  (dict "name" "service-lb-controller" "alias" "service" "works" true)
+  (dict "name" "node-route-controller" "alias" "route" "works" $routes)
+  (dict "name" "node-ipam-controller" "alias" "nodeipam" "works" $allocates) -}}
+{{- $running := list -}}
+{{- range $all -}}
+{{- if and .works (include "ccm.isListed" (dict "list" $listed "name" .name "alias" .alias)) -}}
+{{- $running = append $running .name -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $running -}}
+{{- end -}}
+
+{{/* Whether there is an election: "true" or nothing. */}}
+{{- define "ccm.elects" -}}
+{{- include "ccm.isOn" (dict "root" . "name" "leader-elect" "default" "true") -}}
+{{- end -}}
+
+{{/* Whether each controller has an account of its own: "true" or nothing. */}}
+{{- define "ccm.hasIdentities" -}}
+{{- include "ccm.isOn" (dict "root" . "name" "use-service-account-credentials" "default" "false") -}}
+{{- end -}}
+
+{{/* Everything after `run`. */}}
+{{- define "ccm.arguments" -}}
+- run
+{{- if .Values.config }}
+- --config=/etc/ccm/ccm.yaml
+{{- end }}
+{{- if kindIs "invalid" (index .Values.args "compiled-cache-dir") }}
+- --compiled-cache-dir=/var/cache/ccm
+{{- end }}
+{{- range $name, $value := .Values.args }}
+{{- if not (kindIs "invalid" $value) }}
+{{- $text := include "ccm.scalar" $value }}
+- {{ printf "--%s%s" $name (ternary "" (printf "=%s" $text) (eq $text "")) | quote }}
+{{- end }}
+{{- end }}
+{{- if .Values.networking.enabled }}
+- --allocate-node-cidrs=true
+- --cluster-cidr={{ .Values.networking.clusterCIDR }}
+{{- end }}
+{{- end -}}
+
+{{/* What fits together in no way; the schema has seen each value alone. */}}
+{{- define "ccm.check" -}}
+{{- if and .Values.config (not (kindIs "invalid" (index .Values.args "config"))) -}}
+{{- fail "config and args.config both name the configuration: remove one of them" -}}
+{{- end -}}
+{{- range $flag := list "allocate-node-cidrs" "cluster-cidr" -}}
+{{- if and $.Values.networking.enabled (not (kindIs "invalid" (index $.Values.args $flag))) -}}
+{{- fail (printf "networking.enabled sets --%s: remove args.%s, or set networking.enabled=false" $flag $flag) -}}
+{{- end -}}
+{{- end -}}
+{{- $several := or (eq .Values.kind "DaemonSet") (gt (int .Values.replicaCount) 1) -}}
+{{- if and $several (not (include "ccm.elects" .)) -}}
+{{- fail "args.leader-elect is off, and there can be more than one pod: they would all act" -}}
+{{- end -}}
+{{- if and .Values.networkPolicy.create (include "ccm.hostNetwork" .) -}}
+{{- fail "networkPolicy.create has no effect on a pod with the node's network: set it to false, or hostNetwork=false" -}}
+{{- end -}}
+{{- $monitor := .Values.monitoring.podMonitor -}}
+{{- if and $monitor.enabled $monitor.secure (not (include "ccm.securePort" .)) -}}
+{{- fail "monitoring.podMonitor.secure scrapes the secure port, and args.secure-port is 0" -}}
+{{- end -}}
+{{- if and .Values.configFiles (not .Values.config) -}}
+{{- fail "configFiles are mounted beside the file that config makes, and config is empty" -}}
+{{- end -}}
+{{- if hasKey .Values.configFiles "ccm.yaml" -}}
+{{- fail "configFiles cannot have ccm.yaml: config makes it" -}}
+{{- end -}}
+{{- end -}}

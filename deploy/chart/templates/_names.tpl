@@ -1,0 +1,35 @@
+{{/* The name of everything. */}}
+{{- define "ccm.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "ccm.selectorLabels" -}}
+{{- $labels := dict -}}
+{{- range $key, $value := .Values.selectorLabels -}}
+{{- if not (kindIs "invalid" $value) -}}{{- $_ := set $labels $key $value -}}{{- end -}}
+{{- end -}}
+{{- tpl (toYaml $labels) . -}}
+{{- end -}}
+
+{{- define "ccm.labels" -}}
+{{- $labels := include "ccm.selectorLabels" . | fromYaml -}}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- $_ := set $labels "app.kubernetes.io/version" .Chart.AppVersion -}}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") -}}
+{{- toYaml $labels -}}
+{{- end -}}
+
+{{/* Its ServiceAccount, as a subject of a binding. */}}
+{{- define "ccm.subject" -}}
+- kind: ServiceAccount
+  name: {{ include "ccm.name" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}
+
+{{/* Whether the pod has the node's network: "true" or nothing. */}}
+{{- define "ccm.hostNetwork" -}}
+{{- if kindIs "invalid" .Values.hostNetwork -}}
+{{- if .Values.networking.enabled -}}true{{- end -}}
+{{- else if .Values.hostNetwork -}}true
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,142 @@
+//! `deploy/chart` without Helm: its page, its schema and its values tell the same, and what is written twice is the same.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::lists::root;
+
+fn text(file: &str) -> String {
+    std::fs::read_to_string(root().join("deploy").join(file)).unwrap()
+}
+
+fn values() -> Value {
+    serde_saphyr::from_str(&text("chart/values.yaml")).unwrap()
+}
+
+/// Every path to a value that is no object with something in it.
+fn leaves(path: &str, value: &Value, found: &mut Vec<String>) {
+    match value.as_object() {
+        Some(object) if !object.is_empty() => {
+            for (key, value) in object {
+                // A dot inside a key is no step.
+                let key = key.replace(['.', '/'], "_");
+                let path = if path.is_empty() {
+                    key
+                } else {
+                    format!("{path}.{key}")
+                };
+                leaves(&path, value, found);
+            }
+        }
+        _ => found.push(path.to_owned()),
+    }
+}
+
+/// Value and default of each row of the page's table.
+fn rows(page: &str) -> Vec<(String, String)> {
+    let (_, table) = page
+        .split_once("| Value | Default | Meaning |\n|---|---|---|\n")
+        .unwrap();
+    let lines = table.lines().take_while(|line| line.starts_with('|'));
+    let cells = lines.map(|line| {
+        let mut cells = line.trim_matches('|').splitn(3, " | ");
+        let mut next = || cells.next().unwrap().trim().to_owned();
+        (next().replace('`', ""), next())
+    });
+    cells.collect()
+}
+
+#[test]
+fn the_page_has_every_value_with_its_default() {
+    let (values, page) = (values(), text("chart/README.md"));
+    let rows = rows(&page);
+    assert!(rows.len() > 40, "{}", rows.len());
+    for (path, default) in &rows {
+        let pointer = format!("/{}", path.replace('.', "/"));
+        let value = values.pointer(&pointer);
+        let value = value.unwrap_or_else(|| panic!("{path} is no value"));
+        if default != "see `values.yaml`" {
+            assert_eq!(*default, format!("`{value}`"), "{path}");
+        }
+    }
+    let mut all = Vec::new();
+    leaves("", &values, &mut all);
+    for leaf in all {
+        let is_told = |path: &String| leaf == *path || leaf.starts_with(&format!("{path}."));
+        assert!(
+            rows.iter().any(|(path, _)| is_told(path)),
+            "{leaf} has no row"
+        );
+    }
+}
+
+/// Objects of the schema that refuse unknown keys have exactly the keys of the values, but for what Helm adds.
+fn compare(path: &str, schema: &Value, values: &Value, compared: &mut usize) {
+    let Some(properties) = schema["properties"].as_object() else {
+        return;
+    };
+    let Some(values) = values.as_object() else {
+        return;
+    };
+    // Other variables than those with a default may be set.
+    if path == "/env" {
+        return;
+    }
+    assert_eq!(
+        schema["additionalProperties"], false,
+        "{path} takes anything"
+    );
+    let of = |object: &serde_json::Map<String, Value>| -> BTreeSet<String> {
+        let keys = object.keys().filter(|key| *key != "global");
+        keys.cloned().collect()
+    };
+    assert_eq!(of(properties), of(values), "{path}");
+    *compared += 1;
+    for (key, schema) in properties {
+        let value = values.get(key).unwrap_or(&Value::Null);
+        compare(&format!("{path}/{key}"), schema, value, compared);
+    }
+}
+
+#[test]
+fn the_schema_has_every_value_and_no_other() {
+    let schema: Value = serde_json::from_str(&text("chart/values.schema.json")).unwrap();
+    let mut compared = 0;
+    compare("", &schema, &values(), &mut compared);
+    assert!(compared >= 9, "{compared}");
+}
+
+#[test]
+fn the_charts_definition_of_provider_is_that_of_the_base() {
+    let base = text("kustomize/base/crd.yaml");
+    if std::env::var_os("CCM_BLESS").is_some() {
+        std::fs::write(root().join("deploy/chart/files/crd.yaml"), &base).unwrap();
+    }
+    let same = text("chart/files/crd.yaml") == base;
+    assert!(
+        same,
+        "deploy/chart/files/crd.yaml is not kustomize/base/crd.yaml: CCM_BLESS=1 copies it"
+    );
+}
+
+#[test]
+fn the_chart_starts_the_image_of_the_base() {
+    let chart: Value = serde_saphyr::from_str(&text("chart/Chart.yaml")).unwrap();
+    let image = format!(
+        "{}:{}",
+        values()["image"]["repository"].as_str().unwrap(),
+        chart["appVersion"].as_str().unwrap()
+    );
+    let base: Value = serde_saphyr::from_str(&text("kustomize/base/daemonset.yaml")).unwrap();
+    assert_eq!(
+        base["spec"]["template"]["spec"]["containers"][0]["image"],
+        image
+    );
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let version = format!("version = \"{}\"", chart["appVersion"].as_str().unwrap());
+    assert!(
+        manifest.contains(&version),
+        "the workspace has another version"
+    );
+}
