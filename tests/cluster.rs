@@ -9,6 +9,16 @@
 
 #[path = "cluster/bootstrap.rs"]
 mod bootstrap;
+#[path = "cluster/chart.rs"]
+mod chart;
+#[path = "cluster/chart_and_kustomize.rs"]
+mod chart_and_kustomize;
+#[path = "cluster/chart_of_hcloud.rs"]
+mod chart_of_hcloud;
+#[path = "cluster/chart_release.rs"]
+mod chart_release;
+#[path = "cluster/chart_rights.rs"]
+mod chart_rights;
 #[path = "cluster/conflicts.rs"]
 mod conflicts;
 #[path = "cluster/container.rs"]

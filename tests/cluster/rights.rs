@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ccm_sim::hetzner::{Fault, ServerSpec, Trouble};
+use ccm_tests::process::Process;
 use serde_json::json;
 
 use crate::deploy::define_providers;
@@ -25,6 +26,35 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     .await;
     // What serves is shown in an object.
     define_providers(&world.api.client_for("admin").await.unwrap()).await;
+    let server = first_node(&world).await;
+    let flags = [YOUNG, SMALL_BUDGET].concat();
+    let mut ccm = world.ccm(&world.configuration(json!(BTreeMap::from([PLACE]))), &flags);
+    let last = nodes_join(&world, &mut ccm).await;
+
+    // A node goes with its machine; the other one vouches for the answers.
+    world.cloud.remove_server(server);
+    world
+        .nodes_until(&mut ccm, "worker-1 to go", |nodes| nodes.len() == 1)
+        .await;
+
+    services_come_and_go(&world, &mut ccm).await;
+
+    // The last machine goes, of a node that was drained.
+    let cordon = json!({"spec": {"unschedulable": true}});
+    world.change("worker-2", cordon).await;
+    world.cloud.remove_server(last);
+    world
+        .nodes_until(&mut ccm, "worker-2 to go", |nodes| nodes.is_empty())
+        .await;
+
+    assert_every_right_is_used(&world);
+}
+
+/// So few load balancers may be deleted that a namespace's wait, unless it is known to go.
+pub(crate) const SMALL_BUDGET: &[&str] = &["--brake=load-balancer-deletion=2:0:2"];
+
+/// Adds a server with its node to a cloud that refuses everything, and returns the server's id.
+pub(crate) async fn first_node(world: &World) -> u64 {
     // The same Event twice within minutes is counted up, which is a patch. A refusal is told at once.
     let refusal = Trouble::Refuse {
         status: 403,
@@ -33,17 +63,18 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     world.cloud.inject(Fault::new(refusal));
     let server = world.cloud.add_server(ServerSpec::named("worker-1"));
     world.add_node("worker-1", json!({})).await;
+    server
+}
 
-    let budget = "--brake=load-balancer-deletion=2:0:2";
-    let flags = [YOUNG, &[budget]].concat();
-    let mut ccm = world.ccm(&world.configuration(json!(BTreeMap::from([PLACE]))), &flags);
-    until(&mut ccm, "the same Event again", async || {
+/// Waits until the first node is initialised, and adds another one that is written to in between; returns its server's id.
+pub(crate) async fn nodes_join(world: &World, ccm: &mut Process) -> u64 {
+    until(ccm, "the same Event again", async || {
         let mut events = world.events_about("worker-1").await.into_iter();
         events.find(|event| event.count >= Some(2))
     })
     .await;
     world.cloud.clear_faults();
-    world.initialised(&mut ccm, "worker-1").await;
+    world.initialised(ccm, "worker-1").await;
 
     // A node that changes while the cloud is asked, and whose addresses are right already: the one write meets a
     // conflict, and the node has to be read again.
@@ -59,34 +90,32 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     world.cloud_link.hold();
     let taint = json!({"spec": {"taints": [uninitialized()]}});
     world.change("worker-2", taint).await;
-    world.cloud_is_asked(&mut ccm).await;
+    world.cloud_is_asked(ccm).await;
     let note = json!({"metadata": {"annotations": {"note": "meanwhile"}}});
     world.change("worker-2", note).await;
     world.cloud_link.release();
-    world.initialised(&mut ccm, "worker-2").await;
+    world.initialised(ccm, "worker-2").await;
+    last
+}
 
-    // A node goes with its machine; the other one vouches for the answers.
-    world.cloud.remove_server(server);
-    world
-        .nodes_until(&mut ccm, "worker-1 to go", |nodes| nodes.len() == 1)
-        .await;
-
+/// Services with everything that the controller needs a right for.
+pub(crate) async fn services_come_and_go(world: &World, ccm: &mut Process) {
     // A Service gets a load balancer, and leaves without a trace.
-    let services = Services::of(&world).await;
+    let services = Services::of(world).await;
     services.create("web", load_balancer(&[80])).await;
-    services.has_address(&mut ccm, "web").await;
+    services.has_address(ccm, "web").await;
     services.delete("web").await;
-    services.is_gone(&mut ccm, "web").await;
+    services.is_gone(ccm, "web").await;
 
     // One that is another one by the time that the cloud has answered: the write is refused, and it is read again.
     services.create("swift", load_balancer(&[80])).await;
-    services.has_address(&mut ccm, "swift").await;
+    services.has_address(ccm, "swift").await;
     world.cloud.clear_requests();
     world.cloud_link.hold();
     let hostname = json!({"load-balancer.hetzner.cloud/hostname": "swift.example.com"});
     let shown = json!({"metadata": {"annotations": hostname}});
     services.change("swift", shown).await;
-    until(&mut ccm, "a question about it", async || {
+    until(ccm, "a question about it", async || {
         let requests = world.cloud.requests();
         let mut paths = requests.iter().map(|request| &request.path);
         paths
@@ -99,28 +128,23 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     services.delete("swift").await;
     services.create("swift", load_balancer(&[80])).await;
     world.cloud_link.release();
-    services.has_address(&mut ccm, "swift").await;
+    services.has_address(ccm, "swift").await;
 
     // The budget of deletions is spent, and one more goes with its namespace.
-    let leaving = Leaving::with(&world, "leaving", 1).await;
-    until(&mut ccm, "its address", async || {
+    let leaving = Leaving::with(world, "leaving", 1).await;
+    until(ccm, "its address", async || {
         (leaving.count(true).await == 1).then_some(())
     })
     .await;
     leaving.leave().await;
-    until(&mut ccm, "its end", async || {
+    until(ccm, "its end", async || {
         (leaving.count(false).await == 0).then_some(())
     })
     .await;
+}
 
-    // The last machine goes, of a node that was drained.
-    let cordon = json!({"spec": {"unschedulable": true}});
-    world.change("worker-2", cordon).await;
-    world.cloud.remove_server(last);
-    world
-        .nodes_until(&mut ccm, "worker-2 to go", |nodes| nodes.is_empty())
-        .await;
-
+/// Nothing was refused that somebody can grant, and everything that is granted was made use of.
+pub(crate) fn assert_every_right_is_used(world: &World) {
     let mut log = world.asked();
     // Nobody may make an Event in a namespace that is being deleted.
     log.retain(|entry| {

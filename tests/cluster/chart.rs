@@ -1,0 +1,454 @@
+//! `deploy/chart` as users install it: rendered by helm itself, with rights that follow from flags, and taken by a real API
+//! server, field by field. Mistakes in values are refused.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use ccm_tests::apiserver::ApiServer;
+use ccm_tests::helm::Helm;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+use crate::deploy::apply;
+use crate::world::root;
+
+/// As if the Prometheus Operator were there.
+pub(crate) const OPERATOR: &[&str] = &["--api-versions", "monitoring.coreos.com/v1/PodMonitor"];
+
+pub(crate) fn chart() -> PathBuf {
+    root().join("deploy/chart")
+}
+
+/// The chart's own files of values, and the defaults.
+fn all_values() -> Vec<Option<PathBuf>> {
+    let folder = std::fs::read_dir(chart().join("ci")).unwrap();
+    let files = folder.map(|entry| entry.unwrap().path());
+    let mut all: Vec<_> = files.map(Some).chain([None]).collect();
+    all.sort();
+    assert!(all.len() >= 5, "{all:?}");
+    all
+}
+
+fn with(values: Option<&Path>) -> Vec<String> {
+    let values = values.map(|path| path.to_str().unwrap().to_owned());
+    let values = values.map(|path| ["--values".to_owned(), path]);
+    values.into_iter().flatten().collect()
+}
+
+/// What the chart makes of one of its files of values, and settings beside it.
+pub(crate) fn rendered(file: &str, more: &[&str]) -> Vec<Value> {
+    let file = chart().join("ci").join(file);
+    let mut arguments = vec!["--values", file.to_str().unwrap()];
+    arguments.extend(more);
+    Helm::new().unwrap().template(&chart(), &arguments).unwrap()
+}
+
+pub(crate) fn kind_and_name(object: &Value) -> (String, String) {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    (text(&object["kind"]), text(&object["metadata"]["name"]))
+}
+
+/// Role and binding of each controller that a list switches on, with the pod network's flags.
+#[test]
+fn only_controllers_that_run_have_rights() {
+    let nodes = ["cloud-node-controller", "cloud-node-lifecycle-controller"];
+    let network = ["node-route-controller", "node-ipam-controller"];
+    let service = ["service-lb-controller"];
+    let every = [&nodes[..], &network, &service].concat();
+    let lb_only = "args.controllers=*\\,-cloud-node\\,-cloud-node-lifecycle";
+    let table: [(&[&str], Vec<&str>); 8] = [
+        (&[], [&nodes[..], &service].concat()),
+        (&["networking.enabled=true"], every.clone()),
+        (
+            &["args.cluster-cidr=10.0.0.0/8"],
+            [&nodes[..], &service, &network[..1]].concat(),
+        ),
+        (
+            &["args.allocate-node-cidrs="],
+            [&nodes[..], &service, &network[1..]].concat(),
+        ),
+        (
+            &[
+                "networking.enabled=true",
+                "args.configure-cloud-routes=false",
+            ],
+            [&nodes[..], &service, &network[1..]].concat(),
+        ),
+        (&[lb_only], service.to_vec()),
+        (
+            &["args.controllers=service\\,-*\\,nodeipam"],
+            service.to_vec(),
+        ),
+        // The first entry that names a controller counts.
+        (
+            &[
+                "networking.enabled=true",
+                "args.controllers=-route\\,node-route-controller\\,nodeipam",
+            ],
+            network[1..].to_vec(),
+        ),
+    ];
+    let helm = Helm::new().unwrap();
+    for (set, expected) in table {
+        let set: Vec<_> = set.iter().flat_map(|one| ["--set", one]).collect();
+        let objects = helm.template(&chart(), &set).unwrap();
+        for kind in ["ClusterRole", "ClusterRoleBinding"] {
+            let names = objects
+                .iter()
+                .map(kind_and_name)
+                .filter(|(of, _)| of == kind);
+            let names = names.filter_map(|(_, name)| Some(name.strip_prefix("ccm:")?.to_owned()));
+            let found: BTreeSet<String> = names
+                .filter(|name| every.contains(&name.as_str()))
+                .collect();
+            let expected: BTreeSet<String> = expected.iter().map(|&name| name.to_owned()).collect();
+            assert_eq!(found, expected, "{kind}: {set:?}");
+        }
+    }
+    // Rights follow other flags, too: settings, and a word that is among the rights only with or only without them.
+    for (set, word, is_there) in [
+        ("args.leader-elect=true", "ccm:leader-election", true),
+        ("args.leader-elect=false", "ccm:leader-election", false),
+        ("args.leader-elect-resource-name=other", "\"other\"", true),
+        (
+            "args.leader-elect-resource-namespace=other",
+            "\"namespace\":\"other\"",
+            true,
+        ),
+        (
+            "args.enable-leader-migration=true",
+            "cloud-provider-extraction-migration",
+            true,
+        ),
+        (
+            "args.enable-leader-migration=false",
+            "cloud-provider-extraction-migration",
+            false,
+        ),
+        ("args.secure-port=10258", "system:auth-delegator", true),
+        ("args.secure-port=0", "system:auth-delegator", false),
+        ("args.secure-port=0", "livenessProbe", false),
+        (
+            "args.use-service-account-credentials=",
+            "serviceaccounts/token",
+            true,
+        ),
+        (
+            "args.use-service-account-credentials=false",
+            "serviceaccounts/token",
+            false,
+        ),
+        ("rbac.create=false", "Role", false),
+        ("crd.create=false", "CustomResourceDefinition", false),
+        (
+            "nameOverride=hcloud-cloud-controller-manager",
+            "\"ccm:status-page",
+            false,
+        ),
+        (
+            "nameOverride=hcloud-cloud-controller-manager",
+            "\"hcloud-cloud-controller-manager:status-page",
+            true,
+        ),
+    ] {
+        let objects = helm.template(&chart(), &["--set", set]).unwrap();
+        assert_eq!(
+            json!(objects).to_string().contains(word),
+            is_there,
+            "{set}: {word}"
+        );
+    }
+}
+
+#[test]
+fn what_the_pod_needs_follows_from_several_values() {
+    let digest = format!("sha256:{}", "0f".repeat(32));
+    let image = format!("image.digest={digest}");
+    let (liveness, ports) = ("/containers/0/livenessProbe/httpGet", "/containers/0/ports");
+    let probe = |port: u16| json!({"path": "/livez", "port": port, "scheme": "HTTPS"});
+    let metrics = json!({"name": "metrics", "containerPort": 8233});
+    let secure = json!({"name": "secure", "containerPort": 10258});
+    let mut elsewhere = probe(10258);
+    elsewhere["host"] = json!("127.0.0.1");
+    let helm = Helm::new().unwrap();
+    for (set, at, expected) in [
+        (
+            image.as_str(),
+            "/containers/0/image",
+            json!(format!("ccm@{digest}")),
+        ),
+        ("image.tag=7", "/containers/0/image", json!("ccm:7")),
+        ("networking.enabled=true", "/hostNetwork", json!(true)),
+        (
+            "networking.enabled=true,hostNetwork=false",
+            "/hostNetwork",
+            Value::Null,
+        ),
+        ("hostNetwork=true", "/hostNetwork", json!(true)),
+        ("args.secure-port=10300", liveness, probe(10300)),
+        // The kubelet reaches that address only where the pod has the node's network.
+        ("args.bind-address=127.0.0.1", liveness, probe(10258)),
+        (
+            "args.bind-address=127.0.0.1,hostNetwork=true",
+            liveness,
+            elsewhere,
+        ),
+        (
+            "args.bind-address=0.0.0.0,hostNetwork=true",
+            liveness,
+            probe(10258),
+        ),
+        ("kind=Deployment", ports, json!([metrics])),
+        ("hostNetwork=true", ports, json!([metrics, secure])),
+        ("hostNetwork=true,kind=DaemonSet", ports, json!([metrics])),
+        ("monitoring.enabled=false", ports, Value::Null),
+        (
+            "args.compiled-cache-dir=/elsewhere",
+            "/volumes/1",
+            Value::Null,
+        ),
+        (
+            "dnsPolicy=ClusterFirst,kind=DaemonSet",
+            "/dnsPolicy",
+            json!("ClusterFirst"),
+        ),
+    ] {
+        let objects = helm.template(&chart(), &["--set", set]).unwrap();
+        let mut pods = objects
+            .iter()
+            .filter_map(|one| one.pointer("/spec/template/spec"));
+        let found = pods.next().unwrap().pointer(at).cloned();
+        assert_eq!(found.unwrap_or_default(), expected, "{set}: {at}");
+    }
+}
+
+#[test]
+fn lint_finds_nothing_and_no_rule_has_a_wildcard() {
+    let helm = Helm::new().unwrap();
+    for values in all_values() {
+        let more = with(values.as_deref());
+        let mut lint = vec!["lint".to_owned(), "--strict".to_owned()];
+        lint.push(chart().to_str().unwrap().to_owned());
+        lint.extend_from_slice(&more);
+        let said = helm.run(&lint).unwrap();
+        assert!(
+            said.contains("1 chart(s) linted, 0 chart(s) failed"),
+            "{said}"
+        );
+        let more: Vec<_> = more
+            .iter()
+            .map(String::as_str)
+            .chain(OPERATOR.iter().copied())
+            .collect();
+        let objects = helm.template(&chart(), &more).unwrap();
+        for rule in objects
+            .iter()
+            .filter_map(|one| one["rules"].as_array())
+            .flatten()
+        {
+            assert!(!rule.to_string().contains('*'), "{values:?}: {rule}");
+            let resources = rule["resources"].as_array().cloned().unwrap_or_default();
+            if resources.contains(&json!("secrets")) || resources.contains(&json!("configmaps")) {
+                assert_eq!(rule["resourceNames"].as_array().unwrap().len(), 1, "{rule}");
+            }
+        }
+    }
+}
+
+#[test]
+fn mistakes_in_values_are_refused_and_named() {
+    let table = [
+        (
+            json!({"replicaCounts": 2}),
+            "additional properties 'replicaCounts' not allowed",
+        ),
+        (
+            json!({"image": {"tga": "1"}}),
+            "at '/image': additional properties 'tga' not allowed",
+        ),
+        (
+            json!({"kind": "StatefulSet"}),
+            "at '/kind': value must be one of 'Deployment', 'DaemonSet'",
+        ),
+        (
+            json!({"replicaCount": "2"}),
+            "at '/replicaCount': got string, want integer",
+        ),
+        (
+            json!({"replicaCount": -1}),
+            "at '/replicaCount': minimum: got -1, want 0",
+        ),
+        (json!({"args": {"v": [4]}}), "at '/args/v': got array"),
+        (json!({"args": {"--v": 4}}), "--v"),
+        (
+            json!({"args": ["--v=4"]}),
+            "at '/args': got array, want object",
+        ),
+        (
+            json!({"env": [{"name": "A", "value": "b"}]}),
+            "at '/env': got array, want object",
+        ),
+        (
+            json!({"env": {"A": "b"}}),
+            "at '/env/A': got string, want null or object",
+        ),
+        (
+            json!({"env": {"A": {"value": 1}}}),
+            "at '/env/A/value': got number, want string",
+        ),
+        (
+            json!({"env": {"A": {"valueFrm": {}}}}),
+            "additional properties 'valueFrm' not allowed",
+        ),
+        (
+            json!({"env": {"A": {"value": "b", "valueFrom": {"x": {}}}}}),
+            "at '/env/A': 'oneOf' failed",
+        ),
+        (
+            json!({"env": {"HCLOUD_NETWORK": {"value": "n"}}}),
+            "HCLOUD_NETWORK",
+        ),
+        (
+            json!({"networking": {"enabled": "yes"}}),
+            "at '/networking/enabled': got string, want boolean",
+        ),
+        (
+            json!({"networking": {"clusterCIDR": "10.244.0.0"}}),
+            "at '/networking/clusterCIDR'",
+        ),
+        (json!({"image": {"digest": "latest"}}), "at '/image/digest'"),
+        (
+            json!({"additionalTolerations": [{"ky": "x"}]}),
+            "additional properties 'ky' not allowed",
+        ),
+        (
+            json!({"nodeSelector": {"a": true}}),
+            "at '/nodeSelector/a': got boolean, want string",
+        ),
+        (json!({"dnsPolicy": "default"}), "at '/dnsPolicy'"),
+        (
+            json!({"monitoring": {"podMonitor": {"spec": {"selector": {}}}}}),
+            "at '/monitoring/podMonitor/spec'",
+        ),
+        (
+            json!({"config": {}}),
+            "at '/config': missing property 'providers'",
+        ),
+        (
+            json!({"config": {"providers": [{}]}}),
+            "missing property 'name'",
+        ),
+        (
+            json!({"podDisruptionBudget": {"maxUnavailable": 0}}),
+            "at '/podDisruptionBudget/maxUnavailable'",
+        ),
+        // What fits together in no way.
+        (
+            json!({"replicaCount": 2, "args": {"leader-elect": false}}),
+            "they would all act",
+        ),
+        (
+            json!({"kind": "DaemonSet", "args": {"leader-elect": "false"}}),
+            "they would all act",
+        ),
+        (
+            json!({"networkPolicy": {"create": true}, "networking": {"enabled": true}}),
+            "networkPolicy.create has no effect",
+        ),
+        (
+            json!({"networking": {"enabled": true}, "args": {"cluster-cidr": "10.0.0.0/8"}}),
+            "remove args.cluster-cidr",
+        ),
+        (
+            json!({"config": {"providers": [{"name": "a"}]}, "args": {"config": "/x"}}),
+            "remove one of them",
+        ),
+        (
+            json!({"args": {"secure-port": 0}, "monitoring": {"podMonitor": {"enabled": true, "secure": true}}}),
+            "args.secure-port is 0",
+        ),
+        (json!({"configFiles": {"a": "b"}}), "config is empty"),
+        (
+            json!({"config": {"providers": [{"name": "a"}]}, "configFiles": {"ccm.yaml": ""}}),
+            "config makes it",
+        ),
+    ];
+    let helm = Helm::new().unwrap();
+    for (values, expected) in table {
+        let file = helm.values("mistake.json", &values).unwrap();
+        let rendered = helm.template(&chart(), &["--values", file.to_str().unwrap()]);
+        let said = rendered.expect_err(&values.to_string()).to_string();
+        assert!(said.contains(expected), "{values}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_real_api_server_takes_everything_and_the_pod_is_restricted_without_the_hosts_network() {
+    let server = ApiServer::start().await.unwrap();
+    let admin = server.client_for("admin").await.unwrap();
+    let namespace = json!({
+        "metadata": {"name": "strict", "labels": {
+            "pod-security.kubernetes.io/enforce": "restricted",
+            "pod-security.kubernetes.io/enforce-version": "latest",
+        }},
+    });
+    let namespace: Namespace = serde_json::from_value(namespace).unwrap();
+    let namespaces: Api<Namespace> = Api::all(admin.clone());
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
+    let pods: Api<Pod> = Api::namespaced(admin.clone(), "strict");
+    let helm = Helm::new().unwrap();
+    let mut kinds = BTreeSet::new();
+    let mut restricted = 0;
+    for values in all_values() {
+        let more = with(values.as_deref());
+        let more: Vec<_> = more.iter().map(String::as_str).collect();
+        for object in helm.template(&chart(), &more).unwrap() {
+            let (kind, name) = kind_and_name(&object);
+            let applied = apply(&admin, &object).await;
+            applied.unwrap_or_else(|error| panic!("{values:?}: {kind} {name}: {error}"));
+            let Some(spec) = object.pointer("/spec/template/spec") else {
+                kinds.insert(kind);
+                continue;
+            };
+            let mut pod = json!({"metadata": {"name": "ccm"}, "spec": spec});
+            // It is for kube-system alone here.
+            pod["spec"]["priorityClassName"].take();
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            let dry = PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            };
+            let created = pods.create(&dry, &pod).await;
+            match spec["hostNetwork"] == true {
+                true => {
+                    let refusal = created.unwrap_err().to_string();
+                    assert!(
+                        refusal.contains("host namespaces (hostNetwork=true)"),
+                        "{refusal}"
+                    );
+                    assert!(!refusal.contains("must set"), "{refusal}");
+                }
+                false => {
+                    created.unwrap();
+                    restricted += 1;
+                }
+            }
+            kinds.insert(kind);
+        }
+    }
+    assert!(restricted >= 2, "{restricted}");
+    for kind in [
+        "DaemonSet",
+        "Deployment",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+        "CustomResourceDefinition",
+    ] {
+        assert!(kinds.contains(kind), "{kind}: {kinds:?}");
+    }
+}

@@ -1,0 +1,193 @@
+//! The chart held against what kustomize makes of `deploy/kustomize`: both have to deploy the same, but for the differences
+//! that are listed here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ccm_tests::helm::Helm;
+use serde_json::{Map, Value, json};
+
+use crate::chart::{OPERATOR, chart, kind_and_name, rendered};
+use crate::deploy::built;
+use crate::world::root;
+
+/// An object without what says who manages it, and with the lists of its pod in the order of their names.
+fn plain(mut object: Value) -> Value {
+    let metadata = object["metadata"].as_object_mut().unwrap();
+    metadata.remove("labels");
+    if let Some(annotations) = metadata.get_mut("annotations") {
+        let annotations = annotations.as_object_mut().unwrap();
+        annotations.remove("helm.sh/resource-policy");
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+    }
+    if let Some(pod) = object.pointer_mut("/spec/template/spec") {
+        for list in [
+            "/volumes",
+            "/containers/0/volumeMounts",
+            "/containers/0/env",
+        ] {
+            if let Some(list) = pod.pointer_mut(list) {
+                let list = list.as_array_mut().unwrap();
+                list.sort_by_key(|one| one["name"].as_str().unwrap().to_owned());
+            }
+        }
+    }
+    // The text of a file: what it says counts, not how it is written.
+    if object["kind"] == "ConfigMap" {
+        let text = object["data"]["ccm.yaml"].as_str().unwrap();
+        object["data"]["ccm.yaml"] = serde_saphyr::from_str(text).unwrap();
+    }
+    object
+}
+
+/// Where two values differ, as JSON pointers.
+fn differences(at: &str, one: &Value, other: &Value, found: &mut BTreeSet<String>) {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            for key in one.keys().chain(other.keys()) {
+                let get = |object: &Map<String, Value>| object.get(key).cloned();
+                let (one, other) = (get(one).unwrap_or_default(), get(other).unwrap_or_default());
+                differences(&format!("{at}/{key}"), &one, &other, found);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (index, (one, other)) in one.iter().zip(other).enumerate() {
+                differences(&format!("{at}/{index}"), one, other, found);
+            }
+        }
+        _ if one == other => {}
+        _ => drop(found.insert(at.to_owned())),
+    }
+}
+
+/// Where the objects of the chart and of kustomize differ.
+fn compare(chart: Vec<Value>, kustomize: Vec<Value>) -> BTreeSet<String> {
+    let by_name = |objects: Vec<Value>| -> BTreeMap<_, _> {
+        let objects = objects.into_iter();
+        objects
+            .map(|one| (kind_and_name(&one), plain(one)))
+            .collect()
+    };
+    let (chart, kustomize) = (by_name(chart), by_name(kustomize));
+    let mut found = BTreeSet::new();
+    for id in chart.keys().chain(kustomize.keys()) {
+        let of = |objects: &BTreeMap<_, Value>| objects.get(id).cloned().unwrap_or_default();
+        let at = format!("{} {}", id.0, id.1);
+        differences(&at, &of(&chart), &of(&kustomize), &mut found);
+    }
+    found
+}
+
+fn is_right(object: &Value) -> bool {
+    let kind = object["kind"].as_str().unwrap();
+    kind.contains("Role") || kind == "ServiceAccount"
+}
+
+#[test]
+fn the_chart_and_kustomizes_base_deploy_the_same() {
+    // Difference, and its reason.
+    let expected = [(
+        "DaemonSet ccm/spec/template/spec/containers/0/ports",
+        "the PodMonitors of Hetzner's chart find this port by its name",
+    )];
+    let chart = rendered("kustomize-base-values.yaml", &[]);
+    // What a controller needs that has nothing to do here is shown below.
+    let roles: BTreeSet<_> = chart.iter().map(kind_and_name).collect();
+    let mut base = built("base");
+    let all = base.len();
+    base.retain(|one| !is_right(one) || roles.contains(&kind_and_name(one)));
+    let left_out = all - base.len();
+    assert_eq!(left_out, 6, "two controllers, with a role in kube-system");
+    let mut found = compare(chart, base);
+    found.remove("Role ccm:leader-election/rules/1/resourceNames");
+    let expected: BTreeSet<String> = expected.map(|(at, _)| at.to_owned()).into();
+    assert_eq!(found, expected);
+}
+
+/// Flags with which every controller has something to do, and with which both Leases are asked for.
+const EVERYTHING: &str = "args.cluster-cidr=10.244.0.0/16,args.allocate-node-cidrs=true,args.enable-leader-migration=true";
+
+#[test]
+fn with_all_controllers_the_charts_rights_are_those_of_the_base() {
+    for (folder, more) in [
+        ("base", ""),
+        (
+            "examples/identities",
+            ",args.use-service-account-credentials=true",
+        ),
+    ] {
+        let set = format!("{EVERYTHING}{more}");
+        let mut chart = rendered("kustomize-base-values.yaml", &["--set", &set]);
+        let mut kustomize = built(folder);
+        chart.retain(is_right);
+        kustomize.retain(is_right);
+        assert!(chart.len() > 15, "{folder}: {}", chart.len());
+        assert_eq!(compare(chart, kustomize), BTreeSet::new(), "{folder}");
+    }
+}
+
+/// What is granted to whom where, whatever the roles are called.
+fn rules(objects: &[Value]) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let bindings = objects.iter().filter(|one| one.get("roleRef").is_some());
+    for binding in bindings {
+        let role = &binding["roleRef"];
+        let is_it = |one: &&Value| {
+            one["kind"] == role["kind"]
+                && one["metadata"]["name"] == role["name"]
+                && (role["kind"] == "ClusterRole"
+                    || one["metadata"]["namespace"] == binding["metadata"]["namespace"])
+        };
+        let rules = match objects.iter().find(is_it) {
+            Some(role) => role["rules"].as_array().unwrap().clone(),
+            None => vec![role["name"].clone()],
+        };
+        for rule in rules {
+            let place = &binding["metadata"]["namespace"];
+            all.insert(json!([binding["subjects"], place, rule]).to_string());
+        }
+    }
+    all
+}
+
+#[test]
+fn the_rights_for_modules_from_elsewhere_are_those_of_the_variants() {
+    let helm = Helm::new().unwrap();
+    for folder in ["configmap", "configmap-volume", "registry"] {
+        let kustomize = built(&format!("variants/{folder}"));
+        let mut maps = kustomize.iter().filter(|one| one["kind"] == "ConfigMap");
+        let text = maps.next().unwrap()["data"]["ccm.yaml"].as_str().unwrap();
+        let file: Value = serde_saphyr::from_str(text).unwrap();
+        let values = json!({"config": {"providers": file["providers"]}});
+        let values = helm.values("variant.json", &values).unwrap();
+        let base = chart().join("ci/kustomize-base-values.yaml");
+        let arguments = [
+            "--values",
+            base.to_str().unwrap(),
+            "--values",
+            values.to_str().unwrap(),
+            "--set",
+            EVERYTHING,
+        ];
+        let chart = helm.template(&chart(), &arguments).unwrap();
+        assert_eq!(rules(&chart), rules(&kustomize), "{folder}");
+    }
+}
+
+#[test]
+fn the_scrape_of_the_secure_port_is_that_of_the_monitoring_folder() {
+    let folder = root().join("deploy/monitoring");
+    let mut kustomize = Vec::new();
+    for file in ["podmonitor.yaml", "rbac.yaml"] {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+        kustomize.extend(objects);
+    }
+    let names: BTreeSet<_> = kustomize.iter().map(kind_and_name).collect();
+    let secure = "monitoring.podMonitor.enabled=true,monitoring.podMonitor.secure=true";
+    let more = [OPERATOR, &["--set", secure]].concat();
+    let mut chart = rendered("kustomize-base-values.yaml", &more);
+    chart.retain(|one| names.contains(&kind_and_name(one)));
+    assert_eq!(compare(chart, kustomize), BTreeSet::new());
+}
