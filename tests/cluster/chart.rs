@@ -225,6 +225,40 @@ fn what_the_pod_needs_follows_from_several_values() {
 }
 
 #[test]
+fn a_budget_and_a_network_policy_stand_around_the_pods() {
+    let two = rendered("two-replicas-values.yaml", &[]);
+    let of =
+        |objects: &[Value], kind: &str| objects.iter().find(|one| one["kind"] == kind).cloned();
+    let policy = of(&two, "NetworkPolicy").unwrap();
+    let pod = of(&two, "Deployment").unwrap()["spec"]["template"]["metadata"]["labels"].take();
+    assert_eq!(policy["spec"]["podSelector"]["matchLabels"], pod);
+    assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
+    let ports = |rule: &Value| -> Vec<Value> {
+        rule["ports"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["port"].clone())
+            .collect()
+    };
+    assert_eq!(ports(&policy["spec"]["ingress"][0]), [10258, 8233]);
+    let from = &policy["spec"]["ingress"][0]["from"][0]["namespaceSelector"]["matchLabels"];
+    assert_eq!(from["kubernetes.io/metadata.name"], "monitoring");
+    assert_eq!(ports(&policy["spec"]["egress"][0]), [53, 53, 443, 6443]);
+    let budget = of(&two, "PodDisruptionBudget").unwrap();
+    assert_eq!(budget["spec"]["maxUnavailable"], 1);
+    assert_eq!(budget["spec"]["selector"]["matchLabels"], pod);
+    for set in [
+        "replicaCount=1",
+        "kind=DaemonSet",
+        "podDisruptionBudget.create=false",
+    ] {
+        let other = rendered("two-replicas-values.yaml", &["--set", set]);
+        assert_eq!(of(&other, "PodDisruptionBudget"), None, "{set}");
+    }
+}
+
+#[test]
 fn lint_finds_nothing_and_no_rule_has_a_wildcard() {
     let helm = Helm::new().unwrap();
     for values in all_values() {

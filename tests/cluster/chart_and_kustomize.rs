@@ -57,7 +57,9 @@ fn differences(at: &str, one: &Value, other: &Value, found: &mut BTreeSet<String
             }
         }
         _ if one == other => {}
-        _ => drop(found.insert(at.to_owned())),
+        _ => {
+            found.insert(at.to_owned());
+        }
     }
 }
 
