@@ -448,7 +448,11 @@ fn root() -> PathBuf {
 /// The folders of all ways of delivery that are shipped.
 fn variants() -> Vec<PathBuf> {
     let folders = std::fs::read_dir(root().join("deploy/kustomize/variants")).unwrap();
-    folders.map(|folder| folder.unwrap().path()).collect()
+    let folders = folders.map(|folder| folder.unwrap().path());
+    // Where providers are objects there is no file.
+    folders
+        .filter(|folder| folder.join("ccm.yaml").exists())
+        .collect()
 }
 
 fn configuration(variant: &Path) -> String {

@@ -387,7 +387,13 @@ fn what_its_cluster_role_lacks_is_documented() {
             lacks.extend(verbs.map(|verb| format!("`{verb}` on `{resource}`")));
         }
     }
-    let expected = ["`get` on `namespaces`", "`list` on `pods`"];
+    let expected = [
+        "`create` on `providers`",
+        "`get` on `namespaces`",
+        "`get` on `providers`",
+        "`list` on `pods`",
+        "`patch` on `providers/status`",
+    ];
     assert_eq!(lacks.iter().collect::<Vec<_>>(), expected);
     let page = include_str!("../../../../../deploy/docs/hcloud.md");
     for right in expected {
