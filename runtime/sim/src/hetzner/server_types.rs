@@ -26,7 +26,7 @@ struct ServerTypeFacts {
     category: &'static str,
     cores: u32,
     memory: f64,
-    disk: f64,
+    disk: u32,
     cpu_type: &'static str,
     architecture: &'static str,
     monthly: f64,
@@ -50,7 +50,7 @@ impl ServerType {
         self.facts().architecture
     }
 
-    pub(super) fn disk_gb(self) -> f64 {
+    pub(super) fn disk_gb(self) -> u32 {
         self.facts().disk
     }
 
@@ -99,19 +99,19 @@ impl ServerType {
                 Self::Cx23 => {
                     let class = "cost_optimized";
                     (
-                        114, "cx23", "CX23", class, 2, 4.0, 40.0, "shared", "x86", 2.99,
+                        114, "cx23", "CX23", class, 2, 4.0, 40, "shared", "x86", 2.99,
                     )
                 }
                 Self::Cx33 => {
                     let class = "cost_optimized";
                     (
-                        115, "cx33", "CX33", class, 4, 8.0, 80.0, "shared", "x86", 4.99,
+                        115, "cx33", "CX33", class, 4, 8.0, 80, "shared", "x86", 4.99,
                     )
                 }
                 Self::Cax11 => {
                     let class = "cost_optimized";
                     (
-                        45, "cax11", "CAX11", class, 2, 4.0, 40.0, "shared", "arm", 3.29,
+                        45, "cax11", "CAX11", class, 2, 4.0, 40, "shared", "arm", 3.29,
                     )
                 }
                 Self::Ccx13 => {
@@ -123,7 +123,7 @@ impl ServerType {
                         class,
                         2,
                         8.0,
-                        80.0,
+                        80,
                         "dedicated",
                         "x86",
                         12.49,

@@ -268,6 +268,6 @@ pub(super) fn show(world: &World, server: &Server) -> Value {
         "included_traffic": server_types::included_traffic(spec.location),
         "protection": {"delete": false, "rebuild": false},
         "labels": spec.labels, "volumes": [], "load_balancers": world.balancers_with(*id),
-        "primary_disk_size": spec.server_type.disk_gb() as u64, "placement_group": null,
+        "primary_disk_size": spec.server_type.disk_gb(), "placement_group": null,
     })
 }
