@@ -147,7 +147,12 @@ impl Planner {
             said,
             by: _,
             place: _,
+            is_bookkeeping,
         } = planned;
+        if is_bookkeeping {
+            tracing::info!(target: "plan", kind, object, verb, change = what, "would be noted down");
+            return;
+        }
         tracing::info!(target: "plan", kind, object, verb, change = what, said, "would be changed");
         self.count();
     }

@@ -6,6 +6,10 @@
 //! called empty, and neither is one made before everything was looked at.
 //!
 //! Events and the manager's own records are not changes of an object: the plan omits them, and they are not written.
+//! Bookkeeping, a write of nothing but labels, annotations and conditions in this project's domain, is listed by itself:
+//! nobody else reads it, and a plan that has nothing else counts as empty.
+
+mod bookkeeping;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -44,6 +48,8 @@ pub struct Planned {
     pub by: &'static str,
     /// Where it would be made.
     pub place: Place,
+    /// Whether it writes nothing but this manager's own marks.
+    pub is_bookkeeping: bool,
 }
 
 /// Where a change would be made.
@@ -68,7 +74,7 @@ impl Place {
     }
 }
 
-/// Summary of a plan.
+/// Summary of a plan. Bookkeeping counts as no change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Everything was judged, and nothing would be changed: a guarantee.
@@ -105,6 +111,7 @@ impl Planned {
                     said: None,
                     by,
                     place: Place::Cluster,
+                    is_bookkeeping: bookkeeping::is_all(effect),
                 });
             }
             Effect::Service(..) | Effect::Route(_) => return None,
@@ -117,6 +124,7 @@ impl Planned {
             said: None,
             by,
             place: Place::Cluster,
+            is_bookkeeping: bookkeeping::is_all(effect),
         })
     }
 
@@ -157,11 +165,17 @@ impl Planned {
                 method: method.clone(),
                 path: path.clone(),
             },
+            is_bookkeeping: false,
         }
     }
 
     fn key(&self) -> Key {
-        (self.object.clone(), self.place.is_cloud(), self.by)
+        let stage = match (&self.place, self.is_bookkeeping) {
+            (Place::Cluster, true) => Stage::Bookkeeping,
+            (Place::Cluster, false) => Stage::Cluster,
+            (Place::Cloud { .. }, _) => Stage::Cloud,
+        };
+        (self.object.clone(), stage, self.by)
     }
 
     /// The change as one JSON object.
@@ -195,9 +209,16 @@ impl fmt::Display for Planned {
     }
 }
 
-/// Object, whether at a cloud, and controller. In this order a write to an object precedes its cloud request, as in
-/// enforce mode.
-type Key = (String, bool, &'static str);
+/// Object, stage and controller. In this order a write to an object precedes its cloud request, as in enforce mode.
+type Key = (String, Stage, &'static str);
+
+/// What of an object's changes is kept separately: bookkeeping must not hide what follows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Bookkeeping,
+    Cluster,
+    Cloud,
+}
 
 /// The withheld changes, and the objects that cannot be judged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -252,7 +273,9 @@ impl Plan {
     }
 
     fn remove(&mut self, object: &str, is_over: impl Fn(&Planned) -> bool) -> bool {
-        let from = self.changes.range((object.to_owned(), false, "")..);
+        let from = self
+            .changes
+            .range((object.to_owned(), Stage::Bookkeeping, "")..);
         let theirs = from.take_while(|(_, planned)| planned.object == object);
         let over = theirs.filter(|(_, planned)| is_over(planned));
         let over: Vec<Key> = over.map(|(key, _)| key.clone()).collect();
@@ -305,16 +328,35 @@ impl Plan {
 
     /// Summary of the plan.
     pub fn verdict(&self) -> Verdict {
-        match (self.changes.is_empty() && self.more == 0, self.is_sure()) {
+        let is_empty = self.changes().next().is_none() && self.more == 0;
+        match (is_empty, self.is_sure()) {
             (false, _) => Verdict::Changes,
             (true, true) => Verdict::Empty,
             (true, false) => Verdict::Unknown,
         }
     }
 
-    /// The changes, in the order of their objects.
+    /// The changes that others see, in the order of their objects.
     pub fn changes(&self) -> impl Iterator<Item = &Planned> {
-        self.changes.values()
+        self.changes.values().filter(|one| !one.is_bookkeeping)
+    }
+
+    /// The changes that only this manager reads, in the order of their objects.
+    pub fn bookkeeping(&self) -> impl Iterator<Item = &Planned> {
+        self.changes.values().filter(|one| one.is_bookkeeping)
+    }
+
+    /// Why the plan is partial; `None` if everything was looked at once.
+    pub fn gap(&self) -> Option<&str> {
+        match &self.view {
+            View::Whole => None,
+            View::Partial(why) => Some(why),
+        }
+    }
+
+    /// Number of changes that were not kept.
+    pub fn more(&self) -> usize {
+        self.more
     }
 
     /// Objects that cannot be judged yet, each with the reason.
@@ -341,12 +383,10 @@ impl Plan {
         json!({
             "empty": self.verdict() == Verdict::Empty,
             "sure": self.is_sure(),
-            "why": match &self.view {
-                View::Whole => Value::Null,
-                View::Partial(why) => json!(why),
-            },
+            "why": self.gap(),
             "counts": self.counts(),
             "changes": self.changes().map(Planned::to_json).collect::<Vec<_>>(),
+            "bookkeeping": self.bookkeeping().map(Planned::to_json).collect::<Vec<_>>(),
             "more": self.more,
             "unsure": self.unsure.iter().map(|((object, by), why)| json!({
                 "object": object, "controller": by, "why": why,
@@ -358,14 +398,23 @@ impl Plan {
     /// the summary.
     pub fn table(&self) -> String {
         let width = |pick: fn(&Planned) -> &str| {
-            let lengths = self.changes().map(|planned| pick(planned).chars().count());
+            let lengths = self
+                .changes
+                .values()
+                .map(|planned| pick(planned).chars().count());
             lengths.max().unwrap_or_default()
         };
         let (objects, verbs) = (width(|one| &one.object), width(|one| &one.verb));
         let mut table = String::new();
-        for planned in self.changes() {
+        for planned in self.changes.values() {
             let Planned { object, verb, .. } = planned;
-            table.push_str(&format!("{object:objects$}  {verb:verbs$}  {planned}\n"));
+            let mark = match planned.is_bookkeeping {
+                true => " (bookkeeping)",
+                false => "",
+            };
+            table.push_str(&format!(
+                "{object:objects$}  {verb:verbs$}  {planned}{mark}\n"
+            ));
         }
         for ((object, by), why) in &self.unsure {
             table.push_str(&format!("{object:objects$}  ?  {why}"));
@@ -398,6 +447,10 @@ impl fmt::Display for Plan {
                     write!(f, "; {why}")?;
                 }
             }
+        }
+        let bookkeeping = self.bookkeeping().count();
+        if bookkeeping > 0 {
+            write!(f, "; bookkeeping of this manager: {bookkeeping}")?;
         }
         if !self.unsure.is_empty() {
             write!(

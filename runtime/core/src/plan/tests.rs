@@ -5,8 +5,9 @@ use crate::audit::{Author, Subject};
 use crate::brake::Brake;
 use crate::effect::NodeDeletion;
 use crate::node::object::NodeRef;
-use crate::patch::NodeStatusPatch;
+use crate::patch::{NodePatch, NodeStatusPatch};
 use crate::permit::{Access, Refusal};
+use crate::well_known::OWNER_LABEL;
 
 fn node(name: &str) -> NodeRef {
     NodeRef {
@@ -250,4 +251,29 @@ fn a_provider_that_would_change_everything_fills_no_memory() {
         plan.to_string().ends_with("; 5 more were not kept"),
         "{plan}"
     );
+}
+
+#[test]
+fn bookkeeping_is_listed_counts_as_no_change_and_hides_none() {
+    let mut plan = Plan::default();
+    plan.set_whole();
+    let patch = NodePatch {
+        labels: [(OWNER_LABEL.to_owned(), "hcloud".to_owned())].into(),
+        ..NodePatch::default()
+    };
+    let mark = Effect::PatchNode(node("a"), patch);
+    assert!(plan.add(Planned::of_effect(&mark, "lifecycle").unwrap()));
+    assert_eq!(plan.verdict(), Verdict::Empty);
+    assert_eq!((plan.changes().count(), plan.bookkeeping().count()), (0, 1));
+    assert!(plan.counts().is_empty());
+    assert_eq!(
+        plan.table(),
+        "node/a  patch  patch node/a labels(1) (bookkeeping)\n\
+         the plan is empty: nothing would be changed; bookkeeping of this manager: 1\n"
+    );
+    assert_eq!(plan.to_json()["bookkeeping"][0]["object"], "node/a");
+    assert!(plan.add(deletion("a")));
+    assert_eq!(plan.verdict(), Verdict::Changes);
+    assert!(plan.settled("node/a", "lifecycle"));
+    assert_eq!(plan.bookkeeping().count(), 0);
 }

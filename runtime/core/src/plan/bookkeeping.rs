@@ -1,0 +1,155 @@
+//! Which writes to the cluster are bookkeeping: marks in this project's own domain, which no other program reads.
+//!
+//! A finalizer, a taint, an address, a provider ID, a label or a condition of any other domain is none: others act on it.
+
+use crate::effect::{Effect, ServiceEffect};
+use crate::patch::{NodePatch, ServicePatch};
+use crate::well_known::OUR_DOMAIN;
+
+/// Whether the effect writes bookkeeping and nothing else.
+pub(super) fn is_all(effect: &Effect) -> bool {
+    match effect {
+        Effect::PatchNode(_, patch) => is_all_of_node(patch),
+        Effect::Service(_, ServiceEffect::Patch(patch)) => is_all_of_service(patch),
+        _ => false,
+    }
+}
+
+fn is_all_of_node(patch: &NodePatch) -> bool {
+    let NodePatch {
+        uid: _,
+        provider_id,
+        labels,
+        taints,
+    } = patch;
+    provider_id.is_none() && taints.is_none() && labels.keys().all(|key| is_ours(key))
+}
+
+fn is_all_of_service(patch: &ServicePatch) -> bool {
+    let ServicePatch {
+        uid: _,
+        finalizer,
+        annotations,
+        status,
+        conditions,
+    } = patch;
+    let has_only_ours = annotations.keys().all(|key| is_ours(key));
+    let are_good = |mut all: std::slice::Iter<'_, crate::patch::ConditionChange>| {
+        all.all(|condition| is_ours(&condition.kind) && condition.is_true)
+    };
+    finalizer.is_none() && status.is_none() && has_only_ours && are_good(conditions.iter())
+}
+
+fn is_ours(key: &str) -> bool {
+    let domain = key.split_once('/').map(|(domain, _)| domain);
+    domain == Some(OUR_DOMAIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::effect::ServiceRef;
+    use crate::load_balancer::LoadBalancerStatus;
+    use crate::node::object::NodeRef;
+    use crate::patch::{ConditionChange, FinalizerChange, TaintChange, Taints};
+    use crate::well_known::{LOAD_BALANCER_CONDITION, OWNER_LABEL, PORTS_CONDITION, SERVICE_OWNER};
+
+    fn of_node(patch: NodePatch) -> bool {
+        let node = NodeRef {
+            name: "a".to_owned(),
+            uid: "u".to_owned(),
+        };
+        is_all(&Effect::PatchNode(node, patch))
+    }
+
+    fn of_service(patch: ServicePatch) -> bool {
+        let service = ServiceRef {
+            namespace: "default".to_owned(),
+            name: "web".to_owned(),
+            uid: "u".to_owned(),
+        };
+        is_all(&Effect::Service(service, ServiceEffect::Patch(patch)))
+    }
+
+    fn labels(keys: &[&str]) -> BTreeMap<String, String> {
+        let pair = |key: &&str| ((*key).to_owned(), "x".to_owned());
+        keys.iter().map(pair).collect()
+    }
+
+    fn condition(kind: &str, is_true: bool) -> ConditionChange {
+        ConditionChange {
+            kind: kind.to_owned(),
+            is_true,
+            reason: String::new(),
+            message: String::new(),
+            last_transition: String::new(),
+            observed_generation: None,
+        }
+    }
+
+    #[test]
+    fn of_a_node_only_labels_of_our_own_are_bookkeeping() {
+        let own = NodePatch {
+            labels: labels(&[OWNER_LABEL]),
+            ..NodePatch::default()
+        };
+        assert!(of_node(own.clone()));
+        let taints = Taints {
+            resource_version: String::new(),
+            taints: Vec::new(),
+            change: TaintChange::Removed("uninitialized"),
+        };
+        for more in [
+            NodePatch {
+                labels: labels(&[OWNER_LABEL, "topology.kubernetes.io/region"]),
+                ..own.clone()
+            },
+            NodePatch {
+                labels: labels(&["not-wasm-ccm.dev/provider"]),
+                ..own.clone()
+            },
+            NodePatch {
+                provider_id: Some("hcloud://1".to_owned()),
+                ..own.clone()
+            },
+            NodePatch {
+                taints: Some(taints),
+                ..own
+            },
+        ] {
+            assert!(!of_node(more.clone()), "{more:?}");
+        }
+    }
+
+    #[test]
+    fn of_a_service_only_our_annotations_and_good_news_in_our_condition_are() {
+        let mut own = ServicePatch::new("u");
+        own.annotations
+            .insert(SERVICE_OWNER.to_owned(), Some("hcloud".to_owned()));
+        own.conditions
+            .push(condition(LOAD_BALANCER_CONDITION, true));
+        assert!(of_service(own.clone()));
+        let with = |change: fn(&mut ServicePatch)| {
+            let mut patch = own.clone();
+            change(&mut patch);
+            patch
+        };
+        for more in [
+            with(|patch| patch.finalizer = Some(FinalizerChange::Add(Vec::new()))),
+            with(|patch| patch.status = Some(LoadBalancerStatus::default())),
+            with(|patch| patch.conditions.push(condition(PORTS_CONDITION, true))),
+            with(|patch| {
+                patch
+                    .conditions
+                    .push(condition(LOAD_BALANCER_CONDITION, false))
+            }),
+            with(|patch| {
+                patch.annotations.insert("example.com/a".to_owned(), None);
+            }),
+        ] {
+            assert!(!of_service(more.clone()), "{more:?}");
+        }
+    }
+}
