@@ -419,15 +419,18 @@ fn flags_that_the_documents_name_exist() {
             .filter_map(|row| row.split('"').nth(2).map(str::to_owned))
             .collect();
     assert!(known.len() > 90, "{known:?}");
-    let options = text("runtime/ccm/src/provider/arguments.rs");
-    known.extend(between(&options, "    pub ", ":").map(|field| field.replace('_', "-")));
+    for options in ["provider/arguments.rs", "migrate/arguments.rs"] {
+        let options = text(&format!("runtime/ccm/src/{options}"));
+        known.extend(between(&options, "    pub ", ":").map(|field| field.replace('_', "-")));
+    }
     for own in ["runtime/ccm/src/cli.rs", "runtime/ccm/src/status.rs"] {
         known.extend(between(&text(own), ".long(\"", "\"").map(str::to_owned));
     }
     // Of other programs: apt-get, cargo, cosign, grep, helm, kubeadm, kubectl, the kubelet; and `--help`, which every command has.
     let others = "no-install-recommends no-default-features package profile release target server-side force-conflicts from-literal from-file dry-run \
                   docker-server node-ip node-labels provider-id bundle tlog-upload use-signing-config help \
-                  hostname-override print-join-command count for timeout all field-selector image port type repo namespace set";
+                  hostname-override print-join-command count for timeout all field-selector image port type repo namespace set \
+                  replicas all-namespaces ignore-not-found";
     known.extend(others.split_whitespace().map(str::to_owned));
     let mut unknown = Vec::new();
     let rooms = [

@@ -15,6 +15,7 @@ use clap_complete::Shell;
 
 use crate::exit::Exit;
 use crate::flags::{self, CloudProxy, RunFlags, VersionForm};
+use crate::migrate::MigrateCommand;
 use crate::provider::{self, ConfigCommand, ProviderCommand};
 use crate::status::{self, StatusCommand};
 pub(crate) use invocation::{GO_NAME, Invocation, Place};
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     Provider(Box<ProviderCommand>),
     /// Check a configuration.
     Config(ConfigCommand),
+    /// Move from a Go manager.
+    Migrate(MigrateCommand),
     /// Print a completion script for the program of this name.
     Completion(Shell, Invocation),
     /// Print the version.
@@ -140,6 +143,9 @@ fn parse_as_ccm(
         )),
         Some(("config", matches)) => {
             Command::Config(ConfigCommand::from_arg_matches(matches).map_err(Answer)?)
+        }
+        Some(("migrate", matches)) => {
+            Command::Migrate(MigrateCommand::from_arg_matches(matches).map_err(Answer)?)
         }
         Some(("status", matches)) => Command::Status(StatusCommand::of(matches)),
         Some(("completion", matches)) => completion(Some(matches), called),
@@ -264,8 +270,8 @@ Exit codes:
   0  done
   1  an option is wrong, or something failed
   2  a module or configuration is refused, not trusted or requests more (provider, config check),
-     or the plan is not empty (run --plan-for)
-  3  no change is known, but not everything could be judged (run --plan-for)";
+     or the plan is not empty (run --plan-for, migrate check)
+  3  no change is known, but not everything could be judged (run --plan-for, migrate check)";
 
 /// The public command line, without the hidden children, which completion scripts would offer.
 pub(crate) fn command() -> clap::Command {
@@ -285,6 +291,12 @@ pub(crate) fn command() -> clap::Command {
         .subcommand(
             ConfigCommand::augment_subcommands(clap::Command::new("config"))
                 .about("Look at a configuration")
+                .subcommand_required(true)
+                .arg_required_else_help(true),
+        )
+        .subcommand(
+            MigrateCommand::augment_subcommands(clap::Command::new("migrate"))
+                .about("Move from a Go cloud-controller-manager")
                 .subcommand_required(true)
                 .arg_required_else_help(true),
         )

@@ -1,7 +1,7 @@
 //! Load policy of a configured provider's module: configured grants, or the built-in profile for exactly the bytes that
 //! this program ships. Reads variables and files; fetches nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Once;
 
 use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
@@ -10,7 +10,7 @@ use ccm_host::{GuestConfig, Inspection};
 
 use crate::builtin_grants;
 use crate::config::ProviderConfig;
-use crate::provider_loading::PROCESS;
+use crate::provider_loading::{PROCESS, variable_names};
 
 /// See the module's documentation.
 pub(crate) struct ConfiguredLoadPolicy {
@@ -94,10 +94,7 @@ fn profile(
     for target in &mut terms.grants.targets {
         target.proxy = config.proxy.clone().grant();
     }
-    let names: BTreeSet<String> = std::env::vars_os()
-        .filter_map(|(name, _)| name.into_string().ok())
-        .collect();
-    let unknown = builtin_grants::unknown(guest, manifest, &names);
+    let unknown = builtin_grants::unknown(guest, manifest, &variable_names());
     terms.warnings.extend(unknown);
     (terms, values)
 }

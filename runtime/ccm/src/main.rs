@@ -15,6 +15,7 @@ mod go_text;
 mod leadership;
 mod load_policy;
 mod metrics;
+mod migrate;
 mod migration;
 mod panic_hook;
 mod provider;
@@ -59,6 +60,9 @@ fn main() -> ExitCode {
         }
         cli::Command::Status(command) => {
             status::main(&command).unwrap_or_else(|error| report(Err(error)))
+        }
+        cli::Command::Migrate(command) => {
+            migrate::main(command).unwrap_or_else(|error| report(Err(error)))
         }
         cli::Command::Provider(command) => provider::main(&command),
         cli::Command::Config(command) => provider::config_main(&command),

@@ -28,8 +28,8 @@ use ccm_delivery::trust::Distrust;
 use ccm_host::LoadError;
 use serde_json::json;
 
-use self::arguments::Form;
-pub(crate) use self::arguments::{ConfigCommand, ProviderCommand};
+pub(crate) use self::arguments::{ClusterOptions, ConfigCommand, Form, ProviderCommand};
+pub(crate) use self::cluster::config as cluster_config;
 use self::terminal::Screen;
 pub(crate) use self::terminal::visible;
 use crate::cli;

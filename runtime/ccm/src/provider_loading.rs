@@ -1,12 +1,13 @@
 //! Loads a configured provider: reads files and variables, selects the grants and passes both to the host. Shared by
 //! `run` and `provider check`, so that `check` reports what `run` does.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read as _;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -23,6 +24,7 @@ use ccm_host::{
     Compiler, Host, HostOptions, Isolation, LoadError, Loading, Module, Provider, SandboxProgram,
 };
 use ipnet::IpNet;
+use zeroize::Zeroizing;
 
 use crate::cli::{COMPILE_CHILD, SANDBOX_CHILD};
 use crate::config::{LoadBalancerConfig, Mistakes, Surroundings};
@@ -32,16 +34,52 @@ use crate::load_policy::ConfiguredLoadPolicy;
 /// Size limit of configuration, certificates and tokens, in bytes.
 const TEXT_CAP: u64 = 1 << 20;
 
-/// Variables and files of this process.
+/// Variables and files of this process, or of the workload that it looks at in their place.
 pub(crate) const PROCESS: Surroundings<'static> = Surroundings {
-    variable: &|name| std::env::var(name).ok().filter(|value| !value.is_empty()),
+    variable: &|name| {
+        let value = match WORKLOAD.get() {
+            Some(workload) => workload.variables.get(name).map(|value| value.to_string()),
+            None => std::env::var(name).ok(),
+        };
+        value.filter(|value| !value.is_empty())
+    },
     file: &|path| {
+        if let Some(text) = WORKLOAD.get().and_then(|it| it.files.get(path)) {
+            return Ok(text.to_string());
+        }
         let bytes = read(path, TEXT_CAP).map_err(|error| error.to_string())?;
         String::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
     },
     secret: &|_| Err("there is no cluster to read it from".to_owned()),
     absent: None,
 };
+
+/// Variables and mounted files of a container in the cluster.
+#[derive(Default)]
+pub(crate) struct WorkloadSurroundings {
+    /// By name. None of this process's own counts beside them.
+    pub variables: BTreeMap<String, Zeroizing<String>>,
+    /// By the path in the container. Others are read on this machine.
+    pub files: BTreeMap<PathBuf, Zeroizing<String>>,
+}
+
+static WORKLOAD: OnceLock<WorkloadSurroundings> = OnceLock::new();
+
+/// From now on, [`PROCESS`] has these variables and files.
+pub(crate) fn stand_in_for(workload: WorkloadSurroundings) {
+    // Only the first call counts; a process looks at one workload.
+    let _ = WORKLOAD.set(workload);
+}
+
+/// The names of all variables of [`PROCESS`].
+pub(crate) fn variable_names() -> BTreeSet<String> {
+    match WORKLOAD.get() {
+        Some(workload) => workload.variables.keys().cloned().collect(),
+        None => std::env::vars_os()
+            .filter_map(|(name, _)| name.into_string().ok())
+            .collect(),
+    }
+}
 
 /// A host whose child processes run this same binary.
 pub(crate) fn host(

@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ccm_controllers::{Provided, Reports, RunError, tenure_client};
 use ccm_core::permit::Mode;
+use ccm_core::plan::Plan;
 use ccm_core::settings::ServiceRules;
 use ccm_core::tenure::Tenure;
 use ccm_core::well_known::{
@@ -49,6 +50,7 @@ use crate::status_board::StatusBoard;
 use crate::{metrics, panic_hook, telemetry};
 use endpoints::Served;
 use leading::{Groups, Manager};
+pub(crate) use plan::exit_code;
 
 /// Runs until a signal ends it.
 ///
@@ -62,47 +64,69 @@ pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let result = runtime.block_on(serve(flags));
+    let prints_json = flags.log_json;
+    let result = runtime.block_on(serve(flags, None));
     // Name look-ups block runtime threads, which must not keep the process from ending.
     runtime.shutdown_background();
-    result
+    match result? {
+        Some(plan) => plan::print(&plan, prints_json),
+        None => Ok(Exit::Done.into()),
+    }
 }
 
-async fn serve(flags: RunFlags) -> anyhow::Result<ExitCode> {
+/// A plan that is made once, by somebody who is not the manager.
+pub(crate) struct Examination {
+    /// The cluster.
+    pub kubernetes: Config,
+    /// The longest that it may take.
+    pub timeout: Duration,
+}
+
+/// Makes a plan with these flags, which are in plan mode, and returns it as soon as everything has been judged.
+///
+/// # Errors
+/// What kept the providers from being loaded.
+pub(crate) async fn examine(flags: RunFlags, examination: Examination) -> anyhow::Result<Plan> {
+    let plan = serve(flags, Some(examination)).await?;
+    plan.context("there is no plan; this is a defect")
+}
+
+async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Result<Option<Plan>> {
     // Before anything else: the kernel ignores the signals of a container's first process while nobody listens to them.
     let stop = Stop::listen()?;
-    let plans = flags.safety.plan_for.is_some();
+    let plan_for = flags.safety.plan_for;
+    let timeout = examination.as_ref().map(|examination| examination.timeout);
+    let plans = plan_for.is_some() || timeout.is_some();
     let prepared = tokio::select! {
-        prepared = prepare(flags) => prepared?,
+        prepared = prepare(flags, examination) => prepared?,
         () = stop.clone().told() => {
             anyhow::ensure!(!plans, "told to stop before there was a plan");
             tracing::info!("stopped before the controllers ran");
-            return Ok(Exit::Done.into());
+            return Ok(None);
         }
     };
     let Prepared {
         manager,
         groups,
         names,
-        plan_for,
-        log_json,
     } = prepared;
-    if let Some(limit) = plan_for {
-        stop.after(limit);
-    }
     let store_of_record = manager.settings.plan.clone();
+    let book = store_of_record.clone();
+    match (timeout, plan_for) {
+        (Some(timeout), _) => stop.after(async move { plan::judged(&book, timeout).await }),
+        (None, Some(limit)) => stop.after(tokio::time::sleep(limit)),
+        (None, None) => {}
+    }
     manager.able_to_lead(&groups, stop.clone()).await?;
     manager.lead(groups, stop).await?;
     tracing::info!("stopped");
-    match plan_for {
-        Some(_) => {
-            let mut plan = store_of_record.plan();
-            let unserved = unserved(&manager.provided.borrow(), names);
-            plan::explain(&mut plan, &unserved, &manager.kubernetes).await;
-            plan::print(&plan, log_json)
-        }
-        None => Ok(Exit::Done.into()),
+    if !plans {
+        return Ok(None);
     }
+    let mut plan = store_of_record.plan();
+    let unserved = unserved(&manager.provided.borrow(), names);
+    plan::explain(&mut plan, &unserved, &manager.kubernetes).await;
+    Ok(Some(plan))
 }
 
 /// What can stand for the lease, or lead without one.
@@ -111,14 +135,15 @@ struct Prepared {
     groups: Groups,
     /// Of the providers.
     names: Vec<String>,
-    /// How long a plan is made for, in that mode.
-    plan_for: Option<Duration>,
-    log_json: bool,
 }
 
 /// Validates all inputs, opens the endpoints and loads the providers.
-async fn prepare(flags: RunFlags) -> anyhow::Result<Prepared> {
-    let (kubernetes, api_server) = kubernetes(flags.kubeconfig, flags.master).await?;
+async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::Result<Prepared> {
+    let kubernetes = match &examination {
+        Some(examination) => examination.kubernetes.clone(),
+        None => kubernetes(flags.kubeconfig, flags.master).await?,
+    };
+    let api_server = api_server(&kubernetes);
     let (registry, metrics) = metrics::register(flags.client_limit);
     let clients = &metrics.clients;
     // Checks that clients can be created; each leadership creates its own.
@@ -169,7 +194,8 @@ async fn prepare(flags: RunFlags) -> anyhow::Result<Prepared> {
     let wanted = configuration.read().await?;
     let providers = wanted.all();
     let names: Vec<String> = providers.iter().map(|one| one.name.clone()).collect();
-    for provider in &providers {
+    // The vendor's own manager runs beside an examination, and may have the port.
+    for provider in providers.iter().filter(|_| examination.is_none()) {
         served.in_place_of_the_vendors(provider).await;
     }
     let endpoints = served.addresses();
@@ -254,8 +280,6 @@ async fn prepare(flags: RunFlags) -> anyhow::Result<Prepared> {
         manager,
         groups,
         names,
-        plan_for: flags.safety.plan_for,
-        log_json: flags.log_json,
     })
 }
 
@@ -367,12 +391,8 @@ fn migration(flags: &crate::flags::LeadershipFlags) -> anyhow::Result<Option<Mig
     Ok(Some(read))
 }
 
-/// Client configuration for the cluster of the flags, or the pod's own; and the API server's IP address, if the URL has
-/// one.
-async fn kubernetes(
-    kubeconfig: Option<PathBuf>,
-    master: Option<String>,
-) -> anyhow::Result<(Config, Vec<IpAddr>)> {
+/// Client configuration for the cluster of the flags, or the pod's own.
+async fn kubernetes(kubeconfig: Option<PathBuf>, master: Option<String>) -> anyhow::Result<Config> {
     let (mut config, proxy) = match kubeconfig.as_deref() {
         Some(path) => from_file(path).await?,
         None => {
@@ -388,14 +408,16 @@ async fn kubernetes(
             .with_context(|| format!("--master {master}"))?;
     }
     set_proxy(&mut config, proxy)?;
-    let host = config.cluster_url.host().unwrap_or_default();
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     // An automatic retry could begin after the right to send is lost.
     config.default_retry = false;
-    Ok((
-        config,
-        address.into_iter().map(|ip| ip.to_canonical()).collect(),
-    ))
+    Ok(config)
+}
+
+/// The API server's IP address, if its URL has one.
+fn api_server(config: &Config) -> Vec<IpAddr> {
+    let host = config.cluster_url.host().unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    address.into_iter().map(|ip| ip.to_canonical()).collect()
 }
 
 /// The configuration of a kubeconfig, and the proxy that it names.
@@ -440,11 +462,11 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Set after this time as well.
-    fn after(&self, limit: Duration) {
+    /// Set when `over` completes as well.
+    fn after(&self, over: impl Future<Output = ()> + Send + 'static) {
         let set = self.clone();
         tokio::spawn(async move {
-            tokio::time::sleep(limit).await;
+            over.await;
             set.set();
         });
     }

@@ -12,6 +12,7 @@ use std::io::IsTerminal as _;
 
 use k8s_openapi::jiff::Timestamp;
 use tracing::{Metadata, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::prelude::*;
@@ -51,6 +52,22 @@ pub(crate) fn begin(logs: &LogFlags, called: &Invocation) -> anyhow::Result<()> 
     let form = Form::chosen(logs.format, called, std::io::stderr().is_terminal());
     tracing_subscriber::registry()
         .with(verbosity::Verbosity::new(logs))
+        .with(layer(form, std::io::stderr))
+        .try_init()?;
+    Ok(())
+}
+
+/// Starts logging for a command whose result is on standard output: warnings and errors alone, unless `-v` asks for more.
+///
+/// # Errors
+/// Logging was started before.
+pub(crate) fn begin_for_result(logs: &LogFlags, called: &Invocation) -> anyhow::Result<()> {
+    if logs.verbosity > 0 || !logs.modules.is_empty() {
+        return begin(logs, called);
+    }
+    let form = Form::chosen(logs.format, called, std::io::stderr().is_terminal());
+    tracing_subscriber::registry()
+        .with(LevelFilter::WARN)
         .with(layer(form, std::io::stderr))
         .try_init()?;
     Ok(())

@@ -9,6 +9,11 @@ use crate::api_server_proxy::{named, set_proxy, unbound_client};
 
 /// Creates a client for it.
 pub(super) async fn client(options: &ClusterOptions) -> anyhow::Result<Client> {
+    Ok(unbound_client(&config(options).await?)?)
+}
+
+/// How it is reached.
+pub(crate) async fn config(options: &ClusterOptions) -> anyhow::Result<Config> {
     let context = KubeConfigOptions {
         context: options.context.clone(),
         ..KubeConfigOptions::default()
@@ -36,7 +41,7 @@ pub(super) async fn client(options: &ClusterOptions) -> anyhow::Result<Client> {
         }
     };
     set_proxy(&mut config, proxy)?;
-    Ok(unbound_client(&config)?)
+    Ok(config)
 }
 
 /// The proxy of the kubeconfig that kubectl would read, if there is one.

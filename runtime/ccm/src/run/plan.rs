@@ -6,17 +6,35 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ccm_controllers::PlanBook;
 use ccm_core::failure::root_cause;
 use ccm_core::plan::{Plan, Verdict};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Config};
+use tokio::time::Instant;
 
 use crate::api_server_proxy::unbound_client;
 use crate::exit::Exit;
 
 /// Time limit for contacting the API server once more at the end of an incomplete plan.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long nothing may be open before a plan is complete: the controllers of nodes look again after this long, and
+/// changes of nodes are quiet for less.
+const QUIET: Duration = Duration::from_secs(6);
+
+/// Completes when everything has been judged for [`QUIET`], or after `timeout`.
+pub(super) async fn judged(book: &PlanBook, timeout: Duration) {
+    let began = Instant::now();
+    let mut open = began;
+    while began.elapsed() < timeout && open.elapsed() < QUIET {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if !book.plan().is_sure() {
+            open = Instant::now();
+        }
+    }
+}
 
 /// Adds the causes of an incomplete plan: providers that do not serve, and an API server that does not answer.
 pub(super) async fn explain(plan: &mut Plan, unserved: &[String], kubernetes: &Config) {
@@ -41,12 +59,16 @@ pub(super) fn print(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
     io::stdout()
         .write_all(text.as_bytes())
         .context("cannot print the plan")?;
-    Ok(match plan.verdict() {
-        Verdict::Empty => Exit::Done,
-        Verdict::Changes => Exit::Refused,
-        Verdict::Unknown => Exit::Unjudged,
+    Ok(exit_code(plan))
+}
+
+/// The verdict as an exit code.
+pub(crate) fn exit_code(plan: &Plan) -> ExitCode {
+    match plan.verdict() {
+        Verdict::Empty => Exit::Done.into(),
+        Verdict::Changes => Exit::Refused.into(),
+        Verdict::Unknown => Exit::Unjudged.into(),
     }
-    .into())
 }
 
 /// Why the API server refuses reads; `None` if it allows them.

@@ -1,0 +1,99 @@
+//! `ccm migrate check`: what would change if this program took the place of a Go manager that still runs.
+//!
+//! Makes a plan with the Go manager's own arguments and variables, and adds what no plan shows: settings that mean
+//! something else here. Reads only: it stands for no election, writes no Event, and its permits refuse every request that
+//! changes something at a cloud.
+
+mod arguments;
+mod differences;
+mod report;
+mod workload;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use ccm_core::permit::Mode;
+
+use crate::api_server_proxy::unbound_client;
+use crate::cli::{self, Invocation};
+use crate::flags::{self, AuditLog, RunFlags};
+use crate::provider::{Form, cluster_config, visible};
+use crate::provider_loading::stand_in_for;
+use crate::run::{Examination, examine, exit_code};
+use crate::telemetry;
+use arguments::Check;
+pub(crate) use arguments::MigrateCommand;
+use report::Report;
+
+/// Checks, and prints the result.
+///
+/// # Errors
+/// What kept the check from being made.
+pub(crate) fn main(command: MigrateCommand) -> anyhow::Result<ExitCode> {
+    let MigrateCommand::Check(check) = command;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let result = runtime.block_on(run(*check));
+    // Name look-ups block runtime threads, which must not keep the process from ending.
+    runtime.shutdown_background();
+    result
+}
+
+async fn run(check: Check) -> anyhow::Result<ExitCode> {
+    let mut kubernetes = cluster_config(&check.cluster).await?;
+    kubernetes.default_retry = false;
+    let mut arguments = Vec::new();
+    if let Some(name) = &check.from {
+        let client = unbound_client(&kubernetes)?;
+        let found = workload::read(&client, name, check.container.as_deref()).await?;
+        arguments.extend(found.arguments.into_iter().map(OsString::from));
+        stand_in_for(found.surroundings);
+    }
+    arguments.extend(check.arguments);
+    let flags = flags_of(arguments)?;
+    // What the plan says is the result; warnings and errors are for standard error.
+    telemetry::begin_for_result(&flags.logs, &Invocation::Ccm)?;
+    let differences = differences::of(&flags, &kubernetes).await;
+    let examination = Examination {
+        kubernetes,
+        timeout: check.timeout,
+    };
+    let plan = examine(flags, examination).await?;
+    let code = exit_code(&plan);
+    let report = Report { plan, differences };
+    let text = match check.output {
+        Form::Json => format!("{:#}\n", report.to_json()),
+        Form::Text => visible(&report.to_string()),
+    };
+    if cli::print(text.as_bytes()) != ExitCode::SUCCESS {
+        bail!("cannot print the result");
+    }
+    Ok(code)
+}
+
+/// The flags of such a command line, for a process that reads and is not the manager.
+fn flags_of(arguments: Vec<OsString>) -> anyhow::Result<RunFlags> {
+    let is_flag = |word: &OsString| word.to_string_lossy().starts_with('-');
+    // The command of a container begins with its program.
+    let skipped = usize::from(arguments.first().is_some_and(|word| !is_flag(word)));
+    let words = arguments.into_iter().skip(skipped).map(flags::dashed);
+    let words = [OsString::from(cli::GO_NAME)].into_iter().chain(words);
+    let matches = flags::go_command().try_get_matches_from(words)?;
+    if let Some(mistake) = flags::positional_mistake(&matches, cli::GO_NAME) {
+        bail!("{}", mistake.trim_end());
+    }
+    let mut flags = RunFlags::from_matches(&matches)?;
+    // Whatever these say is about the manager's own place: its ports, files, identities and Lease.
+    flags.safety.mode = Mode::Plan;
+    flags.safety.plan_for = None;
+    flags.safety.audit_log = AuditLog::Log;
+    flags.serving = None;
+    flags.compiled_cache_dir = None;
+    flags.identity_per_controller = false;
+    Ok(flags)
+}
+
+#[cfg(test)]
+mod tests;

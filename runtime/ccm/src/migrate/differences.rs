@@ -1,0 +1,119 @@
+//! Settings of the Go manager that mean something else here. They change nothing by themselves: what follows of them is in
+//! the plan. Reads Services' annotations; writes nothing.
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::Service;
+use kube::api::ListParams;
+use kube::{Api, Config, ResourceExt as _};
+use serde_json::{Value, json};
+
+use crate::api_server_proxy::unbound_client;
+use crate::flags::RunFlags;
+use crate::provider_loading::PROCESS;
+
+/// The annotation that imports a load balancer.
+const IMPORT: &str = "load-balancer.hetzner.cloud/name";
+
+/// One setting, and what it means here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Difference {
+    about: String,
+    what: String,
+}
+
+impl Difference {
+    fn new(about: &str, what: &str) -> Difference {
+        Difference {
+            about: about.to_owned(),
+            what: what.to_owned(),
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({ "about": self.about, "what": self.what })
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.about, self.what)
+    }
+}
+
+/// All that these flags, the variables and the Services have of it.
+pub(super) async fn of(flags: &RunFlags, kubernetes: &Config) -> Vec<Difference> {
+    let mut differences = of_settings(flags, PROCESS.variable);
+    if flags.cloud_provider.as_deref() == Some("hcloud") {
+        differences.extend(of_services(kubernetes).await);
+    }
+    differences
+}
+
+fn of_settings(flags: &RunFlags, variable: &dyn Fn(&str) -> Option<String>) -> Vec<Difference> {
+    let warnings = flags.warnings.iter();
+    let mut differences: Vec<_> = warnings
+        .map(|warning| Difference::new("flags", warning))
+        .collect();
+    if flags.leadership.election.is_none() {
+        differences.push(Difference::new(
+            "--leader-elect=false",
+            "nothing but you keeps the two managers from acting together: stop the Go manager before this one starts",
+        ));
+    }
+    if flags.cloud_provider.as_deref() != Some("hcloud") {
+        return differences;
+    }
+    if flags.pod_network.ipam.is_some() {
+        differences.push(Difference::new(
+            "--allocate-node-cidrs",
+            "the vendor's manager has no allocator and ignores it; here nodes without a pod CIDR get one, unless kube-controller-manager allocates them",
+        ));
+    }
+    let is_true = |name: &str| {
+        let value = variable(name).unwrap_or_default();
+        ["1", "t", "T", "TRUE", "true", "True"].contains(&value.as_str())
+    };
+    let is_set =
+        |name: &str| variable(name).is_some() || variable(&format!("{name}_FILE")).is_some();
+    if is_true("ROBOT_ENABLED") {
+        differences.push(match is_set("ROBOT_USER") && is_set("ROBOT_PASSWORD") {
+            true => Difference::new(
+                "ROBOT_ENABLED",
+                "without ROBOT_RATE_LIMIT_WAIT_TIME, Robot is left alone for 5m after its rate limit; the vendor's manager does not wait",
+            ),
+            false => Difference::new(
+                "ROBOT_ENABLED",
+                "without credentials dedicated servers are targets of load balancers alone, and the controllers of nodes leave them as they are; the vendor's manager reports an error for each of them",
+            ),
+        });
+    }
+    differences
+}
+
+/// Imports, whose conditions are stricter here.
+async fn of_services(kubernetes: &Config) -> Vec<Difference> {
+    let Ok(client) = unbound_client(kubernetes) else {
+        // The plan says why.
+        return Vec::new();
+    };
+    let services: Api<Service> = Api::all(client);
+    let Ok(found) = services.list_metadata(&ListParams::default()).await else {
+        return Vec::new();
+    };
+    let imports = found
+        .iter()
+        .filter(|one| one.annotations().contains_key(IMPORT));
+    imports
+        .map(|service| {
+            let namespace = service.namespace().unwrap_or_default();
+            let about = format!("service/{namespace}/{}", service.name_any());
+            Difference {
+                about,
+                what: format!(
+                    "{IMPORT} imports a load balancer only if no Service owns it and all of its targets are the Service's nodes; one that the Go manager has labelled for this Service needs nothing"
+                ),
+            }
+        })
+        .collect()
+}
