@@ -49,6 +49,8 @@ mod lifecycle_held;
 mod machines;
 #[path = "cluster/many.rs"]
 mod many;
+#[path = "cluster/migration.rs"]
+mod migration;
 #[path = "cluster/modes.rs"]
 mod modes;
 #[path = "cluster/namespaces.rs"]

@@ -44,6 +44,9 @@ pub(crate) fn setup() -> Setup {
 pub(crate) struct Network(u64);
 
 impl Network {
+    /// The first one that was added.
+    pub(crate) const FIRST: Network = Network(1);
+
     /// Adds one for pods in 10.0.0.0/8.
     pub(crate) fn add(world: &World) -> Network {
         Network::with(world, "10.0.0.0/8", "10.1.0.0/16")
@@ -78,11 +81,16 @@ impl Network {
         world.ccm(&self.configuration(world), &flags)
     }
 
+    /// Attaches a server to it.
+    pub(crate) fn attach(self, world: &World, server: u64) {
+        world.cloud.attach(server, self.0, None).unwrap();
+    }
+
     /// Adds servers in it, and returns their ids.
     pub(crate) fn servers(self, world: &World, names: &[String]) -> Vec<u64> {
         let servers = world.cloud.add_servers(names.iter().map(ServerSpec::named));
         for server in &servers {
-            world.cloud.attach(*server, self.0, None).unwrap();
+            self.attach(world, *server);
         }
         servers
     }
