@@ -106,6 +106,10 @@ fn build(root: &Path, target_dir: &Path, guests: &[Guest<'_>]) {
     for name in NOT_FOR_THE_GUEST {
         cargo.env_remove(name);
     }
+    cargo.env(
+        "CARGO_ENCODED_RUSTFLAGS",
+        remaps(root, target_dir).join("\x1f"),
+    );
     match cargo.status() {
         Ok(status) if status.success() => {}
         Ok(status) => {
@@ -113,6 +117,56 @@ fn build(root: &Path, target_dir: &Path, guests: &[Guest<'_>]) {
         }
         Err(error) => panic!("cargo could not be started: {error}"),
     }
+}
+
+/// Flags after which a guest has the same bytes wherever it is built: names of this machine's folders are replaced. The
+/// last one that fits counts.
+fn remaps(root: &Path, target_dir: &Path) -> Vec<String> {
+    let mut folders = vec![
+        (canonical(root), "/ccm"),
+        (target_dir.to_owned(), "/target"),
+    ];
+    // Where the sources of the standard library are installed, rustc names those instead of the place where it was built.
+    let commit = printed_by_rustc(&["-vV"]).and_then(|text| {
+        let mut lines = text.lines();
+        lines.find_map(|line| Some(line.strip_prefix("commit-hash: ")?.to_owned()))
+    });
+    let library = commit.map(|commit| format!("/rustc/{commit}"));
+    let sysroot = printed_by_rustc(&["--print", "sysroot"]);
+    if let (Some(sysroot), Some(library)) = (sysroot, &library) {
+        folders.push((
+            Path::new(&sysroot).join("lib/rustlib/src/rust"),
+            library.as_str(),
+        ));
+    }
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
+    // The name of each folder says where crates were fetched from, which may be a mirror.
+    let sources = home.and_then(|home| std::fs::read_dir(home.join("registry/src")).ok());
+    folders.extend(
+        sources
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| (entry.path(), "/crates")),
+    );
+    folders
+        .iter()
+        .map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()))
+        .collect()
+}
+
+fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn printed_by_rustc(arguments: &[&str]) -> Option<String> {
+    let output = Command::new(required("RUSTC"))
+        .args(arguments)
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    output.status.success().then_some(text)
 }
 
 fn copy(target_dir: &Path, out: &Path, package: &str) {
@@ -156,14 +210,8 @@ fn ensure_target() {
 }
 
 fn has_target() -> bool {
-    let rustc = required("RUSTC");
-    let output = Command::new(rustc)
-        .args(["--print", "target-libdir", "--target", TARGET])
-        .output();
-    output.is_ok_and(|output| {
-        output.status.success()
-            && Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir()
-    })
+    printed_by_rustc(&["--print", "target-libdir", "--target", TARGET])
+        .is_some_and(|folder| Path::new(&folder).is_dir())
 }
 
 fn watch(path: &Path) {
