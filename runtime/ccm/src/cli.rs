@@ -5,6 +5,7 @@
 //! a lost kubeconfig cannot start the demo, nor the demo a cluster's controllers.
 
 mod invocation;
+mod version;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -149,7 +150,13 @@ fn parse_as_ccm(
         }
         Some(("status", matches)) => Command::Status(StatusCommand::of(matches)),
         Some(("completion", matches)) => completion(Some(matches), called),
-        Some(("version", _)) => Command::Version(VersionForm::Short),
+        Some(("version", matches)) => {
+            Command::Version(match one::<String>(matches, "output").as_deref() {
+                Some("json") => VersionForm::Json,
+                Some("yaml") => VersionForm::Yaml,
+                _ => VersionForm::Short,
+            })
+        }
         #[cfg(feature = "demo")]
         Some(("demo", demo)) => Command::Demo {
             json: one::<String>(demo, "output").as_deref() == Some("json"),
@@ -302,7 +309,22 @@ pub(crate) fn command() -> clap::Command {
         )
         .subcommand(status::command())
         .subcommand(completion_command())
-        .subcommand(clap::Command::new("version").about("Print the version"))
+        .subcommand(version_command())
+}
+
+fn version_command() -> clap::Command {
+    let forms = clap::builder::PossibleValuesParser::new(["text", "json", "yaml"]);
+    clap::Command::new("version")
+        .about("Print the version; as json or yaml also what was built, and the modules inside")
+        .arg(
+            Arg::new("output")
+                .short('o')
+                .long("output")
+                .value_name("FORM")
+                .default_value("text")
+                .value_parser(forms)
+                .help("How it is printed"),
+        )
 }
 
 fn completion_command() -> clap::Command {
@@ -331,23 +353,13 @@ pub(crate) fn print_completion(shell: Shell, called: &Invocation) -> ExitCode {
 
 /// Prints the version of this binary and of its contract.
 pub(crate) fn print_version(form: VersionForm) -> ExitCode {
-    let (version, contract) = (env!("CARGO_PKG_VERSION"), ccm_host::CONTRACT_VERSION);
-    let text = match form {
-        VersionForm::Short => format!("ccm {version} (contract ccm:provider@{contract})\n"),
-        VersionForm::Raw => {
-            let build = if cfg!(debug_assertions) {
-                "debug"
-            } else {
-                "release"
-            };
-            let demo = if cfg!(feature = "demo") { "yes" } else { "no" };
-            let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-            format!(
-                "program: ccm\nversion: {version}\ncontract: ccm:provider@{contract}\nplatform: {os}/{arch}\nbuild: {build}\ndemo: {demo}\n"
-            )
+    match version::text(form) {
+        Ok(text) => print(text.as_bytes()),
+        Err(error) => {
+            print_error(&error);
+            ExitCode::FAILURE
         }
-    };
-    print(text.as_bytes())
+    }
 }
 
 /// Writes to standard output; a closed pipe is no error.

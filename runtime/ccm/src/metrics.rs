@@ -8,7 +8,7 @@ use ccm_metrics::requests::RequestMetrics;
 use prometheus_client::registry::Registry;
 
 /// This program's build. The commit is what the build was told, if anything.
-const BUILD: Build = Build {
+pub(crate) const BUILD: Build = Build {
     version: env!("CARGO_PKG_VERSION"),
     commit: match option_env!("CCM_GIT_COMMIT") {
         Some(commit) => commit,

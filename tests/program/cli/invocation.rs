@@ -114,6 +114,36 @@ fn help_version_and_completion_are_of_the_program_that_was_called() {
 }
 
 #[test]
+fn the_version_is_a_document_for_scripts() {
+    let said = ccm(&["version", "-o", "json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let version: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(version["contracts"][0], "ccm:provider@0.1.0");
+    let target = version["target"].as_str().unwrap();
+    assert!(target.starts_with(std::env::consts::ARCH), "{target}");
+    let rust = env!("CARGO_PKG_RUST_VERSION");
+    assert!(
+        version["rust"].as_str().unwrap().starts_with(rust),
+        "{rust}"
+    );
+    let module = &version["modules"][0];
+    assert_eq!(module["name"], "hcloud");
+    let inspected = ccm(&["provider", "inspect", "embedded:hcloud"]);
+    let digest = module["digest"].as_str().unwrap();
+    assert!(
+        inspected.out.contains(digest),
+        "{digest}: {}",
+        inspected.out
+    );
+
+    let yaml = ccm(&["version", "-o", "yaml"]);
+    assert!(yaml.out.contains(digest), "{}", yaml.out);
+    assert!(ccm(&["version"]).out.starts_with("ccm "));
+    assert_eq!(ccm(&["version", "-o", "wide"]).code, 1);
+}
+
+#[test]
 fn children_are_children_under_every_name() {
     for name in ["ccm", HCLOUD] {
         for (child, expected) in [("__compile", Some(65)), ("__sandbox", Some(1))] {

@@ -186,6 +186,10 @@ pub(crate) enum VersionForm {
     Short,
     /// All that is known about the build, one line each.
     Raw,
+    /// The same and more, as a document in JSON.
+    Json,
+    /// That document in YAML.
+    Yaml,
 }
 
 /// The value of `--version`.

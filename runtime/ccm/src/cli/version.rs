@@ -1,0 +1,94 @@
+//! What the program says about its own build: as a line, as lines that upstream's `--version=raw` also has, and as a document.
+
+use serde::Serialize;
+
+use crate::flags::VersionForm;
+use crate::metrics::BUILD;
+
+/// The build of this program, for scripts.
+#[derive(Debug, Serialize)]
+struct Version {
+    program: &'static str,
+    version: &'static str,
+    /// Absent where the build was not told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<&'static str>,
+    rust: &'static str,
+    target: &'static str,
+    build: &'static str,
+    demo: bool,
+    /// The contracts with providers that it speaks.
+    contracts: Vec<String>,
+    /// The providers inside of it.
+    modules: Vec<EmbeddedModule>,
+}
+
+/// A provider inside of the program.
+#[derive(Debug, Serialize)]
+struct EmbeddedModule {
+    name: String,
+    version: String,
+    contract: String,
+    digest: String,
+}
+
+/// The text in this form, with its last newline.
+///
+/// # Errors
+/// A module inside of the program is none.
+pub(super) fn text(form: VersionForm) -> anyhow::Result<String> {
+    let build = if cfg!(debug_assertions) {
+        "debug"
+    } else {
+        "release"
+    };
+    let (version, contract) = (BUILD.version, contract());
+    let demo = cfg!(feature = "demo");
+    Ok(match form {
+        VersionForm::Short => format!("ccm {version} (contract {contract})\n"),
+        VersionForm::Raw => {
+            let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+            let demo = if demo { "yes" } else { "no" };
+            format!(
+                "program: ccm\nversion: {version}\ncontract: {contract}\nplatform: {os}/{arch}\nbuild: {build}\ndemo: {demo}\n"
+            )
+        }
+        VersionForm::Json | VersionForm::Yaml => {
+            let document = Version {
+                program: "ccm",
+                version,
+                commit: Some(BUILD.commit).filter(|commit| !commit.is_empty()),
+                rust: env!("CCM_RUST"),
+                target: env!("CCM_TARGET"),
+                build,
+                demo,
+                contracts: vec![contract],
+                modules: modules()?,
+            };
+            match form {
+                VersionForm::Yaml => serde_saphyr::to_string(&document)?,
+                _ => format!("{}\n", serde_json::to_string_pretty(&document)?),
+            }
+        }
+    })
+}
+
+fn contract() -> String {
+    let (package, version) = (ccm_host::CONTRACT_PACKAGE, ccm_host::CONTRACT_VERSION);
+    format!("{package}@{version}")
+}
+
+fn modules() -> anyhow::Result<Vec<EmbeddedModule>> {
+    let guests = embedded_guests::all().into_iter();
+    guests
+        .map(|guest| {
+            let found = ccm_host::inspect(guest.name, guest.wasm)?;
+            Ok(EmbeddedModule {
+                name: found.manifest.name,
+                version: found.manifest.version,
+                contract: format!("{}@{}", ccm_host::CONTRACT_PACKAGE, found.manifest.contract),
+                digest: found.digest.to_string(),
+            })
+        })
+        .collect()
+}
