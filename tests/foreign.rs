@@ -3,6 +3,7 @@
 //! wasm32-wasip1, and say so when they are missing.
 //! And clients of others before our simulators; they need Python 3.11 with pip. And what a scrape looks like to Prometheus'
 //! promtool, the status page to Chromium; the cloud behind proxies of others; and the alerts and the dashboard of `deploy/monitoring` before a real Prometheus.
+//! And the bill of materials of a release, before CycloneDX' schema.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "foreign/builds.rs"]
@@ -21,6 +22,8 @@ mod proxies;
 mod python;
 #[path = "foreign/robot.rs"]
 mod robot;
+#[path = "foreign/sbom.rs"]
+mod sbom;
 #[path = "foreign/status_page.rs"]
 mod status_page;
 

@@ -6,6 +6,8 @@
 mod cosign;
 #[path = "registry/exchange.rs"]
 mod exchange;
+#[path = "registry/image.rs"]
+mod image;
 #[path = "registry/outage.rs"]
 mod outage;
 #[path = "registry/wkg.rs"]

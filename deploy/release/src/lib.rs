@@ -1,0 +1,206 @@
+//! Puts compiled binaries into what is published: the image, archives, bills of materials and provenance. Equal inputs give
+//! equal bytes: no clock, no order of a file system, no name of the build machine. Never compiles, signs or pushes.
+
+#![forbid(unsafe_code)]
+
+mod archive;
+mod image;
+mod module;
+mod package_tree;
+mod provenance;
+mod rootfs;
+mod sbom;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use sha2::{Digest as _, Sha256};
+
+pub use module::Module;
+
+/// A processor that is published for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Architecture {
+    /// x86-64.
+    Amd64,
+    /// 64-bit Arm.
+    Arm64,
+}
+
+impl Architecture {
+    /// OCI's and Go's name of it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Architecture::Amd64 => "amd64",
+            Architecture::Arm64 => "arm64",
+        }
+    }
+
+    /// What its binaries are compiled for.
+    #[must_use]
+    pub fn target(self) -> &'static str {
+        match self {
+            Architecture::Amd64 => "x86_64-unknown-linux-musl",
+            Architecture::Arm64 => "aarch64-unknown-linux-musl",
+        }
+    }
+}
+
+/// A compiled `ccm`, and the modules inside of it.
+#[derive(Debug, Clone)]
+pub struct Binary {
+    /// What it runs on.
+    pub architecture: Architecture,
+    /// The file.
+    pub path: PathBuf,
+    /// The embedded modules.
+    pub modules: Vec<Module>,
+}
+
+/// What is published.
+#[derive(Debug, Clone)]
+pub struct Release {
+    /// The checkout.
+    pub checkout: PathBuf,
+    /// Version without `v`.
+    pub version: String,
+    /// The commit.
+    pub revision: String,
+    /// The commit's time, in seconds since 1970: the time of everything that has one.
+    pub created: u64,
+    /// How hard layers and archives are compressed: 0 to 9.
+    pub compression: u32,
+    /// One for each architecture.
+    pub binaries: Vec<Binary>,
+}
+
+impl Release {
+    /// The time in RFC 3339.
+    fn created_text(&self) -> Result<String> {
+        let seconds = i64::try_from(self.created).context("no time of a commit")?;
+        Ok(jiff::Timestamp::from_second(seconds)?.to_string())
+    }
+}
+
+/// Where the project lives.
+const SOURCE: &str = "https://wasm-ccm.dev";
+const LICENSE: &str = "Apache-2.0";
+
+/// Writes everything into `output`, which must not exist yet: `image/` (an OCI layout), one archive and one bill of
+/// materials for each architecture, `SHA256SUMS`, `provenance.json` (in-toto) and `predicate.json` (its predicate alone).
+/// Returns the digest of the image's index.
+///
+/// # Errors
+/// An input is missing, a module is not in its binary, or a file cannot be written.
+pub fn package(release: &Release, output: &Path) -> Result<String> {
+    ensure!(!release.binaries.is_empty(), "there is no binary");
+    let completions = completions(release)?;
+    fs::create_dir_all(output.join("sbom"))?;
+    let mut image = image::Image::create(&output.join("image"), release)?;
+    for binary in &release.binaries {
+        let architecture = binary.architecture.name();
+        let program = read(&binary.path)?;
+        let sbom = sbom(release, binary)?;
+        fs::write(
+            output.join(format!("sbom/ccm-linux-{architecture}.cdx.json")),
+            &sbom,
+        )?;
+        image.add(binary.architecture, &program)?;
+
+        let name = format!("ccm-{}-linux-{architecture}", release.version);
+        let mut archive = archive::Archive::new(release.created);
+        archive.file(&format!("{name}/ccm"), 0o755, &program)?;
+        archive.file(&format!("{name}/ccm.cdx.json"), 0o644, &sbom)?;
+        for (file, script) in &completions {
+            archive.file(&format!("{name}/completions/{file}"), 0o644, script)?;
+        }
+        for file in ["LICENSE", "README.md", "CHANGELOG.md"] {
+            let text = read(&release.checkout.join(file))?;
+            archive.file(&format!("{name}/{file}"), 0o644, &text)?;
+        }
+        let compressed = archive::gzip(&archive.finish()?, release.compression)?;
+        fs::write(output.join(format!("{name}.tar.gz")), compressed)?;
+    }
+    let digest = image.finish()?;
+    let sums = sums(output)?;
+    let lines: String = sums
+        .iter()
+        .map(|(name, sum)| format!("{sum}  {name}\n"))
+        .collect();
+    fs::write(output.join("SHA256SUMS"), lines)?;
+    let predicate = provenance::predicate(release)?;
+    let statement = provenance::statement(&predicate, &sums, &digest);
+    fs::write(
+        output.join("predicate.json"),
+        serde_json::to_vec_pretty(&predicate)?,
+    )?;
+    fs::write(
+        output.join("provenance.json"),
+        serde_json::to_vec_pretty(&statement)?,
+    )?;
+    fs::write(output.join("image-digest"), format!("{digest}\n"))?;
+    Ok(digest)
+}
+
+/// The bill of materials of one binary: CycloneDX in JSON.
+///
+/// # Errors
+/// Cargo does not say what it is made of, or a module is not inside of it.
+pub fn sbom(release: &Release, binary: &Binary) -> Result<Vec<u8>> {
+    let document = sbom::of(release, binary, &read(&binary.path)?)?;
+    Ok(serde_json::to_vec_pretty(&document)?)
+}
+
+/// The completion scripts, under the names that the shells want. All binaries say the same: the first that runs here is asked.
+fn completions(release: &Release) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let here = match std::env::consts::ARCH {
+        "aarch64" => Architecture::Arm64,
+        _ => Architecture::Amd64,
+    };
+    let mut binaries = release.binaries.iter();
+    let Some(binary) = binaries.find(|binary| binary.architecture == here) else {
+        bail!("none of the binaries runs on this machine, to be asked for its completions");
+    };
+    let shells = [("bash", "ccm.bash"), ("zsh", "_ccm"), ("fish", "ccm.fish")];
+    let scripts = shells.map(|(shell, file)| {
+        let path = fs::canonicalize(&binary.path)?;
+        let output = Command::new(&path)
+            .args(["completion", shell])
+            .output()
+            .with_context(|| format!("cannot run {}", path.display()))?;
+        ensure!(
+            output.status.success() && !output.stdout.is_empty(),
+            "`ccm completion {shell}` failed"
+        );
+        Ok((file, output.stdout))
+    });
+    scripts.into_iter().collect()
+}
+
+/// Name and SHA-256 of every archive and bill of materials, in the order of names.
+fn sums(output: &Path) -> Result<Vec<(String, String)>> {
+    let mut sums = Vec::new();
+    for folder in ["", "sbom"] {
+        for entry in fs::read_dir(output.join(folder))? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let name = Path::new(folder).join(name).display().to_string();
+                sums.push((name, sha256(&read(&entry.path())?)));
+            }
+        }
+    }
+    sums.sort();
+    Ok(sums)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hex::encode(Sha256::digest(bytes))
+}

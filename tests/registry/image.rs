@@ -1,0 +1,254 @@
+//! The image as it is published, around the binary under test: it is the same twice, a registry takes it, what cosign says about it
+//! can be verified, and what a node unpacks runs as the image's user.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use ccm_tests::registry::{self, Registry};
+use release_artifacts::{Architecture, Binary, Module, Release};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Neither a transparency log nor a signing service is asked.
+const OFFLINE: [&str; 4] = [
+    "--key",
+    "cosign.key",
+    "--tlog-upload=false",
+    "--use-signing-config=false",
+];
+
+pub(crate) fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn text(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&text(output)).unwrap()
+}
+
+/// The binary under test without its debugging information, and the module inside of it.
+fn release(folder: &Path) -> Release {
+    let binary = folder.join("ccm");
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(&binary).arg(env!("CARGO_BIN_EXE_ccm"));
+    text(&strip.output().expect("strip, of binutils"));
+    let module = folder.join("hcloud.wasm");
+    fs::write(&module, embedded_guests::HCLOUD).unwrap();
+    let architecture = match std::env::consts::ARCH {
+        "aarch64" => Architecture::Arm64,
+        _ => Architecture::Amd64,
+    };
+    Release {
+        checkout: checkout(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        revision: "0123456789abcdef0123456789abcdef01234567".to_owned(),
+        created: 1_700_000_000,
+        compression: 0,
+        binaries: vec![Binary {
+            architecture,
+            path: binary,
+            modules: vec![Module {
+                name: "hcloud".to_owned(),
+                package: "guest-hcloud".to_owned(),
+                path: module,
+            }],
+        }],
+    }
+}
+
+/// Runs a script of `deploy/release` with the registry's tools, CA and login.
+fn script(registry: &Registry, name: &str, arguments: &[&str]) -> Output {
+    let tools = registry::tool("crane").unwrap();
+    let path = std::env::var("PATH").unwrap();
+    Command::new(checkout().join("deploy/release").join(name))
+        .args(arguments)
+        .current_dir(registry.folder())
+        .env(
+            "PATH",
+            format!("{}:{path}", tools.parent().unwrap().display()),
+        )
+        .env("DOCKER_CONFIG", registry.docker_config())
+        .env("SSL_CERT_FILE", registry.ca_file())
+        .env("HOME", registry.folder())
+        .env("COSIGN_PASSWORD", "")
+        .output()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn an_image_is_made_twice_published_verified_and_run() {
+    let folder = TempDir::new().unwrap();
+    let release = release(folder.path());
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    let digest = release_artifacts::package(&release, &first).unwrap();
+    assert_eq!(
+        release_artifacts::package(&release, &second).unwrap(),
+        digest
+    );
+    for file in ["SHA256SUMS", "provenance.json", "image/index.json"] {
+        let read = |folder: &Path| fs::read_to_string(folder.join(file)).unwrap();
+        assert_eq!(read(&first), read(&second), "{file}");
+    }
+    let mut sums = Command::new("sha256sum");
+    sums.args(["--check", "--strict", "SHA256SUMS"]);
+    assert!(text(&sums.current_dir(&first).output().unwrap()).contains("tar.gz: OK"));
+
+    let registry = Registry::start().await.unwrap();
+    let reference = format!("{}/ccm/ccm:v{}", registry.host(), release.version);
+    let pinned = format!("{}/ccm/ccm@{digest}", registry.host());
+    text(&registry.cosign(["generate-key-pair"]).unwrap());
+    let mut arguments = vec![first.to_str().unwrap(), &reference];
+    arguments.extend(OFFLINE);
+    text(&script(&registry, "publish", &arguments));
+    text(&registry.crane(["validate", "--remote", &pinned]).unwrap());
+
+    let believed = ["--key", "cosign.pub", "--insecure-ignore-tlog=true"];
+    let verified = script(
+        &registry,
+        "verify",
+        &[&[pinned.as_str()][..], &believed].concat(),
+    );
+    assert_eq!(text(&verified).lines().count(), 2);
+    let stranger = ["generate-key-pair", "--output-key-prefix", "stranger"];
+    text(&registry.cosign(stranger).unwrap());
+    let believed = ["--key", "stranger.pub", "--insecure-ignore-tlog=true"];
+    let verified = script(
+        &registry,
+        "verify",
+        &[&[pinned.as_str()][..], &believed].concat(),
+    );
+    assert!(!verified.status.success());
+
+    let sums = first.join("SHA256SUMS");
+    let bundle = first.join("SHA256SUMS.sigstore.json");
+    let mut arguments = vec![
+        "verify-blob",
+        "--key",
+        "cosign.pub",
+        "--insecure-ignore-tlog=true",
+    ];
+    arguments.extend(["--bundle", bundle.to_str().unwrap(), sums.to_str().unwrap()]);
+    text(&registry.cosign(arguments).unwrap());
+
+    configured(&registry, &pinned, &release);
+    let root = unpacked(&registry, &pinned, folder.path());
+    runs(&root, &first, &release);
+}
+
+/// What crane reads in the registry is what a container is to be.
+fn configured(registry: &Registry, pinned: &str, release: &Release) {
+    let architecture = release.binaries[0].architecture.name();
+    let platform = format!("--platform=linux/{architecture}");
+    let config = json(&registry.crane(["config", &platform, pinned]).unwrap());
+    assert_eq!(config["architecture"], architecture);
+    assert_eq!(config["created"], "2023-11-14T22:13:20Z");
+    assert_eq!(config["config"]["User"], "65532:65532");
+    assert_eq!(config["config"]["Entrypoint"], serde_json::json!(["/ccm"]));
+    let index = json(&registry.crane(["manifest", pinned]).unwrap());
+    for (key, value) in [
+        ("version", release.version.as_str()),
+        ("revision", &release.revision),
+        ("licenses", "Apache-2.0"),
+    ] {
+        let key = format!("org.opencontainers.image.{key}");
+        assert_eq!(index["annotations"][&key], value);
+        assert_eq!(config["config"]["Labels"][&key], value);
+    }
+}
+
+/// The root file system of a container, made by crane and tar.
+fn unpacked(registry: &Registry, pinned: &str, folder: &Path) -> PathBuf {
+    let (tar, root) = (folder.join("root.tar"), folder.join("root"));
+    let platform = format!("--platform=linux/{}", here());
+    let export = ["export", &platform, pinned, tar.to_str().unwrap()];
+    text(&registry.crane(export).unwrap());
+    fs::create_dir(&root).unwrap();
+    let mut unpack = Command::new("tar");
+    unpack.arg("-xf").arg(&tar).arg("-C").arg(&root);
+    text(&unpack.output().unwrap());
+    root
+}
+
+fn here() -> &'static str {
+    match std::env::consts::ARCH {
+        "aarch64" => "arm64",
+        _ => "amd64",
+    }
+}
+
+fn runs(root: &Path, published: &Path, release: &Release) {
+    let certificates = fs::read_to_string(root.join("etc/ssl/certs/ca-certificates.crt")).unwrap();
+    assert!(certificates.matches("BEGIN CERTIFICATE").count() > 100);
+    // The binary under test is linked to libraries of this machine, which published ones are not.
+    let libraries = Command::new("ldd").arg(root.join("ccm")).output().unwrap();
+    let libraries = String::from_utf8_lossy(&libraries.stdout).into_owned();
+    for library in libraries
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'))
+    {
+        let copy = root.join(library.trim_start_matches('/'));
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        fs::copy(library, copy).unwrap();
+    }
+
+    let version = json(&contained(root, &["/ccm", "version", "-o", "json"]));
+    assert_eq!(version["version"], release.version);
+    let sbom = published.join(format!("sbom/ccm-linux-{}.cdx.json", here()));
+    let sbom: Value = serde_json::from_slice(&fs::read(sbom).unwrap()).unwrap();
+    let components = sbom["components"].as_array().unwrap();
+    let module = components
+        .iter()
+        .find(|one| one["name"] == "hcloud")
+        .unwrap();
+    let digest = module["hashes"][0]["content"].as_str().unwrap();
+    assert_eq!(version["modules"][0]["digest"], format!("sha256:{digest}"));
+    let inside = module["components"].as_array().unwrap();
+    assert!(
+        inside.iter().any(|one| one["name"] == "wit-bindgen"),
+        "{module}"
+    );
+    assert!(components.iter().any(|one| one["name"] == "wasmtime"));
+
+    for path in [
+        "/bin/cloud-controller-manager",
+        "/bin/hcloud-cloud-controller-manager",
+        "/usr/local/bin/cloud-controller-manager",
+    ] {
+        let help = text(&contained(root, &[path, "--help"]));
+        assert!(
+            help.contains("cloud-controller-manager [flags]"),
+            "{path}: {help}"
+        );
+    }
+}
+
+/// Runs a command with this root as the image's user.
+fn contained(root: &Path, command: &[&str]) -> Output {
+    Command::new("unshare")
+        .args(["--user", "--map-user=65532", "--map-group=65532", "--root"])
+        .arg(root)
+        .args(command)
+        .env_clear()
+        .output()
+        .expect("unshare, of util-linux")
+}
+
+#[test]
+fn a_module_that_is_not_in_the_binary_is_not_listed() {
+    let folder = TempDir::new().unwrap();
+    let mut release = release(folder.path());
+    fs::write(&release.binaries[0].modules[0].path, b"\0asm another").unwrap();
+    let error = release_artifacts::sbom(&release, &release.binaries[0]).unwrap_err();
+    assert!(
+        error.to_string().contains("is not the module hcloud"),
+        "{error}"
+    );
+    release.binaries.clear();
+    assert!(release_artifacts::package(&release, &folder.path().join("nothing")).is_err());
+}
