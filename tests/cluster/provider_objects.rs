@@ -1,6 +1,5 @@
 //! Providers that objects configure: how one comes, changes and goes while the process stays, and disturbs no other.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use ccm_sim::hetzner::ServerSpec;
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use crate::delivered::{CONFIG_MAP, Delivered, RIGHTS};
 use crate::deploy::{api, apply};
 use crate::providers::{joins, version};
-use crate::world::{Setup, World, root, until};
+use crate::world::{Setup, World, until};
 
 const FLAG: &str = "--enable-provider-objects";
 

@@ -20,6 +20,7 @@ pub(crate) fn settings(registry: &Registry, reference: &str) -> OciSettings {
         panic!("{text}")
     };
     OciSettings {
+        proxy: None,
         place,
         credentials: watch::channel(Some(login(registry))).1,
         ca_pem: Some(registry.ca_pem().to_owned()),

@@ -105,9 +105,11 @@ pub(super) fn authorities(
         }
         (Some(path), None) => {
             let text = surroundings.text_of(&path);
-            text.map_err(|error| mistakes.push(format!("{place}: caFile {}: {error}", path.display())))
-                .ok()
-                .flatten()
+            text.map_err(|error| {
+                mistakes.push(format!("{place}: caFile {}: {error}", path.display()))
+            })
+            .ok()
+            .flatten()
         }
         (None, pem) => pem,
     }

@@ -95,6 +95,7 @@ impl WrittenObject {
             variable: &|_| None,
             file: &|_| Err("objects name no files".to_owned()),
             secret,
+            absent: None,
         };
         let mut mistakes = Vec::new();
         match provider(self.0, &surroundings, &mut mistakes) {

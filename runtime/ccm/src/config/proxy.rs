@@ -145,7 +145,7 @@ impl RawProxy {
     pub(super) fn ca_file(&self) -> Option<&PathBuf> {
         match self {
             RawProxy::Through(server) => server.ca_file.as_ref(),
-            RawProxy::Environment | RawProxy::Direct => None,
+            RawProxy::Environment | RawProxy::Direct | RawProxy::Unknown => None,
         }
     }
 }

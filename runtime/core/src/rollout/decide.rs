@@ -2,8 +2,7 @@
 //! `trial`.
 
 use super::facts::{
-    Cause, Decision, Effect, Facts, Failure, Now, Role,
-    RolloutEvent, UNSERVED, Work,
+    Cause, Decision, Effect, Facts, Failure, Now, Role, RolloutEvent, UNSERVED, Work,
 };
 use super::orders::{self, Ordered};
 use super::record::{Record, Release, cut};
@@ -268,7 +267,12 @@ impl<'a> DecisionBuilder<'a> {
             rejected.reason,
             release.digest
         );
-        Some(told(EventType::Warning, reasons::REJECTED_VERSION_OFFERED, &release, text))
+        Some(told(
+            EventType::Warning,
+            reasons::REJECTED_VERSION_OFFERED,
+            &release,
+            text,
+        ))
     }
 
     /// Reports, once, that nothing serves: when no work is under way that could change it, and the cause is known.

@@ -10,6 +10,7 @@ fn read(lines: &str) -> Result<ProviderConfig, String> {
         "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders:\n- name: hcloud\n{lines}"
     );
     let surroundings = Surroundings {
+        absent: None,
         variable: &|name| match name {
             "HTTPS_PROXY" => Some("http://me:s3cret@env.test:3128".to_owned()),
             "NO_PROXY" => Some("10.0.0.0/8,.internal".to_owned()),
