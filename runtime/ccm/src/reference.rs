@@ -425,11 +425,15 @@ fn the_page_of_annotations_is_what_the_constants_say() {
 
 #[test]
 fn the_page_of_the_configuration_is_what_its_types_say() {
-    let types = source::types(&[
+    let mut types = source::types(&[
         read("runtime/ccm/src/config/raw.rs"),
+        read("runtime/ccm/src/config/proxy.rs"),
         read("runtime/ccm/src/config/secret.rs"),
         read("runtime/host/src/egress/rules.rs"),
     ]);
+    // Of the forms of a proxy, the mapping has keys.
+    let mapping = types.remove("RawProxyServer").unwrap();
+    types.insert("RawProxy".to_owned(), mapping);
     let mut body =
         String::from("## The file\n\n| Key | Value | Required | Meaning |\n|---|---|---|---|\n");
     let rows = source::rows(&types, "RawConfig", "");

@@ -72,9 +72,9 @@ impl Proxy {
         };
         let authority = url.authority().ok_or(BadProxy::Url)?;
         let host = authority.host();
-        if host.is_empty()
-            || authority.port().is_some() && authority.port_u16().is_none_or(|port| port == 0)
-        {
+        // `port` is none for a number that is too large, too.
+        let has_port = !authority.as_str().ends_with(host);
+        if host.is_empty() || has_port && authority.port_u16().is_none_or(|port| port == 0) {
             return Err(BadProxy::Url);
         }
         let proxy = Proxy {

@@ -106,6 +106,19 @@ fn fields(lines: &[&str], indent: &str) -> Vec<Field> {
             });
             continue;
         }
+        // What the definition of the kind needs besides, in one line or several.
+        if line.starts_with("#[") {
+            let depth = |line: &str| {
+                let count = |marks: [char; 2]| line.matches(marks).count();
+                count(['(', '[']) as isize - count([')', ']']) as isize
+            };
+            let mut open = depth(line);
+            while let (true, Some(next)) = (open > 0, lines.get(at)) {
+                open += depth(next);
+                at += 1;
+            }
+            continue;
+        }
         let line = line.trim_end_matches(',');
         let line = line
             .strip_prefix("pub(super) ")
@@ -123,6 +136,7 @@ fn fields(lines: &[&str], indent: &str) -> Vec<Field> {
         } else if let Some((name, is_a)) = line.split_once(": ") {
             (name, is_a, Vec::new())
         } else if let Some((name, is_a)) = line.split_once('(') {
+            let is_a = is_a.rsplit("] ").next().unwrap_or(is_a);
             (name, is_a.trim_end_matches(')'), Vec::new())
         } else {
             continue;

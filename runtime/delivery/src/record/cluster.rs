@@ -6,6 +6,7 @@ mod ownership;
 mod request;
 mod write;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
@@ -41,6 +42,8 @@ pub struct ClusterRecordStore {
     uid: watch::Sender<Option<String>>,
     /// Storage while the record is not in the cluster.
     memory: MemoryRecordStore,
+    /// Whether the cluster has refused to have shown what is kept in memory: it is not asked again.
+    shows_nothing: AtomicBool,
 }
 
 /// Where the record is stored.
@@ -104,6 +107,7 @@ impl ClusterRecordStore {
             inheritance: Mutex::default(),
             uid: watch::Sender::default(),
             memory,
+            shows_nothing: AtomicBool::new(false),
         }
     }
 

@@ -166,11 +166,6 @@ impl World {
             .map(|it| it.release.digest.clone())
     }
 
-    /// The state in one word.
-    pub(super) fn state(&self) -> State {
-        state(&self.stored, &self.orders, self.serves().is_some())
-    }
-
     pub(super) fn record(&self) -> &Record {
         self.facts.record.as_ref().unwrap()
     }

@@ -1,5 +1,7 @@
 //! Writes of the object's status, by the leader. Reads nothing but what a write needs.
 
+use std::sync::atomic::Ordering;
+
 use ccm_core::rollout::{MOST_REASON, Orders};
 use ccm_core::well_known::{PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_VERSION};
 use jiff::Timestamp;
@@ -104,19 +106,37 @@ impl ClusterRecordStore {
     }
 
     /// Shows in the object what is kept in memory. A cluster that does not know the kind, or does not let us write it, is
-    /// none of anybody's trouble: nobody obeys what is shown.
+    /// none of anybody's trouble: nobody obeys what is shown. A record that replicas have obeyed stays: it counts again as
+    /// soon as a module comes from elsewhere.
     pub(super) async fn show(&self, report: &Report) -> Result<(), RecordStoreError> {
-        let report = Report {
-            is_informational: true,
-            ..report.clone()
-        };
-        match self.write_now(&report).await {
+        if self.shows_nothing.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.show_beside(report).await {
             Err(RecordStoreError::Refused(why)) => {
+                self.shows_nothing.store(true, Ordering::Relaxed);
                 tracing::debug!(target: "rollout", provider = %self.name, why, "what serves is not shown in the object Provider");
                 Ok(())
             }
             shown => shown,
         }
+    }
+
+    async fn show_beside(&self, report: &Report) -> Result<(), RecordStoreError> {
+        let seen = self.read_now().await?;
+        if let Seen::Known {
+            record: Some(record),
+            ..
+        } = seen
+            && (record.active.is_some() || record.previous.is_some())
+        {
+            return Ok(());
+        }
+        let report = Report {
+            is_informational: true,
+            ..report.clone()
+        };
+        self.write_now(&report).await
     }
 
     async fn create(&self, api: &Api<DynamicObject>) -> Result<(), RecordStoreError> {

@@ -179,7 +179,7 @@ fn degraded_says_that_something_is_wrong_for_those_who_are_served_and_nothing_el
             "",
             "False",
             "AsExpected",
-            "Active",
+            "ActiveWithTrouble",
         ),
         (
             true,
@@ -187,7 +187,7 @@ fn degraded_says_that_something_is_wrong_for_those_who_are_served_and_nothing_el
             "its self-check fails",
             "True",
             "SelfCheckFails",
-            "Degraded",
+            "Active",
         ),
         (false, "", "", "False", "AsExpected", "Active"),
         (
@@ -196,7 +196,7 @@ fn degraded_says_that_something_is_wrong_for_those_who_are_served_and_nothing_el
             "",
             "True",
             "NotServing",
-            "Degraded",
+            "NotServing",
         ),
     ];
     for (is_serving, trouble, impairment, expected, reason, state) in table {
