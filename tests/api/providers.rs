@@ -44,8 +44,8 @@ fn lives() -> Vec<Row> {
             .has("/metadata/namespace", Value::Null)
             .has("/kind", "Provider"),
         row("a_provider_keeps_nothing_that_its_definition_does_not_name")
-            .when(create(json!({"spec": {"a": 1}, "other": true})), 201)
-            .has("/spec", Value::Null)
+            .when(create(json!({"specification": {"a": 1}, "other": true})), 201)
+            .has("/specification", Value::Null)
             .has("/other", Value::Null),
         row("a_strict_client_is_told_about_what_a_definition_does_not_name")
             .when(

@@ -36,7 +36,8 @@ impl Release {
             ..Setup::default()
         };
         let mut world = World::start(setup).await;
-        assert!(world.rights.is_empty());
+        // What shows what serves is the base's everywhere, and equal to the chart's.
+        assert!(world.rights.len() <= 2);
         let helm = Helm::with_cluster(world.api.kubeconfig("admin").unwrap()).unwrap();
         let release = Release { helm };
         // The account is there already, because the world has a token of it.

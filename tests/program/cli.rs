@@ -233,7 +233,7 @@ fn edge_095_what_is_wrong_is_said_before_anybody_is_elected() {
     for (more, expected) in [
         (
             &[proxied.as_str()][..],
-            "(ftp://127.0.0.1) needs a URL with a host and one of the schemes http, https and socks5",
+            "expected a URL with http://, https:// or socks5:// and a host",
         ),
         (
             &[&away, "--enable-leader-migration", &migration],

@@ -116,6 +116,17 @@ pub struct Specification {
     pub is_source: bool,
 }
 
+/// The reason of a spec that is not read, because too many older objects have one.
+pub const TOO_MANY: &str = "TooMany";
+
+impl Specification {
+    /// Whether the spec was read: the file does not override it, and there are not too many before it.
+    pub fn is_read(&self) -> bool {
+        let refusal = self.refusal.as_ref();
+        self.is_source && refusal.is_none_or(|refusal| refusal.reason != TOO_MANY)
+    }
+}
+
 /// Why a spec is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {

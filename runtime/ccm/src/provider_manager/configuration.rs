@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, bail};
-use ccm_delivery::record::{Refusal, Specification};
+use ccm_delivery::record::{Refusal, Specification, TOO_MANY};
 use ccm_delivery::source::Location;
 
 use super::objects::{ObjectSpec, ProviderObjects};
@@ -19,7 +19,7 @@ use crate::config::{
 use crate::flags::CloudProxy;
 use crate::provider_loading::PROCESS;
 
-/// So many providers come from objects; the oldest objects count.
+/// So many objects are read; the oldest count.
 const MOST_OBJECTS: usize = 32;
 
 /// What the configuration wants.
@@ -140,14 +140,17 @@ impl Configuration {
         named: &mut BTreeSet<SecretKey>,
     ) {
         let is_overridden = wanted.file.iter().any(|one| one.name == object.name);
+        // Objects that are refused count, too: each is read, and its Secrets are watched.
+        let read_so_far = wanted.specifications.values().filter(|one| one.is_read());
+        let read_so_far = read_so_far.count();
         let read = match is_overridden {
             true => Err(Refusal {
                 reason: "OverriddenByFile",
                 message: "the file of --config, or --cloud-provider, names a provider of this name: it counts, and this spec does not".to_owned(),
             }),
-            false if wanted.objects.len() >= MOST_OBJECTS => Err(Refusal {
-                reason: "TooMany",
-                message: format!("{MOST_OBJECTS} older objects are providers already"),
+            false if read_so_far >= MOST_OBJECTS => Err(Refusal {
+                reason: TOO_MANY,
+                message: format!("there are {MOST_OBJECTS} older objects with a spec already"),
             }),
             false => self.read_object(objects, &object, wanted, named).await,
         };

@@ -69,9 +69,17 @@ pub(super) fn prepare(object: &mut Value, old: Option<&Value>, status: bool) {
     }
 }
 
-/// Validates the object against the schema.
+/// Validates the object against the schema. Its rules in CEL are not evaluated.
 pub(super) fn validate(object: &Value, _: Option<&Value>, _: bool) -> Vec<FieldError> {
-    schema::check(object, &OF_PROVIDER)
+    let mut errors = schema::check(object, &OF_PROVIDER);
+    if !errors.is_empty() && OF_PROVIDER.get("x-kubernetes-validations").is_some() {
+        errors.push(FieldError::invalid(
+            "<nil>",
+            &Value::Null,
+            "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+        ));
+    }
+    errors
 }
 
 /// Increases the generation if anything but metadata and status has changed.

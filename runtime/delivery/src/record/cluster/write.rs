@@ -9,8 +9,8 @@ use kube::Api;
 use kube::api::{DynamicObject, Patch, PostParams};
 use serde_json::{Value, json};
 
-use super::request::{in_time_or, kind, params};
-use super::{ClusterRecordStore, ownership};
+use super::request::{in_time, in_time_or, kind, params};
+use super::{ClusterRecordStore, ownership, recorded};
 use crate::record::{RecordStoreError, Report, Seen, Specification, conditions};
 
 /// Maximum number of attempts of a write that conflicts with other writers.
@@ -123,13 +123,11 @@ impl ClusterRecordStore {
     }
 
     async fn show_beside(&self, report: &Report) -> Result<(), RecordStoreError> {
-        let seen = self.read_now().await?;
-        if let Seen::Known {
-            record: Some(record),
-            ..
-        } = seen
-            && (record.active.is_some() || record.previous.is_some())
-        {
+        let api = self.api(self.reading.clone());
+        let object = in_time(api.get_opt(&self.name)).await?;
+        let status = object.and_then(|object| object.data.get("status").cloned());
+        let record = status.as_ref().map(recorded);
+        if record.is_some_and(|record| record.active.is_some() || record.previous.is_some()) {
             return Ok(());
         }
         let report = Report {
