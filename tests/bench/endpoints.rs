@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use ccm_tests::authority;
+use ccm_tests::{authority, tls_client};
 use reqwest::Client;
+use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -125,13 +125,10 @@ impl Port {
         let (certificate, key) = (folder.join("ccm.crt"), folder.join("ccm.key"));
         std::fs::write(&certificate, &tls.certificate_pem)?;
         std::fs::write(&key, &tls.key_pem)?;
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(tls.ca_pem.as_bytes())?)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let trust = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let root = CertificateDer::from_pem_slice(tls.ca_pem.as_bytes())?;
+        let mut trust = tls_client::config(root, None)?;
+        // A header that never ends is one of HTTP/1.1.
+        trust.alpn_protocols.clear();
         Ok(Port {
             address,
             trust: Arc::new(trust),

@@ -83,7 +83,7 @@ impl Served {
             let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
             (certificate.der().clone(), key)
         });
-        let config = ccm_tests::tls_client::config(self.server.clone(), own);
+        let config = ccm_tests::tls_client::config(self.server.clone(), own).unwrap();
         Client::builder()
             .tls_backend_preconfigured(config)
             .build()

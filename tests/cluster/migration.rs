@@ -133,8 +133,8 @@ async fn there(world: &World, variant: Variant, go_ends: impl AsyncFnOnce()) -> 
     let left = state(world).await;
     let checker = Checker::of(world).await;
     let checked = match variant {
-        Variant::Network => checker.from_the_deployment(world, variant).await,
-        Variant::Public => checker.from_the_daemon_set(world, variant).await,
+        Variant::Network => checker.of_the_deployment(world, variant).await,
+        Variant::Public => checker.of_the_daemon_set(world, variant).await,
     };
     assert_eq!(checked.code, Some(0), "{:#}", checked.report);
     assert_eq!(checked.report["verdict"], "clean");

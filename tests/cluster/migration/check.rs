@@ -136,7 +136,7 @@ impl Checker {
     }
 
     /// From the Go manager's Deployment, whose token is a variable out of a Secret.
-    pub(super) async fn from_the_deployment(&self, world: &World, variant: Variant) -> Checked {
+    pub(super) async fn of_the_deployment(&self, world: &World, variant: Variant) -> Checked {
         let env = json!([
             {"name": "HCLOUD_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hcloud", "key": "token"}}},
             {
@@ -157,7 +157,7 @@ impl Checker {
     }
 
     /// From its DaemonSet, whose token is a file of a mounted Secret.
-    pub(super) async fn from_the_daemon_set(&self, world: &World, variant: Variant) -> Checked {
+    pub(super) async fn of_the_daemon_set(&self, world: &World, variant: Variant) -> Checked {
         let env = json!([
             {"name": "FOLDER", "value": "/etc/hetzner"},
             {"name": "HCLOUD_TOKEN_FILE", "value": "$(FOLDER)/token"},

@@ -84,7 +84,7 @@ pub(super) enum RawProxy {
     /// `direct`.
     Direct,
     /// A mapping.
-    Through(RawProxyServer),
+    Through(Box<RawProxyServer>),
     /// Another word. It is a mistake later, because that of the reader would quote the line, which may have a password.
     Unknown,
 }
@@ -174,7 +174,8 @@ impl<'de> Visitor<'de> for Form {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawProxy, A::Error> {
-        RawProxyServer::deserialize(MapAccessDeserializer::new(map)).map(RawProxy::Through)
+        let server = RawProxyServer::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(RawProxy::Through(Box::new(server)))
     }
 }
 
@@ -216,6 +217,7 @@ pub(super) fn proxy(
             Err("expected `environment`, `direct` or a mapping with `url`".to_owned())
         }
         Some(RawProxy::Through(server)) => {
+            let server = *server;
             let addresses = ranges(&place, &server.addresses, mistakes);
             let (file, pem) = (server.ca_file, server.ca_pem);
             let ca_pem = authorities(&place, file, pem, surroundings, mistakes);

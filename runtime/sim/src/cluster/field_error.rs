@@ -95,6 +95,11 @@ impl FieldError {
         }
     }
 
+    /// Whether a value of the right type and size is not one of those allowed by a pattern or a rule.
+    pub(super) fn is_invalid(&self) -> bool {
+        self.reason == "FieldValueInvalid"
+    }
+
     /// Appends the reason after the value.
     pub(super) fn because(mut self, detail: &str) -> Self {
         self.body = format!("{}: {detail}", self.body);

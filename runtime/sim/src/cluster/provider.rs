@@ -72,7 +72,9 @@ pub(super) fn prepare(object: &mut Value, old: Option<&Value>, status: bool) {
 /// Validates the object against the schema. Its rules in CEL are not evaluated.
 pub(super) fn validate(object: &Value, _: Option<&Value>, _: bool) -> Vec<FieldError> {
     let mut errors = schema::check(object, &OF_PROVIDER);
-    if !errors.is_empty() && OF_PROVIDER.get("x-kubernetes-validations").is_some() {
+    // A pattern that does not fit keeps no rule from being checked.
+    let blocks = errors.iter().any(|error| !error.is_invalid());
+    if blocks && OF_PROVIDER.get("x-kubernetes-validations").is_some() {
         errors.push(FieldError::invalid(
             "<nil>",
             &Value::Null,

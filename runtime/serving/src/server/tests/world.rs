@@ -195,7 +195,7 @@ impl World {
                 PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
             )
         });
-        let config = ccm_tests::tls_client::config(self.servers.0.der().clone(), own);
+        let config = ccm_tests::tls_client::config(self.servers.0.der().clone(), own).unwrap();
         Client::builder()
             .tls_backend_preconfigured(config)
             .build()
