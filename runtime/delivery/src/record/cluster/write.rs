@@ -86,7 +86,7 @@ impl ClusterRecordStore {
     /// are recorded.
     ///
     /// # Errors
-    /// As for [`RecordStore::write`].
+    /// As for `RecordStore::write`.
     pub async fn refuse(&self, specification: &Specification) -> Result<(), RecordStoreError> {
         let Seen::Known { record, .. } = self.read_now().await? else {
             return Ok(());
