@@ -151,7 +151,9 @@ fn grafanas_own_types_know_every_field_of_the_dashboard() {
     let file = checkout().join("deploy/monitoring/dashboard.json");
     let dashboard: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let mut misspelt = dashboard.clone();
-    misspelt["panels"][1]["gridPoss"] = misspelt["panels"][1]["gridPos"].take();
+    let panel = misspelt["panels"][1].as_object_mut().unwrap();
+    let place = panel.remove("gridPos").unwrap();
+    panel.insert("gridPoss".to_owned(), place);
     let client = Client::install("grafana");
     let read = client.drive(&serde_json::json!([dashboard, misspelt]), &[]);
     let mut problems = Vec::new();
