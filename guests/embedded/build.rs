@@ -1,10 +1,26 @@
-//! Compiles the shipped guests to components.
+//! Compiles the shipped guests to components: those whose features are on.
+
+use std::env;
 
 use guest_build::Guest;
 
-fn main() {
-    guest_build::compile(&[Guest {
+/// A feature, and the guest that it embeds.
+const SHIPPED: &[(&str, Guest<'_>)] = &[(
+    "HCLOUD",
+    Guest {
         package: "guest-hcloud",
         folder: "guests/hcloud",
-    }]);
+    },
+)];
+
+fn main() {
+    let chosen = SHIPPED.iter().filter(|(feature, _)| is_on(feature));
+    let guests: Vec<Guest<'_>> = chosen.map(|(_, guest)| *guest).collect();
+    if !guests.is_empty() {
+        guest_build::compile(&guests);
+    }
+}
+
+fn is_on(feature: &str) -> bool {
+    env::var_os(format!("CARGO_FEATURE_{feature}")).is_some()
 }

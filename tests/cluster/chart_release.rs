@@ -161,7 +161,7 @@ fn values(image: &str, verbosity: u32) -> Value {
 
 #[tokio::test]
 async fn an_upgrade_and_the_way_back_and_the_end_leave_nodes_services_and_the_cloud_alone() {
-    let (world, release) = Release::install(&values("0.1.0", 4)).await;
+    let (world, release) = Release::install(&values("0.2.0", 4)).await;
     world.cloud.add_server(ServerSpec::named("worker-1"));
     world.add_node("worker-1", json!({})).await;
     let (mut ccm, first) = start(&world).await;
@@ -174,7 +174,7 @@ async fn an_upgrade_and_the_way_back_and_the_end_leave_nodes_services_and_the_cl
     let before = versions(&world, &services).await;
     assert_eq!(before.len(), 3, "with the Service `kubernetes`: {before:?}");
     let log = world.api.audit_log().unwrap().len();
-    let told = release.run(&["upgrade"], &values("0.1.1", 5));
+    let told = release.run(&["upgrade"], &values("0.2.1", 5));
     for part in [
         "kubectl -n kube-system rollout status deployment/ccm",
         "kubectl -n kube-system exec deployment/ccm -- /ccm status",
@@ -225,7 +225,7 @@ async fn an_upgrade_and_the_way_back_and_the_end_leave_nodes_services_and_the_cl
     );
 
     // A release of the same name finds the definition that was kept.
-    release.run(&["install"], &values("0.1.0", 4));
+    release.run(&["install"], &values("0.2.0", 4));
     release.order(&["uninstall", "ccm"]);
 }
 

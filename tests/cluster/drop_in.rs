@@ -131,7 +131,7 @@ async fn start(objects: Vec<Value>, (world, network): (World, Network)) -> Deplo
     let mut workload = None;
     for mut object in objects {
         if let Some(image) = object.pointer_mut("/spec/template/spec/containers/0/image") {
-            *image = json!("wasm-ccm.dev/ccm:0.1.0");
+            *image = json!("wasm-ccm.dev/ccm:0.2.0");
         }
         let applied = apply(&admin, &object).await.unwrap();
         if object["spec"]["template"].is_object() {

@@ -217,7 +217,7 @@ impl World {
 
     /// The shipped module as a file.
     pub(crate) fn module_file(&self) -> PathBuf {
-        let guests = embedded_guests::all();
+        let guests = embedded_guests::ALL;
         let guest = guests.iter().find(|guest| guest.name == "hcloud").unwrap();
         self.file("hcloud.wasm", guest.wasm)
     }

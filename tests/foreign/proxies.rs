@@ -397,7 +397,7 @@ fn text(output: &Output) -> String {
 /// The shipped module in a process of its own, which has no network at all.
 fn isolated() {
     let variable = |name: &str| std::env::var(name).unwrap();
-    let guests = embedded_guests::all();
+    let guests = embedded_guests::ALL;
     let guest = guests.iter().find(|guest| guest.name == "hcloud").unwrap();
     let inspection = ccm_host::inspect("hcloud", guest.wasm).unwrap();
     let mut grants = inspection.manifest.as_grants();

@@ -372,8 +372,8 @@ fn an_optional_target_is_asked_for_in_a_comment_and_not_needed() {
 
 /// The shipped module with one more custom section: the same code, other bytes, and so no built-in grants.
 fn other_module() -> Vec<u8> {
-    let guest = embedded_guests::all()
-        .into_iter()
+    let guest = embedded_guests::ALL
+        .iter()
         .find(|guest| guest.name == "hcloud")
         .unwrap();
     let mut wasm = guest.wasm.to_vec();

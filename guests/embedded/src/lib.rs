@@ -13,12 +13,14 @@ pub struct EmbeddedGuest {
 }
 
 /// Hetzner Cloud.
+#[cfg(feature = "hcloud")]
 pub const HCLOUD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-hcloud.wasm"));
 
-/// Every shipped provider.
-pub fn all() -> [EmbeddedGuest; 1] {
-    [EmbeddedGuest {
+/// Every provider that this build embeds, in the order of the names.
+pub const ALL: &[EmbeddedGuest] = &[
+    #[cfg(feature = "hcloud")]
+    EmbeddedGuest {
         name: "hcloud",
         wasm: HCLOUD,
-    }]
-}
+    },
+];

@@ -21,7 +21,7 @@ use crate::config::{ProviderConfig, Surroundings};
 
 /// The embedded module of this name.
 pub(crate) fn module(name: &str) -> Option<&'static [u8]> {
-    embedded_guests::all()
+    embedded_guests::ALL
         .iter()
         .find(|guest| guest.name == name)
         .map(|guest| guest.wasm)
@@ -34,7 +34,7 @@ pub(crate) fn adoption(name: &str) -> Adoption {
 
 /// Names of the embedded modules.
 pub(crate) fn names() -> Vec<&'static str> {
-    embedded_guests::all()
+    embedded_guests::ALL
         .iter()
         .map(|guest| guest.name)
         .collect()
@@ -43,7 +43,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 /// The name of the embedded module with exactly these bytes.
 pub(crate) fn recognise(digest: &Digest) -> Option<&'static str> {
     static DIGESTS: LazyLock<Vec<(&str, Digest)>> = LazyLock::new(|| {
-        let guests = embedded_guests::all().into_iter();
+        let guests = embedded_guests::ALL.iter();
         guests
             .map(|guest| (guest.name, Digest::of(guest.wasm)))
             .collect()

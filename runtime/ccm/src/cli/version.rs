@@ -79,7 +79,7 @@ fn contract() -> String {
 }
 
 fn modules() -> anyhow::Result<Vec<EmbeddedModule>> {
-    let guests = embedded_guests::all().into_iter();
+    let guests = embedded_guests::ALL.iter();
     guests
         .map(|guest| {
             let found = ccm_host::inspect(guest.name, guest.wasm)?;
