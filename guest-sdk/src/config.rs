@@ -1,15 +1,19 @@
-//! Typed access to the operator's configuration. Collects all mistakes and reports them in one error, so that one
-//! restart is enough to fix them.
+//! The operator's configuration: a typed value by [`Config::parse`], or key by key with [`Config::read`].
 //!
 //! Secrets are never among the values: the host adds credentials to requests.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::time::Duration;
+
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
 
 use crate::Error;
 use crate::bindings::lifecycle::exports::ccm::provider::lifecycle::Config as RawConfig;
 
+pub use crate::values::Values;
+pub use crate::values::duration::parse_duration;
+
+mod parse;
 #[cfg(test)]
 mod tests;
 
@@ -56,141 +60,60 @@ impl Config {
         granted.is_none_or(|names| names.iter().any(|name| name == target))
     }
 
-    /// Starts reading the values. End with [`Values::finish`].
-    pub fn values(&self) -> Values<'_> {
-        Values {
-            values: &self.values,
-            mistakes: Vec::new(),
-        }
-    }
-}
-
-/// A reader of the values that collects mistakes. Each getter returns `None` for a key that is not set or has a wrong
-/// value; [`Values::finish`] reports the mistakes. An empty value counts as not set, as with environment variables.
-#[derive(Debug)]
-pub struct Values<'a> {
-    values: &'a BTreeMap<String, String>,
-    mistakes: Vec<String>,
-}
-
-impl<'a> Values<'a> {
-    /// The value, with surrounding whitespace removed.
-    pub fn text(&self, key: &str) -> Option<String> {
-        self.set(key).map(str::to_owned)
-    }
-
-    /// A boolean in any form that Go's `strconv.ParseBool` accepts, because configurations of the Go
-    /// cloud-controller-managers use them: `1 t T true TRUE True 0 f F false FALSE False`.
-    pub fn boolean(&mut self, key: &str) -> Option<bool> {
-        let value = self.set(key)?;
-        match value {
-            "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-            _ => self.wrong(key, "must be true or false"),
-        }
-    }
-
-    /// One of the given words, compared case-insensitively.
-    pub fn choice<T: Clone>(&mut self, key: &str, choices: &[(&str, T)]) -> Option<T> {
-        let value = self.set(key)?;
-        let chosen = choices
-            .iter()
-            .find(|(word, _)| word.eq_ignore_ascii_case(value));
-        match chosen {
-            Some((_, meaning)) => Some(meaning.clone()),
-            None => {
-                let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-                self.wrong(key, format_args!("must be one of {}", words.join(", ")))
-            }
-        }
-    }
-
-    /// A duration in Go syntax: numbers, with or without a fraction, with the units `ns`, `us`, `ms`, `s`, `m` and
-    /// `h`, such as `10s`, `1.5h` or `1m30s`; `0` needs no unit.
-    pub fn duration(&mut self, key: &str) -> Option<Duration> {
-        let value = self.set(key)?;
-        match parse_duration(value) {
-            Some(duration) => Some(duration),
-            None => self.wrong(key, "must be a duration such as 10s or 1m30s"),
-        }
-    }
-
-    /// Adds a mistake that only the provider can detect, such as two mutually exclusive keys.
-    pub fn mistake(&mut self, key: &str, what: impl Display) {
-        self.mistakes.push(format!("{key}: {what}"));
-    }
-
-    /// Ends reading.
+    /// The values as a struct with one field for each key:
+    ///
+    /// ```
+    /// #[derive(serde::Deserialize)]
+    /// #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+    /// struct Settings {
+    ///     acme_region: String,
+    ///     acme_zones: Option<Vec<String>>,
+    ///     #[serde(default)]
+    ///     acme_ipv6: bool,
+    ///     #[serde(default, deserialize_with = "ccm_guest::config::duration")]
+    ///     acme_max_age: std::time::Duration,
+    /// }
+    /// # let config = ccm_guest::testing::config(&[("ACME_REGION", "north"), ("ACME_ZONES", "a, b"), ("ACME_IPV6", "T")]);
+    /// let settings: Settings = config.parse()?;
+    /// # assert_eq!((settings.acme_region.as_str(), settings.acme_ipv6), ("north", true));
+    /// # assert_eq!(settings.acme_zones.unwrap(), ["a", "b"]);
+    /// # Ok::<(), ccm_guest::Error>(())
+    /// ```
+    ///
+    /// Values are read as by [`Values`]: an empty one counts as not set, a list is separated by commas, a boolean is in
+    /// any form that Go accepts. An enum without data is one of its variants' names.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with every mistake, if there is one.
-    pub fn finish(self) -> Result<(), Error> {
-        if self.mistakes.is_empty() {
-            Ok(())
-        } else {
-            Err(Error::invalid(self.mistakes.join("; ")))
-        }
+    /// [`Error::Invalid`] with every mistake, also about values that are missing.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        parse::parse(&self.values)
     }
 
-    fn set(&self, key: &str) -> Option<&'a str> {
-        let value = self.values.get(key)?.trim();
-        (!value.is_empty()).then_some(value)
+    /// Reads the values key by key.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every mistake that `read` came upon.
+    pub fn read<'a, T>(&'a self, read: impl FnOnce(&mut Values<'a>) -> T) -> Result<T, Error> {
+        let mut values = self.values();
+        let settings = read(&mut values);
+        values.finish().map(|()| settings)
     }
 
-    fn wrong<T>(&mut self, key: &str, what: impl Display) -> Option<T> {
-        self.mistake(key, what);
-        None
+    /// Starts reading the values. End with [`Values::finish`]; [`Config::read`] does both.
+    pub fn values(&self) -> Values<'_> {
+        Values::of_configuration(&self.values)
     }
 }
 
-/// Parses a duration in Go syntax: see [`Values::duration`].
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    if text.is_empty() {
-        return None;
-    }
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let (number, after) = split_number(rest)?;
-        let units = after.bytes().take_while(u8::is_ascii_alphabetic).count();
-        let (unit, after) = after.split_at_checked(units)?;
-        let nanos: u64 = match unit {
-            "ns" => 1,
-            "us" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        total = total.checked_add(times(number, nanos)?)?;
-        rest = after;
-    }
-    Some(total)
-}
-
-/// Splits `text` into its leading number and the rest.
-fn split_number(text: &str) -> Option<(&str, &str)> {
-    let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
-    text.split_at_checked(text.bytes().take_while(is_part).count())
-}
-
-/// `number` × `nanos` nanoseconds. Uses the first nine digits of a fraction: for units up to a second that is one
-/// nanosecond.
-fn times(number: &str, nanos: u64) -> Option<Duration> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
-        return None;
-    }
-    let read = |digits: &str| match digits {
-        "" => Some(0),
-        digits => digits.parse::<u64>().ok(),
-    };
-    let fraction: String = format!("{fraction:0<9}").chars().take(9).collect();
-    let part = u128::from(read(&fraction)?) * u128::from(nanos) / 1_000_000_000;
-    let whole = Duration::from_nanos(read(whole)?.checked_mul(nanos)?);
-    whole.checked_add(Duration::from_nanos(u64::try_from(part).ok()?))
+/// For serde's `deserialize_with`: a duration as [`Values::duration`] reads it, for a field of the type [`Duration`] or
+/// `Option<Duration>`.
+///
+/// # Errors
+/// The text is no duration.
+pub fn duration<'de, D: Deserializer<'de>, T: From<Duration>>(value: D) -> Result<T, D::Error> {
+    let text: String = serde::Deserialize::deserialize(value)?;
+    let duration = parse_duration(text.trim());
+    let duration =
+        duration.ok_or_else(|| D::Error::custom("must be a duration such as 10s or 1m30s"))?;
+    Ok(duration.into())
 }

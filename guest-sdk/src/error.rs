@@ -58,6 +58,28 @@ impl Error {
         Error::Internal(message.into())
     }
 
+    /// The same case with another text. For clouds whose answers say more than the status.
+    #[must_use]
+    pub fn with_message(self, message: impl Into<String>) -> Error {
+        let message = message.into();
+        match self {
+            Error::Invalid(_) => Error::Invalid(message),
+            Error::Denied(_) => Error::Denied(message),
+            Error::Unavailable(_) => Error::Unavailable(message),
+            Error::Unsupported(_) => Error::Unsupported(message),
+            Error::Internal(_) => Error::Internal(message),
+            Error::Conflict(conflict) => Error::Conflict(Conflict {
+                message,
+                ..conflict
+            }),
+            Error::Throttled(throttled) => Error::Throttled(Throttled {
+                message,
+                ..throttled
+            }),
+            Error::Elsewhere => Error::Elsewhere,
+        }
+    }
+
     /// The human-readable text.
     pub fn message(&self) -> &str {
         match self {

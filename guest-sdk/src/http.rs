@@ -4,19 +4,21 @@
 //! It never sees a URL or a credential, never follows a redirect and never retries: the host obeys the cloud's rate
 //! limits, and the controllers call again.
 
-use std::time::Duration;
-
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{Error, host};
 
 pub use crate::bindings::host::ccm::provider::http::{FetchError, Method};
+pub use counted_listing::{CountedListing, Page};
+pub use follow::{Next, follow, follow_with};
+pub use path::path;
+pub use request::Request;
 
-mod pages;
+mod counted_listing;
+mod follow;
+mod path;
+mod request;
 mod status;
-
-pub use pages::{Listing, Page};
 
 #[cfg(test)]
 mod tests;
@@ -24,120 +26,15 @@ mod tests;
 /// Maximum number of requests that the host accepts in one `fetch-all` call.
 const MAX_BATCH: usize = 64;
 
-/// A request that has not been sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    raw: crate::bindings::host::ccm::provider::http::Request,
-}
-
-impl Request {
-    /// A request to `path`, relative to the base path of the manifest's target `target`. The path begins with `/`. The
-    /// caller must percent-encode external values in it; the host refuses `.`, `..`, empty segments and encoded
-    /// slashes.
-    pub fn new(method: Method, target: &str, path: impl Into<String>) -> Request {
-        Request {
-            raw: crate::bindings::host::ccm::provider::http::Request {
-                target: target.to_owned(),
-                method,
-                path: path.into(),
-                query: Vec::new(),
-                headers: Vec::new(),
-                body: None,
-            },
-        }
-    }
-
-    /// A `GET` request; see [`Request::new`].
-    pub fn get(target: &str, path: impl Into<String>) -> Request {
-        Request::new(Method::Get, target, path)
-    }
-
-    /// A `POST` request; see [`Request::new`].
-    pub fn post(target: &str, path: impl Into<String>) -> Request {
-        Request::new(Method::Post, target, path)
-    }
-
-    /// A `PUT` request; see [`Request::new`].
-    pub fn put(target: &str, path: impl Into<String>) -> Request {
-        Request::new(Method::Put, target, path)
-    }
-
-    /// A `DELETE` request; see [`Request::new`].
-    pub fn delete(target: &str, path: impl Into<String>) -> Request {
-        Request::new(Method::Delete, target, path)
-    }
-
-    /// Adds a query parameter; the host encodes it. At most 64 parameters and 8 KiB.
-    #[must_use]
-    pub fn query(mut self, key: &str, value: impl ToString) -> Request {
-        self.raw.query.push((key.to_owned(), value.to_string()));
-        self
-    }
-
-    /// Adds a header. At most 32 headers and 16 KiB. Sending fails for headers reserved for the host, such as
-    /// `authorization` and `host`.
-    #[must_use]
-    pub fn header(mut self, name: &str, value: impl Into<String>) -> Request {
-        self.raw.headers.push((name.to_owned(), value.into()));
-        self
-    }
-
-    /// Lets the host answer from its response cache if the response is not older than `age` (whole seconds; nothing
-    /// below one second), and join equal requests in flight. Only for `GET`. Never use it for a request that must
-    /// prove absence.
-    #[must_use]
-    pub fn max_age(self, age: Duration) -> Request {
-        match age.as_secs() {
-            0 => self,
-            seconds => self.header("cache-control", format!("max-age={seconds}")),
-        }
-    }
-
-    /// Sets the body, at most 1 MiB, and its content type.
-    #[must_use]
-    pub fn body(mut self, content_type: &str, body: impl Into<Vec<u8>>) -> Request {
-        self.raw.body = Some(body.into());
-        self.header("content-type", content_type)
-    }
-
-    /// Sets a JSON body, at most 1 MiB.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] when `body` cannot be serialized.
-    pub fn json<T: Serialize + ?Sized>(self, body: &T) -> Result<Request, Error> {
-        match serde_json::to_vec(body) {
-            Ok(text) => Ok(self.body("application/json", text)),
-            Err(error) => Err(Error::internal(format!(
-                "{}: cannot write the body: {error}",
-                self.label()
-            ))),
-        }
-    }
-
-    /// Sends the request. A response with any status is `Ok`: see [`Response::ok`] and [`Response::found`].
-    ///
-    /// # Errors
-    /// When there is no response. For a write, it is then unknown whether the cloud acted.
-    pub fn send(self) -> Result<Response, Error> {
-        let label = self.label();
-        match host::http::fetch(&self.raw) {
-            Ok(raw) => Ok(Response { label, raw }),
-            Err(error) => Err(status::no_answer(&label, error)),
-        }
-    }
-
-    /// Method and path, for messages. Omits the query, which may contain names.
-    fn label(&self) -> String {
-        format!("{} {}", method_name(self.raw.method), self.raw.path)
-    }
-}
+/// Maximum number of pages of a list; a longer one is an error. 100 000 objects at the usual 50 per page.
+pub const MAX_PAGES: usize = 2000;
 
 /// Sends requests concurrently, at most 8 at a time, and returns the responses in request order. All bodies are in
-/// memory together; for long lists use [`Listing`] or [`send_in_windows`].
+/// memory together; for long lists use [`CountedListing`] or [`send_in_windows`].
 pub fn send_all(requests: Vec<Request>) -> Vec<Result<Response, Error>> {
     let mut answers = Vec::with_capacity(requests.len());
     for batch in requests.chunks(MAX_BATCH) {
-        let raw: Vec<_> = batch.iter().map(|request| request.raw.clone()).collect();
+        let raw: Vec<_> = batch.iter().map(Request::to_raw).collect();
         for (request, answer) in batch.iter().zip(host::http::fetch_all(&raw)) {
             let label = request.label();
             answers.push(match answer {
@@ -149,7 +46,7 @@ pub fn send_all(requests: Vec<Request>) -> Vec<Result<Response, Error>> {
     answers
 }
 
-/// Number of concurrent requests of [`send_in_windows`] and [`Listing`], equal to the host's limit: more would only
+/// Number of concurrent requests of [`send_in_windows`] and [`CountedListing`], equal to the host's limit: more would only
 /// hold unread bodies in memory.
 pub const WINDOW: usize = 8;
 
@@ -194,9 +91,26 @@ impl Response {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// The target of the first link with this relation in the header `Link` (RFC 8288), as it stands there.
+    pub fn link(&self, rel: &str) -> Option<&str> {
+        let headers = self.raw.headers.iter();
+        let mut links = headers.filter(|(key, _)| key.eq_ignore_ascii_case("link"));
+        links.find_map(|(_, value)| path::link(value, rel))
+    }
+
     /// The raw body.
     pub fn body(&self) -> &[u8] {
         &self.raw.body
+    }
+
+    /// The body as text, such as XML.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the body is not UTF-8.
+    pub fn text(&self) -> Result<&str, Error> {
+        std::str::from_utf8(&self.raw.body).map_err(|error| {
+            Error::unavailable(format!("{}: the answer is no text: {error}", self.label))
+        })
     }
 
     /// Method and path of the request, for messages.
@@ -212,10 +126,16 @@ impl Response {
     /// [`Error::Unavailable`]; 501 [`Error::Unsupported`]; any other 4xx [`Error::Invalid`]. If the cloud uses a
     /// status differently, check [`Response::status`] first.
     pub fn ok(self) -> Result<Response, Error> {
-        match status::meaning(&self) {
+        match self.error() {
             None => Ok(self),
             Some(error) => Err(error),
         }
+    }
+
+    /// The error of [`Response::ok`]; `None` for 2xx. For clouds whose error codes say more than the status: see also
+    /// [`Error::with_message`].
+    pub fn error(&self) -> Option<Error> {
+        status::meaning(self)
     }
 
     /// For requests that name one object: `None` if the status is 404. Check the body first if the 404 may have
@@ -263,4 +183,8 @@ pub fn method_name(method: Method) -> &'static str {
         Method::Delete => "DELETE",
         Method::Options => "OPTIONS",
     }
+}
+
+fn inconsistent(label: &str, why: &str) -> Error {
+    Error::unavailable(format!("{label}: inconsistent list: {why}"))
 }

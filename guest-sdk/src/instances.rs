@@ -1,6 +1,6 @@
 //! The interface `instances`, for providers that know machines.
 
-use crate::{Error, Instance, Node, Provider};
+use crate::{Error, Node, Provider};
 
 pub use crate::bindings::instances::exports::ccm::provider::instances::{
     FindReply, Lookup, NodeEvent,
@@ -48,22 +48,6 @@ impl Readiness {
     /// Whether the kubelet reports that the node is ready.
     pub fn is_ready(self) -> bool {
         matches!(self, Readiness::Ready)
-    }
-}
-
-impl Instance {
-    /// An instance with a provider ID and nothing else.
-    pub fn new(provider_id: impl Into<String>) -> Instance {
-        Instance {
-            provider_id: provider_id.into(),
-            instance_type: None,
-            zone: None,
-            region: None,
-            addresses: Vec::new(),
-            labels: Vec::new(),
-            shutdown: None,
-            extra: Vec::new(),
-        }
     }
 }
 

@@ -27,20 +27,25 @@ pub mod bindings;
 
 pub mod clock;
 pub mod config;
-mod error;
+pub mod error;
+pub mod event;
 #[doc(hidden)]
 pub mod export;
+pub mod hint;
 mod host;
 pub mod http;
 mod instances;
 pub mod load_balancer;
 pub mod log;
+pub mod provider_id;
 pub mod random;
+mod records;
 pub mod routes;
 mod self_check;
 pub mod state;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
+pub mod values;
 
 pub use bindings::host::ccm::provider::common::{
     Address, AddressType, AnnotationChange, Conflict, Error, Event, EventType, Ingress, Instance,
@@ -50,6 +55,7 @@ pub use bindings::lifecycle::exports::ccm::provider::lifecycle::Capability;
 pub use config::Config;
 pub use instances::{FindReply, Instances, Lookup, NodeEvent, Readiness};
 pub use load_balancer::LoadBalancer;
+pub use provider_id::MachineId;
 pub use routes::Routes;
 pub use self_check::SelfCheck;
 
@@ -59,7 +65,7 @@ pub trait Provider: Sized + 'static {
     /// cheap. The host refuses HTTP requests made here.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with every mistake at once: see [`config::Values`].
+    /// [`Error::Invalid`] with every mistake at once: see [`Config::parse`] and [`Config::read`].
     fn init(config: &Config) -> Result<Self, Error>;
 
     /// Returns the exported interfaces that the host may call with this configuration. Default: all of them.

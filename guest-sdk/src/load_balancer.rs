@@ -1,11 +1,15 @@
 //! The interface `load-balancer`, for providers that create load balancers.
 
-use crate::{Error, Event, LoadBalancerStatus, Pending, Provider};
+use crate::values::Values;
+use crate::{AnnotationChange, Error, Event, LoadBalancerStatus, Pending, Provider};
 
 pub use crate::bindings::load_balancer::exports::ccm::provider::load_balancer::{
     DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, IpFamilyPolicy, Progress,
     ProgressReply, Service, ServicePort, TrafficPolicy, UpdateRequest,
 };
+
+#[cfg(test)]
+mod tests;
 
 /// Creates load balancers for Services of type LoadBalancer. Every function is idempotent per Service UID and reads
 /// before it writes. Return long-running work as `Pending`; never poll within a call.
@@ -59,6 +63,15 @@ impl EnsureReply {
     pub fn with_events(self, events: Vec<Event>) -> EnsureReply {
         EnsureReply { events, ..self }
     }
+
+    /// Sets the wishes about the Service's annotations, at most 16; see the manifest's `annotationPrefixes`.
+    #[must_use]
+    pub fn with_annotations(self, annotations: Vec<AnnotationChange>) -> EnsureReply {
+        EnsureReply {
+            annotations,
+            ..self
+        }
+    }
 }
 
 impl ProgressReply {
@@ -85,9 +98,40 @@ impl ProgressReply {
     pub fn with_events(self, events: Vec<Event>) -> ProgressReply {
         ProgressReply { events, ..self }
     }
+
+    /// Sets the wishes about the Service's annotations, at most 16; see the manifest's `annotationPrefixes`.
+    #[must_use]
+    pub fn with_annotations(self, annotations: Vec<AnnotationChange>) -> ProgressReply {
+        ProgressReply {
+            annotations,
+            ..self
+        }
+    }
 }
 
 impl Service {
+    /// Reads annotations key by key.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every mistake that `read` came upon.
+    pub fn read<'a, T>(&'a self, read: impl FnOnce(&mut Values<'a>) -> T) -> Result<T, Error> {
+        let mut values = self.values();
+        let wanted = read(&mut values);
+        values.finish().map(|()| wanted)
+    }
+
+    /// Starts reading annotations. End with [`Values::finish`]; [`Service::read`] does both.
+    pub fn values(&self) -> Values<'_> {
+        Values::of_annotations(&self.annotations)
+    }
+
+    /// The name that Kubernetes gives a load balancer unless somebody chooses another: `a` and the UID's first 31 letters and
+    /// digits (`DefaultLoadBalancerName` of Go's `cloud-provider`). Every cloud accepts it.
+    pub fn default_name(&self) -> String {
+        let letters = self.uid.chars().filter(|letter| *letter != '-');
+        std::iter::once('a').chain(letters).take(32).collect()
+    }
+
     /// The unmodified value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         let mut annotations = self.annotations.iter();

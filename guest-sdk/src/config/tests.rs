@@ -20,7 +20,7 @@ fn every_mistake_is_reported_at_once() {
     assert_eq!(values.boolean("A"), None);
     assert_eq!(values.choice("B", &[("ipv4", 4), ("ipv6", 6)]), None);
     assert_eq!(values.duration("C"), None);
-    values.mistake("D", "excludes A");
+    values.wrong::<()>("D", "excludes A");
     let error = values.finish().unwrap_err();
     assert_eq!(
         error,
@@ -117,4 +117,136 @@ fn durations_are_written_as_go_reads_them() {
             "{text:?}"
         );
     }
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+struct Settings {
+    region: String,
+    zones: Option<Vec<String>>,
+    #[serde(default)]
+    ipv6: bool,
+    size: std::num::NonZeroU16,
+    ratio: Option<f64>,
+    #[serde(default = "minute", deserialize_with = "duration")]
+    age: Duration,
+    #[serde(default, deserialize_with = "duration")]
+    hold: Option<Duration>,
+    mode: Mode,
+    id: Option<Id>,
+    gateway: Option<std::net::IpAddr>,
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize)]
+struct Id(u64);
+
+#[derive(Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Mode {
+    Fast,
+    Slow,
+}
+
+fn minute() -> Duration {
+    Duration::from_secs(60)
+}
+
+#[test]
+fn a_struct_is_filled_from_its_keys() {
+    let least = config(&[("REGION", " north "), ("SIZE", "7"), ("MODE", "slow")]);
+    let expected = || Settings {
+        region: "north".to_owned(),
+        zones: None,
+        ipv6: false,
+        size: 7.try_into().unwrap(),
+        ratio: None,
+        age: minute(),
+        hold: None,
+        mode: Mode::Slow,
+        id: None,
+        gateway: None,
+    };
+    assert_eq!(least.parse(), Ok(expected()));
+    let mut all = least;
+    for (key, value) in [
+        ("ZONES", "a, b,,"),
+        ("IPV6", "T"),
+        ("RATIO", "0.5"),
+        ("AGE", "1m30s"),
+        ("HOLD", "5s"),
+        ("MODE", "Fast"),
+        ("ID", "42"),
+        ("GATEWAY", "2001:db8::1"),
+        ("OTHER", "unused"),
+    ] {
+        all.values.insert(key.to_owned(), value.to_owned());
+    }
+    let settings: Settings = all.parse().unwrap();
+    assert_eq!(
+        settings,
+        Settings {
+            zones: Some(vec!["a".to_owned(), "b".to_owned()]),
+            ipv6: true,
+            ratio: Some(0.5),
+            age: Duration::from_secs(90),
+            hold: Some(Duration::from_secs(5)),
+            mode: Mode::Fast,
+            id: Some(Id(42)),
+            gateway: "2001:db8::1".parse().ok(),
+            ..expected()
+        }
+    );
+}
+
+#[test]
+fn a_struct_reports_every_mistake_at_once() {
+    let wrong = config(&[
+        ("REGION", "  "),
+        ("IPV6", "maybe"),
+        ("SIZE", "-1"),
+        ("RATIO", "half"),
+        ("AGE", "10"),
+        ("ID", "x"),
+    ]);
+    let error = wrong.parse::<Settings>().unwrap_err();
+    let expected = [
+        "AGE: must be a duration such as 10s or 1m30s",
+        "ID: must be a number (u64)",
+        "IPV6: must be true or false",
+        "MODE: must be set",
+        "RATIO: must be a number (f64)",
+        "REGION: must be set",
+        "SIZE: must be a number (u16)",
+    ];
+    assert_eq!(error, Error::invalid(expected.join("; ")));
+    let wrong = config(&[("REGION", "a"), ("SIZE", "1"), ("MODE", "idle")]);
+    let error = wrong.parse::<Settings>().unwrap_err();
+    assert_eq!(error, Error::invalid("MODE: must be one of fast, slow"));
+}
+
+#[test]
+fn a_type_that_takes_no_stand_in_does_not_hide_what_came_before() {
+    let wrong = config(&[
+        ("REGION", "a"),
+        ("SIZE", "1"),
+        ("AGE", "1"),
+        ("MODE", "fast"),
+        ("GATEWAY", "x"),
+    ]);
+    let error = wrong.parse::<Settings>().unwrap_err();
+    let expected =
+        "AGE: must be a duration such as 10s or 1m30s; GATEWAY: invalid IP address syntax";
+    assert_eq!(error, Error::invalid(expected));
+}
+
+#[test]
+fn reading_key_by_key_reports_every_mistake_too() {
+    let right = config(&[("A", "true"), ("B", "7")]);
+    let read =
+        |config: &Config| config.read(|values| (values.boolean("A"), values.number("B", 1..=9)));
+    assert_eq!(read(&right), Ok((Some(true), Some(7))));
+    let wrong = config(&[("A", "x"), ("B", "10")]);
+    let error = read(&wrong).unwrap_err();
+    let expected = "A: must be true or false; B: must be a number from 1 to 9";
+    assert_eq!(error, Error::invalid(expected));
 }

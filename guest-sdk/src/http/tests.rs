@@ -3,8 +3,11 @@
 
 use super::*;
 use crate::testing::{Answer, TestHost, json};
+use std::time::Duration;
 
-mod pages;
+mod counted_listing;
+mod follow;
+mod paths;
 
 fn answer_to(answer: Answer) -> Result<Response, Error> {
     let _host = TestHost::open(move |_| answer.clone());

@@ -131,6 +131,18 @@ fn lines_time_and_randomness_are_those_of_the_test() {
         host.lines(),
         [(Level::Warn, "slow ms=7 what=list".to_owned())]
     );
+    let (name, size) = ("web", 7);
+    log::info!("{name} is made");
+    log::debug!(name, size = size + 1; "made {}", "it");
+    log::error!(why = "it failed"; "no");
+    assert_eq!(
+        host.lines()[1..],
+        [
+            (Level::Info, "web is made".to_owned()),
+            (Level::Debug, "made it name=web size=8".to_owned()),
+            (Level::Error, "no why=it failed".to_owned()),
+        ]
+    );
     host.advance(Duration::from_millis(1500));
     assert_eq!(
         (clock::now(), clock::monotonic()),

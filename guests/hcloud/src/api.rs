@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use ccm_guest::Error;
-use ccm_guest::http::{Listing, Page, Request, Response, send_in_windows};
+use ccm_guest::http::{CountedListing, Page, Request, Response, send_in_windows};
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 
@@ -168,13 +168,13 @@ fn matching(ask: &Ask, response: Response) -> Result<Vec<Server>, Error> {
 
 /// Starts listing all servers: reads the first page and passes its servers to `read`. `max_age` limits the age of
 /// cached responses.
-pub fn begin_list(max_age: Duration, read: impl FnMut(Server)) -> Result<Listing, Error> {
-    Listing::begin(list_request(max_age), list_reader(read))
+pub fn begin_list(max_age: Duration, read: impl FnMut(Server)) -> Result<CountedListing, Error> {
+    CountedListing::begin(list_request(max_age), list_reader(read))
 }
 
 /// Reads the remaining pages. On success `read` has seen every server.
 pub fn finish_list(
-    listing: &Listing,
+    listing: &CountedListing,
     max_age: Duration,
     read: impl FnMut(Server),
 ) -> Result<(), Error> {
@@ -219,7 +219,7 @@ pub fn load_balancers(mut read: impl FnMut(PrivateLoadBalancer)) -> Result<(), E
         answer.load_balancers.into_iter().for_each(&mut read);
         Ok(page)
     };
-    Listing::begin(request, &mut read)?.read_on(request, &mut read)
+    CountedListing::begin(request, &mut read)?.read_on(request, &mut read)
 }
 
 /// Sends one cheap read that every valid token may make.

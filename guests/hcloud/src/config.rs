@@ -160,7 +160,7 @@ impl Settings {
             .unwrap_or(SERVER_AGE);
         let settings = Settings {
             debug: values.boolean("HCLOUD_DEBUG").unwrap_or(false),
-            network: values.text("HCLOUD_NETWORK"),
+            network: values.text("HCLOUD_NETWORK").map(str::to_owned),
             family: values
                 .choice("HCLOUD_INSTANCES_ADDRESS_FAMILY", &families)
                 .unwrap_or(AddressFamily::Ipv4),
@@ -183,7 +183,7 @@ impl Settings {
 
 fn route_settings(values: &mut Values<'_>, config: &Config) -> Option<RouteSettings> {
     let enabled = values.boolean("HCLOUD_NETWORK_ROUTES_ENABLED");
-    let network = values.text("HCLOUD_NETWORK")?;
+    let network = values.text("HCLOUD_NETWORK")?.to_owned();
     let cidrs = &config.cluster_cidrs;
     let ranges = || cidrs.iter().filter_map(|cidr| range::read(cidr.trim()));
     enabled.unwrap_or(true).then(|| RouteSettings {

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use ccm_guest::{Error, Event, EventType, FindReply, Instance, Lookup, Node, NodeEvent, log};
+use ccm_guest::{Error, Event, FindReply, Instance, Lookup, Node, NodeEvent, log};
 
 use crate::api::{self, Ask};
 use crate::config::{RobotSettings, Settings};
@@ -210,7 +210,7 @@ impl Answers<'_> {
                         "Robot's server {number} is now named {:?}: the machine of this node counts as gone, and the node may be deleted once it is not ready",
                         server.name
                     );
-                    events.push(warning("PossibleNodeDeletion", message));
+                    events.push(Event::warning("PossibleNodeDeletion", message));
                     Lookup::Gone
                 }
                 Some(reason) => Lookup::Unknown(reason.to_owned()),
@@ -277,16 +277,8 @@ impl Answers<'_> {
 /// The node's machine is ambiguous; a person must fix that.
 fn unclear(events: &mut Vec<Event>, why: String) -> Lookup {
     let message = format!("{why}; which one the node runs on cannot be told");
-    events.push(warning("InstanceLookupFailed", message.clone()));
+    events.push(Event::warning("InstanceLookupFailed", &message));
     Lookup::Unknown(message)
-}
-
-fn warning(reason: &str, message: String) -> Event {
-    Event {
-        event_type: EventType::Warning,
-        reason: reason.to_owned(),
-        message,
-    }
 }
 
 fn show(node: &Node, lookup: &Lookup) {

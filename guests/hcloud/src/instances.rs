@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use ccm_guest::{Address, AddressType, Instance};
+use ccm_guest::{Address, Instance};
 
 use crate::api::Server;
 use crate::config::Settings;
@@ -46,19 +46,19 @@ fn zone(location: &str) -> &str {
 
 /// Hostname, public IPv4, public IPv6, private IP: in stored order.
 fn addresses(settings: &Settings, network: Option<u64>, server: &Server) -> Vec<Address> {
-    let mut addresses = vec![address(AddressType::Hostname, &server.name)];
+    let mut addresses = vec![Address::hostname(&server.name)];
     if let Some(ipv4) = public_ipv4(server).filter(|_| settings.family.has_ipv4()) {
-        addresses.push(address(AddressType::ExternalIp, &ipv4.to_string()));
+        addresses.push(Address::external(ipv4));
     }
     if let Some(ipv6) = public_ipv6(server).filter(|_| settings.family.has_ipv6()) {
-        addresses.push(address(AddressType::ExternalIp, &ipv6.to_string()));
+        addresses.push(Address::external(ipv6));
     }
     let attached = server
         .private_net
         .iter()
         .find(|net| Some(net.network) == network);
     if let Some(net) = attached {
-        addresses.push(address(AddressType::InternalIp, &net.ip));
+        addresses.push(Address::internal(&net.ip));
     }
     addresses
 }
@@ -82,12 +82,4 @@ fn public_ipv6(server: &Server) -> Option<Ipv6Addr> {
         .ok()
         .filter(|ip: &Ipv6Addr| !ip.is_unspecified())?;
     Some(Ipv6Addr::from_bits(network.to_bits() | 1))
-}
-
-/// An address of the contract.
-pub fn address(address_type: AddressType, address: &str) -> Address {
-    Address {
-        address_type,
-        address: address.to_owned(),
-    }
 }

@@ -13,7 +13,6 @@ pub mod certificates;
 pub mod changes;
 pub mod deletion;
 pub mod ensure;
-pub mod events;
 pub mod hint;
 pub mod names;
 pub mod node_selector;

@@ -1,5 +1,7 @@
 //! Parses and writes provider IDs of Hetzner machines. Every form ever written stays readable. Pure.
 
+use ccm_guest::provider_id::{number, without_scheme};
+
 /// The machine that a node's provider ID refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderId {
@@ -16,10 +18,10 @@ pub enum ProviderId {
 impl ProviderId {
     /// Parses `spec.providerID`.
     pub fn parse(text: &str) -> ProviderId {
-        if let Some(number) = text.strip_prefix("hrobot://") {
+        if let Some(number) = without_scheme(text, "hrobot") {
             return robot(number);
         }
-        let Some(rest) = text.strip_prefix("hcloud://") else {
+        let Some(rest) = without_scheme(text, "hcloud") else {
             return ProviderId::Foreign;
         };
         match rest.strip_prefix("bm-") {
@@ -41,13 +43,6 @@ pub fn of_robot(number: u64) -> String {
 
 fn robot(text: &str) -> ProviderId {
     number(text).map_or(ProviderId::Unreadable, ProviderId::Robot)
-}
-
-/// Accepts only the canonical spelling of a number: a provider ID never changes, so `hcloud://042` could not be kept.
-fn number(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let canonical = digits && !text.starts_with('0');
-    canonical.then(|| text.parse().ok()).flatten()
 }
 
 #[cfg(test)]

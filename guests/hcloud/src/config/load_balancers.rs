@@ -61,7 +61,7 @@ impl LoadBalancerSettings {
         LoadBalancerSettings {
             enabled,
             place: place(values),
-            type_name: values.text("HCLOUD_LOAD_BALANCERS_TYPE"),
+            type_name: values.text("HCLOUD_LOAD_BALANCERS_TYPE").map(str::to_owned),
             algorithm: values.choice("HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE", &Algorithm::WORDS),
             public_interface: disable_public_network.map(|disable| !disable),
             private_subnet_ip_range: subnet(values),
@@ -79,41 +79,31 @@ impl LoadBalancerSettings {
 
 fn place(values: &mut Values<'_>) -> Option<Place> {
     match (values.text(LOCATION), values.text(NETWORK_ZONE)) {
-        (Some(_), Some(_)) => {
-            values.mistake(LOCATION, format_args!("excludes {NETWORK_ZONE}"));
-            None
-        }
-        (Some(location), None) => Some(Place::Location(location)),
-        (None, zone) => zone.map(Place::NetworkZone),
+        (Some(_), Some(_)) => values.wrong(LOCATION, format_args!("excludes {NETWORK_ZONE}")),
+        (Some(location), None) => Some(Place::Location(location.to_owned())),
+        (None, zone) => zone.map(|zone| Place::NetworkZone(zone.to_owned())),
     }
 }
 
 fn subnet(values: &mut Values<'_>) -> Option<String> {
     let text = values.text(SUBNET)?;
-    let range = read_cidr(&text).map(|range| range.to_string());
-    if range.is_none() {
-        values.mistake(SUBNET, "must be an IPv4 range such as 10.0.1.0/24");
+    match read_cidr(text) {
+        Some(range) => Some(range.to_string()),
+        None => values.wrong(SUBNET, "must be an IPv4 range such as 10.0.1.0/24"),
     }
-    range
 }
 
 /// Zero means the cloud's default, as in the Go manager. The cloud counts whole seconds.
 fn seconds(values: &mut Values<'_>, key: &str) -> Option<u64> {
     let time = values.duration(key).filter(|time| !time.is_zero())?;
     if time < Duration::from_secs(1) {
-        values.mistake(key, "must be at least one second");
+        values.wrong::<()>(key, "must be at least one second");
     }
     Some(time.as_secs())
 }
 
 /// Zero means the cloud's default, as in the Go manager.
 fn retries(values: &mut Values<'_>) -> Option<u32> {
-    let text = values.text(RETRIES)?;
-    match text.parse() {
-        Ok(retries) => Some(retries).filter(|retries| *retries > 0),
-        Err(_) => {
-            values.mistake(RETRIES, "must be a number, 0 or more");
-            None
-        }
-    }
+    let retries = values.parse(RETRIES, "must be a number, 0 or more")?;
+    Some(retries).filter(|retries| *retries > 0)
 }

@@ -4,6 +4,7 @@
 use ccm_guest::testing::{TestHost, config, json, node, ready};
 
 use super::*;
+use ccm_guest::EventType;
 
 mod not_ready;
 mod project;

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::*;
 use crate::api::{Ip, PrivateNet};
 use crate::config::AddressFamily;
+use ccm_guest::AddressType;
 
 const NETWORK: Option<u64> = Some(4711);
 

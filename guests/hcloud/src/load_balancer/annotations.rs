@@ -1,15 +1,7 @@
-//! Service annotations that configure a load balancer, and their parsers. Values are parsed like the Go manager does,
-//! so that existing Services keep working. Tenants write annotations: expect any text of any length.
-//!
-//! All mistakes of a Service are collected and reported in one error.
+//! Service annotations that configure a load balancer, and how those are read that only Hetzner has. Values are parsed
+//! like the Go manager does, so that existing Services keep working.
 
-use std::fmt::{self, Display};
-use std::net::Ipv4Addr;
-use std::str::FromStr;
-
-use ccm_guest::Error;
-use ccm_guest::config::parse_duration;
-use ccm_guest::load_balancer::Service;
+use ccm_guest::values::Values;
 
 use crate::range::read_cidr;
 
@@ -99,167 +91,22 @@ pub const UNUSED: [&str; 3] = [
     "load-balancer.hetzner.cloud/id",
 ];
 
-/// Maximum length of a value, in bytes. Every port repeats most values in one request, and a tenant may write 256 KiB;
-/// the limit protects the guest's memory and the request size.
-pub const MAX_VALUE: usize = 4096;
-/// Maximum length of a wrong value in a message, in characters.
-const SHOWN: usize = 64;
-
-/// A reader of one Service's annotations that collects mistakes. Each getter returns `None` for an annotation that is
-/// not set or has a wrong value; [`Annotations::finish`] reports the mistakes. Values are not trimmed, and an empty
-/// value counts as set.
-#[derive(Debug)]
-pub struct Annotations<'a> {
-    service: &'a Service,
-    mistakes: Vec<String>,
+/// A duration in whole seconds, rounded down.
+pub fn seconds(annotations: &mut Values<'_>, key: &str) -> Option<u64> {
+    annotations.duration(key).map(|time| time.as_secs())
 }
 
-impl<'a> Annotations<'a> {
-    /// Starts reading. End with [`Annotations::finish`].
-    pub fn of(service: &'a Service) -> Annotations<'a> {
-        Annotations {
-            service,
-            mistakes: Vec::new(),
-        }
-    }
-
-    /// The unmodified value.
-    pub fn text(&mut self, key: &str) -> Option<&'a str> {
-        let (_, value) = self.service.annotations.iter().find(|(k, _)| k == key)?;
-        if value.len() > MAX_VALUE {
-            let what = format_args!("has {} bytes, and {MAX_VALUE} are allowed", value.len());
-            return self.wrong(key, value, what);
-        }
-        Some(value)
-    }
-
-    /// The unmodified value, unless it is empty.
-    pub fn filled(&mut self, key: &str) -> Option<&'a str> {
-        self.text(key).filter(|value| !value.is_empty())
-    }
-
-    /// A boolean in any form that Go's `strconv.ParseBool` accepts.
-    pub fn boolean(&mut self, key: &str) -> Option<bool> {
-        let value = self.text(key)?;
-        match parse_boolean(value) {
-            Some(truth) => Some(truth),
-            None => self.wrong(key, value, "must be true or false"),
-        }
-    }
-
-    /// An integer within the range of `T`; `what` describes the range for the message.
-    pub fn number<T: FromStr>(&mut self, key: &str, what: &str) -> Option<T> {
-        let value = self.text(key)?;
-        match value.parse() {
-            Ok(number) => Some(number),
-            Err(_) => self.wrong(key, value, what),
-        }
-    }
-
-    /// A duration in Go syntax, rounded down to whole seconds.
-    pub fn seconds(&mut self, key: &str) -> Option<u64> {
-        let value = self.text(key)?;
-        // Go also accepts a plus sign and the unit `µs`, in two encodings.
-        let text = value.strip_prefix('+').unwrap_or(value);
-        let text = text.replace(['\u{b5}', '\u{3bc}'], "u");
-        match parse_duration(&text) {
-            Some(time) => Some(time.as_secs()),
-            None => self.wrong(key, value, "must be a duration such as 15s or 1m30s"),
-        }
-    }
-
-    /// One of the given words, compared case-insensitively.
-    pub fn word<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Option<T> {
-        let value = self.text(key)?;
-        let chosen = words
-            .iter()
-            .find(|(word, _)| word.eq_ignore_ascii_case(value));
-        match chosen {
-            Some((_, meaning)) => Some(*meaning),
-            None => {
-                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-                let what = format_args!("must be one of {}", words.join(", "));
-                self.wrong(key, value, what)
-            }
-        }
-    }
-
-    /// The parts between commas, neither trimmed nor filtered.
-    pub fn list(&mut self, key: &str) -> Option<Vec<String>> {
-        let value = self.text(key)?;
-        Some(value.split(',').map(str::to_owned).collect())
-    }
-
-    /// An IPv4 address.
-    pub fn ipv4(&mut self, key: &str) -> Option<Ipv4Addr> {
-        let value = self.text(key)?;
-        match value.parse() {
-            Ok(ip) => Some(ip),
-            Err(_) => self.wrong(key, value, "must be an IPv4 address"),
-        }
-    }
-
-    /// An IPv4 range, with host bits cleared: `10.0.1.7/24` becomes `10.0.1.0/24`.
-    pub fn ip_range(&mut self, key: &str) -> Option<String> {
-        let value = self.filled(key)?;
-        match read_cidr(value) {
-            Some(range) => Some(range.to_string()),
-            None => self.wrong(key, value, "must be an IPv4 range such as 10.0.1.0/24"),
-        }
-    }
-
-    /// Whether the annotation is set.
-    pub fn is_set(&self, key: &str) -> bool {
-        self.service.annotations.iter().any(|(k, _)| k == key)
-    }
-
-    /// Records that the annotation's value is wrong, and why.
-    pub fn wrong<T>(&mut self, key: &str, value: &str, what: impl Display) -> Option<T> {
-        self.mistake(format_args!("{key}: {} {what}", Cut(value)));
-        None
-    }
-
-    /// Records a mistake that does not concern one annotation's value. Duplicates are reported once.
-    pub fn mistake(&mut self, what: impl Display) {
-        let what = what.to_string();
-        if !self.mistakes.contains(&what) {
-            self.mistakes.push(what);
-        }
-    }
-
-    /// Ends reading.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with every mistake, if there is one.
-    pub fn finish(self) -> Result<(), Error> {
-        if self.mistakes.is_empty() {
-            Ok(())
-        } else {
-            Err(Error::invalid(self.mistakes.join("; ")))
-        }
-    }
+/// The parts between commas, neither trimmed nor filtered.
+pub fn parts(annotations: &mut Values<'_>, key: &str) -> Option<Vec<String>> {
+    let value = annotations.text(key)?;
+    Some(value.split(',').map(str::to_owned).collect())
 }
 
-/// Parses the forms of Go's `strconv.ParseBool`.
-pub fn parse_boolean(value: &str) -> Option<bool> {
-    match value {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
-}
-
-/// Displays a value in quotes, truncated and without control characters.
-struct Cut<'a>(&'a str);
-
-impl Display for Cut<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown: String = self.0.chars().take(SHOWN).collect();
-        let more = if shown.len() < self.0.len() {
-            "…"
-        } else {
-            ""
-        };
-        write!(f, "{shown:?}{more}")
+/// An IPv4 range, with host bits cleared: `10.0.1.7/24` becomes `10.0.1.0/24`.
+pub fn ip_range(annotations: &mut Values<'_>, key: &str) -> Option<String> {
+    let value = annotations.filled(key)?;
+    match read_cidr(value) {
+        Some(range) => Some(range.to_string()),
+        None => annotations.wrong(key, "must be an IPv4 range such as 10.0.1.0/24"),
     }
 }

@@ -4,7 +4,6 @@ use ccm_guest::{Error, Event, log};
 
 use super::api::{self, Certificate};
 use super::bodies;
-use super::events::warning;
 use super::names::SERVICE_UID;
 use super::wanted::{self, Certificates, ManagedCertificate};
 
@@ -112,7 +111,7 @@ fn state(found: &Certificate, events: &mut Vec<Event>) -> Found {
                 .and_then(|status| status.error.as_ref());
             let why = error.map_or("no reason given", |error| error.message.as_str());
             let message = format!("managed certificate {} was not issued: {why}", found.name);
-            events.push(warning("CertificateNotIssued", &message));
+            events.push(Event::warning("CertificateNotIssued", &message));
         }
         _ => {}
     }

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::api::{self, Certificate, LoadBalancer, Refusal};
-use super::events::warning;
 use super::hint::Addresses;
 use super::names::SERVICE_UID;
 use super::owner;
@@ -142,7 +141,7 @@ fn release(found: &LoadBalancer, events: &mut Vec<Event>) -> Result<(), Refusal>
     let message = format!(
         "load balancer {name} ({id}) is protected from deletion: it stays, costs what it costs, and belongs to no Service any more"
     );
-    events.push(warning("LoadBalancerKept", &message));
+    events.push(Event::warning("LoadBalancerKept", &message));
     Ok(())
 }
 
@@ -162,7 +161,7 @@ fn remove_certificate(
         .any(|user| !hint.gone.contains(&user.id))
     {
         let message = format!("managed certificate {name} ({id}) stays: something else uses it");
-        events.push(warning("CertificateKept", &message));
+        events.push(Event::warning("CertificateKept", &message));
         return Ok(());
     }
     log::info(

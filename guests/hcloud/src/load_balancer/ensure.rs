@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use ccm_guest::event::listed;
 use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Service, UpdateRequest};
 use ccm_guest::{Error, Event, log};
 
@@ -17,7 +18,6 @@ use super::bodies::{self, Known};
 use super::carry_out::Done;
 use super::certificates::{self, Found};
 use super::changes;
-use super::events::{listed, warning};
 use super::hint::{Addresses, Hint};
 use super::owner::{self, Named};
 use super::status::status;
@@ -300,7 +300,7 @@ impl Ensuring<'_> {
                 self.wanted.type_name,
                 annotations::TYPE
             );
-            let event = warning("LoadBalancerTypeUnconfigured", &message);
+            let event = Event::warning("LoadBalancerTypeUnconfigured", &message);
             self.events.push(event);
         }
         let (made, action) = match answer {
@@ -356,7 +356,7 @@ impl Ensuring<'_> {
                 kind.name
             );
             self.events
-                .push(warning("LoadBalancerTypeDeprecated", &message));
+                .push(Event::warning("LoadBalancerTypeDeprecated", &message));
         }
     }
 }
@@ -398,7 +398,7 @@ fn left_out(service: &Service, done: &Done) -> Vec<Event> {
             service.name,
             listed(&done.absent)
         );
-        events.push(warning("ServerNotFound", &message));
+        events.push(Event::warning("ServerNotFound", &message));
     }
     events
 }

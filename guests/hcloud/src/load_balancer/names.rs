@@ -10,14 +10,6 @@ mod tests;
 pub const SERVICE_UID: &str = "hcloud-ccm/service-uid";
 /// Label that requests a managed certificate from the staging CA, for tests.
 pub const STAGING: &str = "HC-Use-Staging-CA";
-/// Maximum name length that every cloud accepts: Kubernetes' own rule for load balancers.
-const MAX_NAME: usize = 32;
-
-/// Default name of a load balancer.
-pub fn load_balancer(uid: &str) -> String {
-    let letters = uid.chars().filter(|letter| *letter != '-');
-    std::iter::once('a').chain(letters).take(MAX_NAME).collect()
-}
 
 /// Default name of a managed certificate.
 pub fn certificate(uid: &str) -> String {

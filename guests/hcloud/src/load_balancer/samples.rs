@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::load_balancer::{Service, ServicePort};
-use ccm_guest::testing::{config, node};
-use ccm_guest::{Address, AddressType, LoadBalancerStatus, Node, Protocol};
+use ccm_guest::testing::{self, config, node};
+use ccm_guest::{Address, Node, Protocol};
 
 use crate::config::Settings;
 
@@ -15,29 +15,13 @@ pub const UID: &str = "0b1f6d5e-7a3c-4c55-9e0a-2f1d3b4c5a69";
 
 /// A Service with the port 80, node port 30080, and these annotations.
 pub fn service(annotations: Pairs<'_>) -> Service {
+    let annotations = annotations.iter();
     Service {
-        namespace: "default".to_owned(),
-        name: "web".to_owned(),
         uid: UID.to_owned(),
         annotations: annotations
-            .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect(),
-        labels: Vec::new(),
-        ports: vec![port(Protocol::Tcp, 80, Some(30080))],
-        class: None,
-        requested_ip: None,
-        source_ranges: Vec::new(),
-        external_traffic_policy: None,
-        health_check_node_port: None,
-        ip_families: Vec::new(),
-        ip_family_policy: None,
-        session_affinity_seconds: None,
-        cluster_ips: Vec::new(),
-        status: LoadBalancerStatus {
-            ingress: Vec::new(),
-        },
-        extra: Vec::new(),
+        ..testing::service("web", &[(80, 30080)])
     }
 }
 
@@ -67,10 +51,7 @@ pub fn granted(targets: &[&str], values: Pairs<'_>) -> Settings {
 /// A node with an InternalIP.
 pub fn node_at(name: &str, provider_id: &str, internal_ip: &str) -> Node {
     Node {
-        addresses: vec![Address {
-            address_type: AddressType::InternalIp,
-            address: internal_ip.to_owned(),
-        }],
+        addresses: vec![Address::internal(internal_ip)],
         ..node(name, Some(provider_id))
     }
 }

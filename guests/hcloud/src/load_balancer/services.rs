@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use ccm_guest::event::listed;
 use ccm_guest::load_balancer::Service;
+use ccm_guest::values::Values;
 use ccm_guest::{Event, Protocol};
 
-use super::annotations::{self, Annotations};
-use super::events::{listed, warning};
+use super::annotations;
 use super::shown::proxy_protocol;
 use super::wanted::{
     HealthCheckHttp, ServiceProtocol, WantedHealthCheck, WantedHttp, WantedService,
@@ -28,12 +29,12 @@ pub fn read(
     defaults: &LoadBalancerSettings,
     service: &Service,
     has_certificates: bool,
-    annotations: &mut Annotations<'_>,
+    annotations: &mut Values<'_>,
     events: &mut Vec<Event>,
 ) -> BTreeMap<u16, WantedService> {
     let proxy_protocol = proxy_protocol(defaults, annotations);
     let protocol = annotations
-        .word(annotations::PROTOCOL, &ServiceProtocol::WORDS)
+        .choice(annotations::PROTOCOL, &ServiceProtocol::WORDS)
         .unwrap_or(ServiceProtocol::Tcp);
     let http = http(has_certificates, annotations);
     let check = HealthCheck::read(defaults, protocol, annotations);
@@ -55,7 +56,7 @@ pub fn read(
 /// Listen port → node port, without ports that the cloud cannot forward.
 fn ports(
     service: &Service,
-    annotations: &mut Annotations<'_>,
+    annotations: &mut Values<'_>,
     events: &mut Vec<Event>,
 ) -> BTreeMap<u16, u16> {
     let mut wanted = BTreeMap::new();
@@ -77,7 +78,7 @@ fn ports(
                 listed(&ports),
                 service.name
             );
-            events.push(warning("UnsupportedProtocolConfigured", &message));
+            events.push(Event::warning("UnsupportedProtocolConfigured", &message));
         }
     }
     if !without.is_empty() {
@@ -96,14 +97,14 @@ fn ports(
     wanted
 }
 
-fn http(has_certificates: bool, annotations: &mut Annotations<'_>) -> Option<WantedHttp> {
+fn http(has_certificates: bool, annotations: &mut Values<'_>) -> Option<WantedHttp> {
     let cookie_name = annotations.text(annotations::HTTP_COOKIE_NAME);
     let http = WantedHttp {
         cookie_name: cookie_name.map(str::to_owned),
-        cookie_lifetime: annotations.seconds(annotations::HTTP_COOKIE_LIFETIME),
+        cookie_lifetime: annotations::seconds(annotations, annotations::HTTP_COOKIE_LIFETIME),
         redirect_http: annotations.boolean(annotations::HTTP_REDIRECT_HTTP),
         sticky_sessions: annotations.boolean(annotations::HTTP_STICKY_SESSIONS),
-        timeout_idle: annotations.seconds(annotations::HTTP_TIMEOUT_IDLE),
+        timeout_idle: annotations::seconds(annotations, annotations::HTTP_TIMEOUT_IDLE),
     };
     (has_certificates || http != WantedHttp::default()).then_some(http)
 }
@@ -124,24 +125,22 @@ impl HealthCheck {
     fn read(
         defaults: &LoadBalancerSettings,
         service_protocol: ServiceProtocol,
-        annotations: &mut Annotations<'_>,
+        annotations: &mut Values<'_>,
     ) -> HealthCheck {
         let protocol =
-            annotations.word(annotations::HEALTH_CHECK_PROTOCOL, &ServiceProtocol::WORDS);
+            annotations.choice(annotations::HEALTH_CHECK_PROTOCOL, &ServiceProtocol::WORDS);
         let port = annotations
-            .number(annotations::HEALTH_CHECK_PORT, PORT)
+            .parse(annotations::HEALTH_CHECK_PORT, PORT)
             .and_then(|port: u16| match port {
-                0 => annotations.wrong(annotations::HEALTH_CHECK_PORT, "0", PORT),
+                0 => annotations.wrong(annotations::HEALTH_CHECK_PORT, PORT),
                 port => Some(port),
             });
-        let interval = annotations
-            .seconds(annotations::HEALTH_CHECK_INTERVAL)
+        let interval = annotations::seconds(annotations, annotations::HEALTH_CHECK_INTERVAL)
             .or(defaults.health_check_interval);
-        let timeout = annotations
-            .seconds(annotations::HEALTH_CHECK_TIMEOUT)
+        let timeout = annotations::seconds(annotations, annotations::HEALTH_CHECK_TIMEOUT)
             .or(defaults.health_check_timeout);
         let retries = annotations
-            .number(
+            .parse(
                 annotations::HEALTH_CHECK_RETRIES,
                 "must be a number, 0 or more",
             )
@@ -178,13 +177,13 @@ impl HealthCheck {
     }
 }
 
-fn health_check_http(annotations: &mut Annotations<'_>) -> HealthCheckHttp {
+fn health_check_http(annotations: &mut Values<'_>) -> HealthCheckHttp {
     let domain = annotations.text(annotations::HEALTH_CHECK_HTTP_DOMAIN);
     let path = annotations.text(annotations::HEALTH_CHECK_HTTP_PATH);
     HealthCheckHttp {
         domain: domain.map(str::to_owned),
         path: path.map(str::to_owned),
-        status_codes: annotations.list(annotations::HTTP_STATUS_CODES),
+        status_codes: annotations::parts(annotations, annotations::HTTP_STATUS_CODES),
         tls: annotations.boolean(annotations::HEALTH_CHECK_HTTP_VALIDATE_CERTIFICATE),
     }
 }

@@ -2,10 +2,9 @@
 
 use ccm_guest::Error;
 use ccm_guest::load_balancer::Service;
+use ccm_guest::values::Values;
 
-use super::annotations::{
-    Annotations, DISABLE_PRIVATE_INGRESS, HOSTNAME, IPV6_DISABLED, USES_PROXYPROTOCOL,
-};
+use super::annotations::{DISABLE_PRIVATE_INGRESS, HOSTNAME, IPV6_DISABLED, USES_PROXYPROTOCOL};
 use super::wanted::Shown;
 use crate::config::{LoadBalancerSettings, Settings};
 
@@ -18,14 +17,14 @@ impl Shown {
     /// # Errors
     /// [`Error::Invalid`] with every mistake at once.
     pub fn read(settings: &Settings, service: &Service) -> Result<Shown, Error> {
-        let mut annotations = Annotations::of(service);
+        let mut annotations = service.values();
         let shown = Shown::of(&settings.load_balancers, &mut annotations);
         annotations.finish()?;
         Ok(shown)
     }
 
     /// As [`Shown::read`], with a shared annotation reader.
-    pub fn of(defaults: &LoadBalancerSettings, annotations: &mut Annotations<'_>) -> Shown {
+    pub fn of(defaults: &LoadBalancerSettings, annotations: &mut Values<'_>) -> Shown {
         Shown {
             hostname: annotations.filled(HOSTNAME).map(str::to_owned),
             proxy_protocol: proxy_protocol(defaults, annotations).unwrap_or(false),
@@ -42,7 +41,7 @@ impl Shown {
 /// Whether targets get the client's address by the proxy protocol.
 pub fn proxy_protocol(
     defaults: &LoadBalancerSettings,
-    annotations: &mut Annotations<'_>,
+    annotations: &mut Values<'_>,
 ) -> Option<bool> {
     annotations
         .boolean(USES_PROXYPROTOCOL)

@@ -12,14 +12,7 @@ mod tests;
 /// addresses, IPv4 first, then the private ones.
 pub fn status(shown: &Shown, addresses: &Addresses) -> LoadBalancerStatus {
     if let Some(hostname) = &shown.hostname {
-        return LoadBalancerStatus {
-            ingress: vec![Ingress {
-                ip: None,
-                hostname: Some(hostname.clone()),
-                ip_mode: None,
-                ports: Vec::new(),
-            }],
-        };
+        return LoadBalancerStatus::new([Ingress::hostname(hostname)]);
     }
     let mode = match shown.proxy_protocol {
         true => IpMode::Proxy,
@@ -28,13 +21,6 @@ pub fn status(shown: &Shown, addresses: &Addresses) -> LoadBalancerStatus {
     let public = addresses.ipv4.iter();
     let public = public.chain(addresses.ipv6.iter().filter(|_| shown.ipv6));
     let private = addresses.private.iter().filter(|_| shown.private_ingress);
-    let ingress = public.chain(private).map(|ip| Ingress {
-        ip: Some(ip.clone()),
-        hostname: None,
-        ip_mode: Some(mode),
-        ports: Vec::new(),
-    });
-    LoadBalancerStatus {
-        ingress: ingress.collect(),
-    }
+    let all = public.chain(private);
+    LoadBalancerStatus::new(all.map(|ip| Ingress::ip(ip).with_mode(mode)))
 }

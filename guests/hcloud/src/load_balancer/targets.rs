@@ -8,11 +8,12 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use ccm_guest::event::listed;
 use ccm_guest::load_balancer::Service;
+use ccm_guest::values::Values;
 use ccm_guest::{AddressType, Error, Event, Node};
 
-use super::annotations::{Annotations, NODE_SELECTOR, USE_PRIVATE_IP};
-use super::events::{listed, warning};
+use super::annotations::{NODE_SELECTOR, USE_PRIVATE_IP};
 use super::node_selector::NodeSelector;
 use super::wanted::{Target, WantedTargets};
 use crate::config::Settings;
@@ -31,7 +32,7 @@ impl WantedTargets {
         service: &Service,
         nodes: &[Node],
     ) -> Result<WantedTargets, Error> {
-        let mut annotations = Annotations::of(service);
+        let mut annotations = service.values();
         let targets = WantedTargets::of(settings, service, nodes, &mut annotations);
         annotations.finish()?;
         Ok(targets)
@@ -42,7 +43,7 @@ impl WantedTargets {
         settings: &Settings,
         service: &Service,
         nodes: &[Node],
-        annotations: &mut Annotations<'_>,
+        annotations: &mut Values<'_>,
     ) -> WantedTargets {
         let use_private_ip = use_private_ip(settings, annotations);
         let selector = selector(annotations);
@@ -81,7 +82,7 @@ impl WantedTargets {
             );
             wanted
                 .events
-                .push(warning("UnknownProviderIDPrefix", &message));
+                .push(Event::warning("UnknownProviderIDPrefix", &message));
         }
         if !without_internal_ip.is_empty() {
             let (reason, consequence) = match (is_granted, use_private_ip) {
@@ -100,7 +101,7 @@ impl WantedTargets {
             };
             let nodes = listed(&without_internal_ip);
             let message = format!("the load balancer of service {name} {consequence}: {nodes}");
-            wanted.events.push(warning(reason, &message));
+            wanted.events.push(Event::warning(reason, &message));
         }
         wanted
     }
@@ -121,7 +122,7 @@ impl WantedTargets {
                 "not behind the load balancer, because Robot knows no such server with an IPv4 address: {}",
                 listed(&missing)
             );
-            self.events.push(warning("ServerNotFound", &message));
+            self.events.push(Event::warning("ServerNotFound", &message));
         }
     }
 }
@@ -133,10 +134,10 @@ pub fn max_targets_reached(service: &Service, nodes: &[&str]) -> Event {
         service.name,
         listed(nodes)
     );
-    warning("MaxTargetsReached", &message)
+    Event::warning("MaxTargetsReached", &message)
 }
 
-fn use_private_ip(settings: &Settings, annotations: &mut Annotations<'_>) -> bool {
+fn use_private_ip(settings: &Settings, annotations: &mut Values<'_>) -> bool {
     let annotated = annotations.boolean(USE_PRIVATE_IP);
     let wanted = annotated.unwrap_or(settings.load_balancers.use_private_ip);
     if wanted && settings.network.is_none() {
@@ -151,7 +152,7 @@ fn use_private_ip(settings: &Settings, annotations: &mut Annotations<'_>) -> boo
     wanted
 }
 
-fn selector(annotations: &mut Annotations<'_>) -> NodeSelector {
+fn selector(annotations: &mut Values<'_>) -> NodeSelector {
     let Some(text) = annotations.text(NODE_SELECTOR) else {
         return NodeSelector::default();
     };
@@ -159,7 +160,7 @@ fn selector(annotations: &mut Annotations<'_>) -> NodeSelector {
         Ok(selector) => selector,
         Err(why) => {
             let what = format_args!("is not a label selector: {why}");
-            annotations.wrong::<()>(NODE_SELECTOR, text, what);
+            annotations.wrong::<()>(NODE_SELECTOR, what);
             NodeSelector::default()
         }
     }

@@ -1,10 +1,9 @@
 //! Reports Service fields that Hetzner's load balancers do not support. They have no effect, and an event says so: a
 //! client restriction that silently does nothing is worse than an error. Pure.
 
+use ccm_guest::event::listed;
 use ccm_guest::load_balancer::Service;
 use ccm_guest::{Event, IpFamily};
-
-use super::events::{listed, warning};
 
 #[cfg(test)]
 mod tests;
@@ -45,5 +44,5 @@ pub fn events(service: &Service) -> impl Iterator<Item = Event> {
         )
     });
     let told = [restricted, ip, affinity, families].into_iter().flatten();
-    told.map(|message| warning(REASON, &message))
+    told.map(|message| Event::warning(REASON, &message))
 }

@@ -1,10 +1,11 @@
 //! Reads which certificates a Service wants. Pure: look-up and creation happen elsewhere.
 
 use ccm_guest::load_balancer::Service;
+use ccm_guest::values::{Values, parse_boolean};
 
 use super::annotations::{
-    Annotations, CERTIFICATE_TYPE, HTTP_CERTIFICATES, HTTP_MANAGED_CERTIFICATE_ACME_STAGING,
-    HTTP_MANAGED_CERTIFICATE_DOMAINS, HTTP_MANAGED_CERTIFICATE_NAME, parse_boolean,
+    CERTIFICATE_TYPE, HTTP_CERTIFICATES, HTTP_MANAGED_CERTIFICATE_ACME_STAGING,
+    HTTP_MANAGED_CERTIFICATE_DOMAINS, HTTP_MANAGED_CERTIFICATE_NAME, parts,
 };
 use super::names;
 use super::wanted::{Certificate, Certificates, ManagedCertificate};
@@ -16,16 +17,16 @@ mod tests;
 const TYPES: [(&str, bool); 3] = [("uploaded", false), ("managed", true), ("", false)];
 
 /// The certificates of every port. With a managed one, `http-certificates` is ignored.
-pub fn read(service: &Service, annotations: &mut Annotations<'_>) -> Certificates {
-    if annotations.word(CERTIFICATE_TYPE, &TYPES) == Some(true) {
+pub fn read(service: &Service, annotations: &mut Values<'_>) -> Certificates {
+    if annotations.choice(CERTIFICATE_TYPE, &TYPES) == Some(true) {
         Certificates::Managed(managed(service, annotations))
     } else {
         uploaded(annotations)
     }
 }
 
-fn uploaded(annotations: &mut Annotations<'_>) -> Certificates {
-    let Some(parts) = annotations.list(HTTP_CERTIFICATES) else {
+fn uploaded(annotations: &mut Values<'_>) -> Certificates {
+    let Some(parts) = parts(annotations, HTTP_CERTIFICATES) else {
         return Certificates::None;
     };
     let mut certificates = Vec::with_capacity(parts.len());
@@ -35,14 +36,14 @@ fn uploaded(annotations: &mut Annotations<'_>) -> Certificates {
             Err(_) if !part.is_empty() => certificates.push(Certificate::Name(part)),
             Ok(_) | Err(_) => {
                 let what = "is neither the name nor the id of a certificate";
-                annotations.wrong::<()>(HTTP_CERTIFICATES, &part, what);
+                annotations.wrong_part::<()>(HTTP_CERTIFICATES, &part, what);
             }
         }
     }
     Certificates::Uploaded(certificates)
 }
 
-fn managed(service: &Service, annotations: &mut Annotations<'_>) -> ManagedCertificate {
+fn managed(service: &Service, annotations: &mut Values<'_>) -> ManagedCertificate {
     let name = annotations.filled(HTTP_MANAGED_CERTIFICATE_NAME);
     let mut labels = names::labels(&service.uid);
     // Only a true value requests a certificate that browsers do not trust; any other text is no mistake.
@@ -57,16 +58,16 @@ fn managed(service: &Service, annotations: &mut Annotations<'_>) -> ManagedCerti
     }
 }
 
-fn domains(annotations: &mut Annotations<'_>) -> Vec<String> {
+fn domains(annotations: &mut Values<'_>) -> Vec<String> {
     let key = HTTP_MANAGED_CERTIFICATE_DOMAINS;
     if !annotations.is_set(key) {
         annotations.mistake(format_args!(
             "{CERTIFICATE_TYPE}: a managed certificate needs domains, in {key}"
         ));
     }
-    let domains = annotations.list(key).unwrap_or_default();
+    let domains = parts(annotations, key).unwrap_or_default();
     if domains.iter().any(String::is_empty) {
-        annotations.wrong::<()>(key, &domains.join(","), "has an empty domain in it");
+        annotations.wrong::<()>(key, "has an empty domain in it");
     }
     domains
 }

@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use ccm_guest::{Address, AddressType, Event, EventType, Instance, Node};
+use ccm_guest::{Address, AddressType, Event, Instance, Node};
 
 use super::Server;
 use crate::config::{AddressFamily, Settings};
-use crate::instances::{PROVIDED_BY, address};
+use crate::instances::PROVIDED_BY;
 use crate::provider_id;
 
 #[cfg(test)]
@@ -72,9 +72,8 @@ fn addresses(
     .flatten()
     .collect();
 
-    let mut addresses = vec![address(AddressType::Hostname, &server.name)];
-    let as_external = |ip: &IpAddr| address(AddressType::ExternalIp, &ip.to_string());
-    addresses.extend(external.iter().map(as_external));
+    let mut addresses = vec![Address::hostname(&server.name)];
+    addresses.extend(external.iter().map(Address::external));
     let mut events = Vec::new();
     let internal = node
         .addresses
@@ -85,12 +84,11 @@ fn addresses(
             continue;
         };
         match misconfigured(family, &external, ip) {
-            None => addresses.push(address(AddressType::InternalIp, &known.address)),
-            Some(why) => events.push(Event {
-                event_type: EventType::Warning,
-                reason: "MisconfiguredInternalIP".to_owned(),
-                message: format!("the kubelet's InternalIP {ip} is left out: {why}"),
-            }),
+            None => addresses.push(Address::internal(&known.address)),
+            Some(why) => events.push(Event::warning(
+                "MisconfiguredInternalIP",
+                format!("the kubelet's InternalIP {ip} is left out: {why}"),
+            )),
         }
     }
     (addresses, events)

@@ -39,7 +39,13 @@ fn built_in() -> Option<&'static str> {
 
 impl Provider for Misbehaving {
     fn init(config: &Config) -> Result<Misbehaving, Error> {
-        let configured = || config.values().text("behaviour").unwrap_or_default();
+        let configured = || {
+            config
+                .values()
+                .text("behaviour")
+                .unwrap_or_default()
+                .to_owned()
+        };
         let word = built_in().map_or_else(configured, str::to_owned);
         let Some(behaviour) = Behaviour::parse(&word) else {
             return Err(Error::invalid(format!(
@@ -60,7 +66,11 @@ impl Provider for Misbehaving {
         }
         Ok(Misbehaving {
             behaviour,
-            authority: config.values().text("authority").unwrap_or_default(),
+            authority: config
+                .values()
+                .text("authority")
+                .unwrap_or_default()
+                .to_owned(),
             balancing,
             routing,
             told_by_init,
@@ -98,10 +108,11 @@ impl Misbehaving {
 
 /// What the configuration chooses under a key that may be missing.
 fn chosen<T>(config: &Config, key: &str, parse: fn(&str) -> Option<T>) -> Result<Option<T>, Error> {
-    let Some(word) = config.values().text(key) else {
+    let mut values = config.values();
+    let Some(word) = values.text(key) else {
         return Ok(None);
     };
-    match parse(&word) {
+    match parse(word) {
         Some(chosen) => Ok(Some(chosen)),
         None => Err(Error::invalid(format!(
             "{key}: there is none named {word:?}"

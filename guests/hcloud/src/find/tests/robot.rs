@@ -2,12 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::{TestHost, config, json, node, ready};
-use ccm_guest::{AddressType, EventType, FindReply, Lookup, Node};
+use ccm_guest::{Address, EventType, FindReply, Lookup, Node};
 
 use super::project::Project;
 use super::{brief, count, find_with};
 use crate::config::Settings;
-use crate::instances::address;
 
 mod requests;
 
@@ -353,8 +352,8 @@ fn trouble_of_the_cloud_leaves_robots_nodes_alone() {
 fn internal_addresses_are_the_kubelets() {
     let mut robot = node("robot-server1", Some("hrobot://321"));
     robot.addresses = vec![
-        address(AddressType::InternalIp, "10.0.1.2"),
-        address(AddressType::InternalIp, "233.252.0.123"),
+        Address::internal("10.0.1.2"),
+        Address::internal("233.252.0.123"),
     ];
     let nodes = [node("server-1", Some("hcloud://1")), robot];
     let _host = Project::of(1).dedicated(SERVERS).serve();
@@ -364,7 +363,7 @@ fn internal_addresses_are_the_kubelets() {
     };
     assert_eq!(
         instance.addresses.last(),
-        Some(&address(AddressType::InternalIp, "10.0.1.2"))
+        Some(&Address::internal("10.0.1.2"))
     );
     assert_eq!(reasons(&reply), [(1, "MisconfiguredInternalIP")]);
 }
@@ -379,7 +378,7 @@ fn events_stay_below_the_contracts_caps() {
         .collect();
     let mut odd = node("r1", Some("hrobot://1"));
     odd.addresses = (0..20)
-        .map(|last| address(AddressType::InternalIp, &format!("fd00::{last}")))
+        .map(|last| Address::internal(&format!("fd00::{last}")))
         .collect();
     nodes.insert(0, odd);
     let _host = Project::of(0).dedicated(&servers).serve();

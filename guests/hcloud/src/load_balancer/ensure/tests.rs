@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::project::{Project, Trouble};
 use super::super::samples::{UID, port, service, settings};
-use super::super::{annotations, deletion, names};
+use super::super::{annotations, deletion};
 use super::*;
 
 mod failures;

@@ -19,7 +19,7 @@ fn wanted(
         ports,
         ..service(annotated)
     };
-    let mut annotations = Annotations::of(&service);
+    let mut annotations = service.values();
     let has_certificates = annotations.is_set(HTTP_CERTIFICATES);
     let mut events = Vec::new();
     let services = read(

@@ -1,9 +1,10 @@
 //! Reads the complete desired state of a Service's load balancer. Pure.
 
 use ccm_guest::load_balancer::Service;
+use ccm_guest::values::Values;
 use ccm_guest::{Error, Event, Node};
 
-use super::super::annotations::{self, Annotations};
+use super::super::annotations;
 use super::super::{names, services, unsupported, wanted_certificates as certificates};
 use super::{
     Algorithm, Certificates, DEFAULT_TYPE, MAX_EVENTS, Place, Shown, TypeSource, Wanted,
@@ -17,7 +18,7 @@ impl Wanted {
     /// # Errors
     /// [`Error::Invalid`] with every mistake of the Service at once.
     pub fn read(settings: &Settings, service: &Service, nodes: &[Node]) -> Result<Wanted, Error> {
-        let mut annotations = Annotations::of(service);
+        let mut annotations = service.values();
         let defaults = &settings.load_balancers;
         let mut events: Vec<Event> = unsupported::events(service).collect();
         let (type_name, type_source) = type_of(settings, &mut annotations);
@@ -25,14 +26,14 @@ impl Wanted {
         let certificates = certificates::read(service, &mut annotations);
         let has_certificates = certificates != Certificates::None;
         let wanted = Wanted {
-            name: name.map_or_else(|| names::load_balancer(&service.uid), str::to_owned),
+            name: name.map_or_else(|| service.default_name(), str::to_owned),
             is_named: name.is_some(),
             labels: names::labels(&service.uid),
             type_name,
             type_source,
             place: place_of(settings, &mut annotations),
             algorithm: annotations
-                .word(annotations::ALGORITHM_TYPE, &Algorithm::WORDS)
+                .choice(annotations::ALGORITHM_TYPE, &Algorithm::WORDS)
                 .or(defaults.algorithm),
             public_interface: annotations
                 .boolean(annotations::DISABLE_PUBLIC_NETWORK)
@@ -84,7 +85,7 @@ impl Wanted {
 }
 
 /// An empty annotation overrides the operator's choice.
-fn type_of(settings: &Settings, annotations: &mut Annotations<'_>) -> (String, TypeSource) {
+fn type_of(settings: &Settings, annotations: &mut Values<'_>) -> (String, TypeSource) {
     let configured = settings.load_balancers.type_name.as_deref();
     let chosen = match annotations.text(annotations::TYPE) {
         Some(name) => (name, TypeSource::Annotation),
@@ -98,7 +99,7 @@ fn type_of(settings: &Settings, annotations: &mut Annotations<'_>) -> (String, T
 
 /// A location takes precedence over a network zone, whatever their sources. An empty annotation overrides the
 /// operator's choice.
-fn place_of(settings: &Settings, annotations: &mut Annotations<'_>) -> Option<Place> {
+fn place_of(settings: &Settings, annotations: &mut Values<'_>) -> Option<Place> {
     let (location, zone) = match &settings.load_balancers.place {
         Some(Place::Location(location)) => (Some(location.as_str()), None),
         Some(Place::NetworkZone(zone)) => (None, Some(zone.as_str())),
@@ -113,11 +114,11 @@ fn place_of(settings: &Settings, annotations: &mut Annotations<'_>) -> Option<Pl
 }
 
 /// Network annotations are ignored without a configured network: other networks must not be used.
-fn network_of(settings: &Settings, annotations: &mut Annotations<'_>) -> Option<WantedNetwork> {
+fn network_of(settings: &Settings, annotations: &mut Values<'_>) -> Option<WantedNetwork> {
     let network = settings.network.clone()?;
-    let ip = annotations.ipv4(annotations::PRIVATE_IPV4);
+    let ip = annotations.parse(annotations::PRIVATE_IPV4, "must be an IPv4 address");
     let ip_range = if annotations.is_set(annotations::PRIVATE_SUBNET_IP_RANGE) {
-        annotations.ip_range(annotations::PRIVATE_SUBNET_IP_RANGE)
+        annotations::ip_range(annotations, annotations::PRIVATE_SUBNET_IP_RANGE)
     } else {
         settings.load_balancers.private_subnet_ip_range.clone()
     };

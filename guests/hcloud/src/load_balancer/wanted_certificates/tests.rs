@@ -13,7 +13,7 @@ const STAGING: &str = HTTP_MANAGED_CERTIFICATE_ACME_STAGING;
 
 fn certificates(annotations: Pairs<'_>) -> Result<Certificates, Error> {
     let service = service(annotations);
-    let mut annotations = Annotations::of(&service);
+    let mut annotations = service.values();
     let certificates = read(&service, &mut annotations);
     annotations.finish()?;
     Ok(certificates)

@@ -145,15 +145,15 @@ fn node_addresses_of_robot_servers_in_the_go_manager() {
         };
         let mut node = node("foobar", None);
         node.addresses = internal
-            .map(|ip| address(AddressType::InternalIp, ip))
+            .map(|ip| Address::internal(ip))
             .into_iter()
             .chain([
-                address(AddressType::Hostname, "foobar"),
-                address(AddressType::ExternalIp, "198.51.100.1"),
+                Address::hostname("foobar"),
+                Address::external("198.51.100.1"),
             ])
             .collect();
         let (found, events) = addresses(family, true, &node, &server);
-        assert_eq!(found[0], address(AddressType::Hostname, "foobar"), "{name}");
+        assert_eq!(found[0], Address::hostname("foobar"), "{name}");
         let rest: Vec<&str> = found[1..].iter().map(|one| one.address.as_str()).collect();
         assert_eq!(rest, expected, "{name}");
         let reasons: Vec<&str> = events.iter().map(|event| event.reason.as_str()).collect();

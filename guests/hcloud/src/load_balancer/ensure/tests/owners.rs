@@ -54,7 +54,7 @@ fn a_name_that_is_annotated_is_looked_up_first_and_another_one_when_it_is_taken(
     for (annotated, expected) in [(true, &[LOOK; 2][..]), (false, &[LOOK, ORDER, LOOK])] {
         let mut project = Project::new();
         project.put(NAME, &json!({}));
-        project.put(&names::load_balancer(UID), &json!({}));
+        project.put(&service(&[]).default_name(), &json!({}));
         let mut stage = Stage::new(project);
         if annotated {
             stage.annotate(annotations::NAME, NAME);

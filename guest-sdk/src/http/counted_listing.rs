@@ -1,15 +1,13 @@
-//! Reads long lists in numbered pages, one [window](super::WINDOW) of pages at a time.
+//! Reads long lists in numbered pages, one [window](super::WINDOW) of pages at a time, if the first page says how many
+//! items and pages there are. For other lists there is [`follow`](super::follow).
 //!
 //! An incomplete list must never look like absence. Every page must agree with the first one about the length of the
 //! list and must hold exactly its share of items; any contradiction is an error. One case is not detected: an item
 //! that moves to a page already read while another takes its place in the count. Before concluding absence from a
 //! listing, request the object itself or list twice.
 
-use super::{Request, Response, send_in_windows};
+use super::{MAX_PAGES, Request, Response, inconsistent, send_in_windows};
 use crate::Error;
-
-/// Maximum number of pages; more are treated as an error. 100 000 objects at the usual 50 per page.
-const MAX_PAGES: usize = 2000;
 
 /// A page's metadata about itself and its list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +26,11 @@ pub struct Page {
 
 /// A list whose first page has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listing {
+pub struct CountedListing {
     first: Page,
 }
 
-impl Listing {
+impl CountedListing {
     /// Reads the first page. `read` takes its data from the response (whose status is 2xx) and returns the page's
     /// metadata.
     ///
@@ -41,11 +39,11 @@ impl Listing {
     pub fn begin(
         request: impl Fn(usize) -> Request,
         read: impl FnOnce(Response) -> Result<Page, Error>,
-    ) -> Result<Listing, Error> {
+    ) -> Result<CountedListing, Error> {
         let request = request(1);
         let label = request.label();
         let first = read(request.send()?.ok()?)?;
-        let listing = Listing { first };
+        let listing = CountedListing { first };
         listing
             .check(1, first)
             .map_err(|why| inconsistent(&label, &why))?;
@@ -140,8 +138,4 @@ impl Listing {
         }
         Ok(())
     }
-}
-
-fn inconsistent(label: &str, why: &str) -> Error {
-    Error::unavailable(format!("{label}: inconsistent list: {why}"))
 }

@@ -26,8 +26,8 @@ fn read(pages: &[Page]) -> (Result<(), Error>, usize, Vec<String>) {
         items += page.items;
         Ok(page)
     };
-    let outcome =
-        Listing::begin(REQUEST, &mut next).and_then(|listing| listing.read_on(REQUEST, &mut next));
+    let outcome = CountedListing::begin(REQUEST, &mut next)
+        .and_then(|listing| listing.read_on(REQUEST, &mut next));
     (outcome, items, host.requests())
 }
 
@@ -123,7 +123,7 @@ fn a_page_that_cannot_be_read_ends_the_list() {
         number += 1;
         Ok(page(number, (number < 30).then_some(number + 1), 30, 60, 2))
     };
-    let listing = Listing::begin(REQUEST, &mut next).unwrap();
+    let listing = CountedListing::begin(REQUEST, &mut next).unwrap();
     assert_eq!((listing.total(), listing.pages_left()), (60, 29));
     assert!(matches!(
         listing.read_on(REQUEST, &mut next),

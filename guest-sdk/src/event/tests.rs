@@ -4,10 +4,10 @@ use super::*;
 
 #[test]
 fn a_message_is_cut_between_letters() {
-    let event = warning("Reason", &"€".repeat(1000));
+    let event = Event::warning("Reason", "€".repeat(1000));
     assert_eq!(event.message, "€".repeat(341));
     assert_eq!(event.event_type, EventType::Warning);
-    assert_eq!(warning("Reason", "short").message, "short");
+    assert_eq!(Event::normal("Reason", "short").message, "short");
 }
 
 #[test]

@@ -1,0 +1,59 @@
+//! Hints are typed, bounded and never needed.
+
+use serde::{Deserialize, Serialize};
+
+use super::*;
+use crate::load_balancer::EnsureRequest;
+use crate::testing::service;
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Work {
+    id: u64,
+    left: Vec<String>,
+}
+
+fn request(hint: Option<Vec<u8>>) -> EnsureRequest {
+    EnsureRequest {
+        hint,
+        ..EnsureRequest::new(service("web", &[(80, 30080)]), Vec::new())
+    }
+}
+
+#[test]
+fn a_hint_comes_back_as_it_was_given() {
+    let work = Work {
+        id: 7,
+        left: vec!["a".to_owned()],
+    };
+    let pending = Pending::after(Duration::from_millis(1500)).with_hint(&work);
+    assert_eq!(pending.retry_after_ms, 1500);
+    assert_eq!(request(pending.hint).hint(), Some(work));
+}
+
+#[test]
+fn what_cannot_be_read_is_no_hint() {
+    let large = format!(r#"{{"id":1,"left":["{}"]}}"#, "x".repeat(MAX_HINT));
+    let table = [
+        None,
+        Some(""),
+        Some("{"),
+        Some("7"),
+        Some(r#"{"id":-1,"left":[]}"#),
+        Some("\u{0}\u{ff}"),
+        Some(&large),
+    ];
+    for hint in table {
+        let read: Option<Work> = request(hint.map(|text| text.as_bytes().to_vec())).hint();
+        assert_eq!(read, None, "{hint:?}");
+    }
+}
+
+#[test]
+fn a_hint_that_the_host_would_refuse_is_left_out() {
+    let of_length = |length: usize| Pending::after(Duration::ZERO).with_hint(&"x".repeat(length));
+    assert_eq!(
+        of_length(MAX_HINT - 2).hint.map(|hint| hint.len()),
+        Some(MAX_HINT)
+    );
+    assert_eq!(of_length(MAX_HINT - 1).hint, None);
+}

@@ -1,0 +1,165 @@
+//! Reads lists whose pages name the page after them: by a number, a cursor or a URL. For lists whose first page says how
+//! many pages there are, [`CountedListing`](super::CountedListing) reads several pages at a time.
+//!
+//! An incomplete list must never look like absence: a list that names a page twice, changes its length while it is read
+//! or does not end is an error. An item that moves to a page already read is not noticed unless the cloud tells the
+//! length. Before concluding absence from a list, request the object itself or list twice.
+
+use super::path::path_and_query;
+use super::{MAX_PAGES, Request, Response, inconsistent};
+use crate::Error;
+
+/// What follows a page. See [`follow`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Next {
+    step: Step,
+    total: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    End,
+    Query(String, String),
+    Form(String, String),
+    Url(String),
+    Request(Box<Request>),
+}
+
+impl Next {
+    /// Nothing: the list ends here.
+    pub fn end() -> Next {
+        Next::step(Some(Step::End))
+    }
+
+    /// The first request with the query parameter `key` set to `value`: the number of the next page, or a cursor. No
+    /// value, and an empty one, end the list.
+    pub fn query(key: &str, value: Option<impl ToString>) -> Next {
+        Next::step(filled(value).map(|value| Step::Query(key.to_owned(), value)))
+    }
+
+    /// The same for a field of the form.
+    pub fn form(key: &str, value: Option<impl ToString>) -> Next {
+        Next::step(filled(value).map(|value| Step::Form(key.to_owned(), value)))
+    }
+
+    /// The first request with the query of this URL, absolute or relative. Its host and path are not used, because a
+    /// guest sends to targets and not to URLs; another path is an error. No URL, and an empty one, end the list.
+    pub fn url(url: Option<impl ToString>) -> Next {
+        Next::step(filled(url).map(Step::Url))
+    }
+
+    /// The URL in the header `Link` with the relation `next` (RFC 8288); the list ends without one.
+    pub fn link(answer: &Response) -> Next {
+        Next::url(answer.link("next"))
+    }
+
+    /// This request; `None` ends the list.
+    pub fn request(request: Option<Request>) -> Next {
+        Next::step(request.map(|request| Step::Request(Box::new(request))))
+    }
+
+    /// Says how many items the whole list has. Every page has to say the same, and as many have to come.
+    #[must_use]
+    pub fn of(self, total: usize) -> Next {
+        Next {
+            total: Some(total),
+            ..self
+        }
+    }
+
+    fn step(step: Option<Step>) -> Next {
+        Next {
+            step: step.unwrap_or(Step::End),
+            total: None,
+        }
+    }
+}
+
+fn filled(value: Option<impl ToString>) -> Option<String> {
+    let text = value.map(|value| value.to_string());
+    text.filter(|text| !text.is_empty())
+}
+
+/// Reads a whole list, one page after the other. `read` gets each answer, with a status of 2xx, and returns the page's
+/// items and what follows it:
+///
+/// ```no_run
+/// # use ccm_guest::http::{self, Next, Request};
+/// # #[derive(serde::Deserialize)] struct Machine;
+/// # #[derive(serde::Deserialize)] struct Page { machines: Vec<Machine>, next_page: Option<u32> }
+/// let first = Request::get("api", "/machines").query("per_page", 100);
+/// let machines = http::follow(first, |answer| {
+///     let page: Page = answer.json()?;
+///     Ok((page.machines, Next::query("page", page.next_page)))
+/// })?;
+/// # Ok::<(), ccm_guest::Error>(())
+/// ```
+///
+/// # Errors
+/// The first error of a request or of `read`; [`Error::Unavailable`] for a list that contradicts itself or has more than
+/// [`MAX_PAGES`] pages.
+pub fn follow<T>(
+    first: Request,
+    read: impl FnMut(Response) -> Result<(Vec<T>, Next), Error>,
+) -> Result<Vec<T>, Error> {
+    follow_with(first, Response::ok, read)
+}
+
+/// As [`follow`], for clouds whose errors are not told by the status alone: `check` takes the place of [`Response::ok`].
+///
+/// # Errors
+/// As for [`follow`], and those of `check`.
+pub fn follow_with<T>(
+    first: Request,
+    mut check: impl FnMut(Response) -> Result<Response, Error>,
+    mut read: impl FnMut(Response) -> Result<(Vec<T>, Next), Error>,
+) -> Result<Vec<T>, Error> {
+    let label = first.label();
+    let wrong = |why: String| inconsistent(&label, &why);
+    let mut items = Vec::new();
+    let mut total = None;
+    let mut sent = Vec::new();
+    let mut request = first.clone();
+    loop {
+        let (page, next) = read(check(request.clone().send()?)?)?;
+        items.extend(page);
+        if !sent.is_empty() && next.total != total {
+            return Err(wrong(
+                "the list changed its length while it was read".to_owned(),
+            ));
+        }
+        total = next.total;
+        sent.push(request);
+        request = match next.step {
+            Step::End => break,
+            Step::Query(key, value) => first.clone().with_query(&key, value),
+            Step::Form(key, value) => first.clone().with_form(&key, value),
+            Step::Url(url) => at(&first, &url).ok_or_else(|| {
+                wrong("a page names a URL of another list as the next page".to_owned())
+            })?,
+            Step::Request(request) => *request,
+        };
+        if sent.contains(&request) {
+            return Err(wrong("a page names one that was read already".to_owned()));
+        }
+        if sent.len() >= MAX_PAGES {
+            return Err(wrong(format!("it has more than {MAX_PAGES} pages")));
+        }
+    }
+    match total {
+        Some(total) if total != items.len() => Err(wrong(format!(
+            "{total} items were announced and {} came",
+            items.len()
+        ))),
+        _ => Ok(items),
+    }
+}
+
+/// The first request with the query of `url`. `None` if `url` has another path. The base path of the target, which the
+/// guest does not know, may come before the path.
+fn at(first: &Request, url: &str) -> Option<Request> {
+    let (path, query) = path_and_query(url);
+    let is_here = path.is_empty() || path.trim_end_matches('/').ends_with(first.path());
+    let query = form_urlencoded::parse(query.as_bytes()).into_owned();
+    is_here.then(|| first.clone().queries(query))
+}

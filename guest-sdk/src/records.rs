@@ -1,0 +1,188 @@
+//! Constructors for the records of the contract. Prefer them to struct literals: a later version of the contract may add
+//! fields.
+
+use crate::{
+    Address, AddressType, AnnotationChange, Ingress, Instance, IpMode, LoadBalancerStatus,
+    PortStatus, load_balancer, routes,
+};
+
+#[cfg(test)]
+mod tests;
+
+impl Address {
+    /// A name of the machine that is no IP address.
+    pub fn hostname(name: impl ToString) -> Address {
+        Address::new(AddressType::Hostname, name)
+    }
+
+    /// An IP address in the cluster's network.
+    pub fn internal(ip: impl ToString) -> Address {
+        Address::new(AddressType::InternalIp, ip)
+    }
+
+    /// An IP address that is reachable from outside.
+    pub fn external(ip: impl ToString) -> Address {
+        Address::new(AddressType::ExternalIp, ip)
+    }
+
+    /// An address of any type.
+    pub fn new(address_type: AddressType, address: impl ToString) -> Address {
+        Address {
+            address_type,
+            address: address.to_string(),
+        }
+    }
+}
+
+impl Instance {
+    /// An instance with a provider ID and nothing else.
+    pub fn new(provider_id: impl Into<String>) -> Instance {
+        Instance {
+            provider_id: provider_id.into(),
+            instance_type: None,
+            zone: None,
+            region: None,
+            addresses: Vec::new(),
+            labels: Vec::new(),
+            shutdown: None,
+            extra: Vec::new(),
+        }
+    }
+}
+
+impl AnnotationChange {
+    /// Sets the annotation to a value of at most 4096 bytes.
+    pub fn set(key: impl Into<String>, value: impl Into<String>) -> AnnotationChange {
+        AnnotationChange {
+            key: key.into(),
+            value: Some(value.into()),
+        }
+    }
+
+    /// Removes the annotation.
+    pub fn remove(key: impl Into<String>) -> AnnotationChange {
+        AnnotationChange {
+            key: key.into(),
+            value: None,
+        }
+    }
+}
+
+impl LoadBalancerStatus {
+    /// These ways in, in this order, at most 16.
+    pub fn new(ingress: impl IntoIterator<Item = Ingress>) -> LoadBalancerStatus {
+        LoadBalancerStatus {
+            ingress: ingress.into_iter().collect(),
+        }
+    }
+}
+
+impl Ingress {
+    /// A way in by IP address.
+    pub fn ip(ip: impl ToString) -> Ingress {
+        Ingress {
+            ip: Some(ip.to_string()),
+            hostname: None,
+            ip_mode: None,
+            ports: Vec::new(),
+        }
+    }
+
+    /// A way in by DNS name.
+    pub fn hostname(name: impl Into<String>) -> Ingress {
+        Ingress {
+            ip: None,
+            hostname: Some(name.into()),
+            ip_mode: None,
+            ports: Vec::new(),
+        }
+    }
+
+    /// Says how kube-proxy treats the IP address. Without it the cluster's default applies.
+    #[must_use]
+    pub fn with_mode(self, mode: IpMode) -> Ingress {
+        Ingress {
+            ip_mode: Some(mode),
+            ..self
+        }
+    }
+
+    /// Says how each port is, at most 256.
+    #[must_use]
+    pub fn with_ports(self, ports: Vec<PortStatus>) -> Ingress {
+        Ingress { ports, ..self }
+    }
+}
+
+impl load_balancer::EnsureRequest {
+    /// A first request, without adoption and hint.
+    pub fn new(
+        service: load_balancer::Service,
+        targets: Vec<crate::Node>,
+    ) -> load_balancer::EnsureRequest {
+        load_balancer::EnsureRequest {
+            service,
+            targets,
+            adopt: None,
+            hint: None,
+        }
+    }
+}
+
+impl load_balancer::UpdateRequest {
+    /// A first request, without hint.
+    pub fn new(
+        service: load_balancer::Service,
+        targets: Vec<crate::Node>,
+    ) -> load_balancer::UpdateRequest {
+        load_balancer::UpdateRequest {
+            service,
+            targets,
+            hint: None,
+        }
+    }
+}
+
+impl load_balancer::DeleteRequest {
+    /// A first request, without hint.
+    pub fn new(service: load_balancer::Service) -> load_balancer::DeleteRequest {
+        load_balancer::DeleteRequest {
+            service,
+            hint: None,
+        }
+    }
+}
+
+impl routes::Route {
+    /// A route as the cloud knows it by `id`, to `destination` in canonical CIDR form.
+    pub fn new(
+        id: impl ToString,
+        destination: impl Into<String>,
+        target: routes::Target,
+    ) -> routes::Route {
+        routes::Route {
+            id: id.to_string(),
+            destination_cidr: destination.into(),
+            target,
+            extra: Vec::new(),
+        }
+    }
+}
+
+impl routes::CreateRequest {
+    /// A first request, without hint.
+    pub fn new(node: crate::Node, destination: impl Into<String>) -> routes::CreateRequest {
+        routes::CreateRequest {
+            node,
+            destination_cidr: destination.into(),
+            hint: None,
+        }
+    }
+}
+
+impl routes::DeleteRequest {
+    /// A first request, without hint.
+    pub fn new(route: routes::Route) -> routes::DeleteRequest {
+        routes::DeleteRequest { route, hint: None }
+    }
+}
