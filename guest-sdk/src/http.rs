@@ -10,6 +10,7 @@ use crate::{Error, host};
 
 pub use crate::bindings::host::ccm::provider::http::{FetchError, Method};
 pub use counted_listing::{CountedListing, Page};
+pub(crate) use follow::walk;
 pub use follow::{Next, follow, follow_with};
 pub use path::path;
 pub use request::Request;

@@ -52,6 +52,12 @@ impl Readiness {
 }
 
 impl FindReply {
+    /// Sets the events, at most 256 and 8 for each node.
+    #[must_use]
+    pub fn with_events(self, events: Vec<NodeEvent>) -> FindReply {
+        FindReply { events, ..self }
+    }
+
     /// A reply without events.
     pub fn new(lookups: Vec<Lookup>) -> FindReply {
         FindReply {

@@ -37,6 +37,7 @@ pub mod http;
 mod instances;
 pub mod load_balancer;
 pub mod log;
+pub mod machines;
 pub mod provider_id;
 pub mod random;
 mod records;

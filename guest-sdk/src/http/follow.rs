@@ -111,18 +111,34 @@ pub fn follow<T>(
 /// As for [`follow`], and those of `check`.
 pub fn follow_with<T>(
     first: Request,
-    mut check: impl FnMut(Response) -> Result<Response, Error>,
+    check: impl FnMut(Response) -> Result<Response, Error>,
     mut read: impl FnMut(Response) -> Result<(Vec<T>, Next), Error>,
 ) -> Result<Vec<T>, Error> {
+    let mut items = Vec::new();
+    walk(first, check, |answer| {
+        let (page, next) = read(answer)?;
+        let count = page.len();
+        items.extend(page);
+        Ok((count, next))
+    })?;
+    Ok(items)
+}
+
+/// Reads a list whose items `read` takes; it returns their number and what follows.
+pub(crate) fn walk(
+    first: Request,
+    mut check: impl FnMut(Response) -> Result<Response, Error>,
+    mut read: impl FnMut(Response) -> Result<(usize, Next), Error>,
+) -> Result<(), Error> {
     let label = first.label();
     let wrong = |why: String| inconsistent(&label, &why);
-    let mut items = Vec::new();
+    let mut items = 0;
     let mut total = None;
     let mut sent = Vec::new();
     let mut request = first.clone();
     loop {
-        let (page, next) = read(check(request.clone().send()?)?)?;
-        items.extend(page);
+        let (count, next) = read(check(request.clone().send()?)?)?;
+        items += count;
         if !sent.is_empty() && next.total != total {
             return Err(wrong(
                 "the list changed its length while it was read".to_owned(),
@@ -147,11 +163,10 @@ pub fn follow_with<T>(
         }
     }
     match total {
-        Some(total) if total != items.len() => Err(wrong(format!(
-            "{total} items were announced and {} came",
-            items.len()
+        Some(total) if total != items => Err(wrong(format!(
+            "{total} items were announced and {items} came"
         ))),
-        _ => Ok(items),
+        _ => Ok(()),
     }
 }
 

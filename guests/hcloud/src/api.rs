@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use ccm_guest::Error;
-use ccm_guest::http::{CountedListing, Page, Request, Response, send_in_windows};
+use ccm_guest::http::{CountedListing, Page, Request, Response};
+use ccm_guest::machines::{self, List, Machines};
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 
@@ -93,47 +94,48 @@ pub struct Named {
 }
 
 /// A query for one server.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ask {
-    /// The server with this id.
-    Id(u64),
-    /// Servers with exactly this name.
-    Name(String),
-}
+pub type Ask = machines::Ask<u64>;
 
-/// Looks up servers concurrently, one request per query. `read` gets each result in the order of `asks`: the matching
-/// servers, an empty list if a complete response has none, or the reason why the result is unknown. `max_age` limits
-/// the age of cached responses to id queries; name queries are never cached.
-///
-/// # Errors
-/// The first error of `read`; no more requests are sent then.
-pub fn look_up(
-    asks: &[Ask],
-    max_age: Duration,
-    mut read: impl FnMut(&Ask, Result<Vec<Server>, Error>) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut left = asks.iter();
-    send_in_windows(
-        asks.iter().map(|ask| {
-            // A name query usually waits for a machine that is being created: it may have appeared within the last ten
-            // seconds.
-            let max_age = match ask {
-                Ask::Id(_) => max_age,
-                Ask::Name(_) => Duration::ZERO,
-            };
-            request_for(ask).max_age(max_age)
-        }),
-        |answer| match left.next() {
-            Some(ask) => read(ask, answer.and_then(|response| matching(ask, response))),
-            None => Ok(()),
-        },
-    )
-}
+/// The servers of the project.
+#[derive(Debug, Clone, Copy)]
+pub struct Servers;
 
-fn request_for(ask: &Ask) -> Request {
-    match ask {
-        Ask::Id(id) => Request::get(API, format!("/servers/{id}")),
-        Ask::Name(name) => Request::get(API, "/servers").query("name", name),
+impl Machines for Servers {
+    type Id = u64;
+    type Machine = Server;
+
+    fn id(server: &Server) -> u64 {
+        server.id
+    }
+
+    fn name(server: &Server) -> &str {
+        &server.name
+    }
+
+    fn list(&self, max_age: Duration, list: &mut List<'_, Servers>) -> Result<(), Error> {
+        // A first page that contradicts itself adds nothing.
+        let mut first = Vec::new();
+        let reader = list_reader(|servers| first = servers);
+        let listing = CountedListing::begin(list_request(max_age), reader)?;
+        list.add(first);
+        if list.is_enough(listing.pages_left()) {
+            return Ok(());
+        }
+        listing.read_on(
+            list_request(max_age),
+            list_reader(|servers| list.add(servers)),
+        )
+    }
+
+    fn request(&self, ask: &Ask) -> Option<Request> {
+        Some(match ask {
+            Ask::Id(id) => Request::get(API, format!("/servers/{id}")),
+            Ask::Name(name) => Request::get(API, "/servers").query("name", name),
+        })
+    }
+
+    fn answer(&self, ask: &Ask, answer: Response) -> Result<Vec<Server>, Error> {
+        matching(ask, answer)
     }
 }
 
@@ -166,19 +168,14 @@ fn matching(ask: &Ask, response: Response) -> Result<Vec<Server>, Error> {
     }
 }
 
-/// Starts listing all servers: reads the first page and passes its servers to `read`. `max_age` limits the age of
-/// cached responses.
-pub fn begin_list(max_age: Duration, read: impl FnMut(Server)) -> Result<CountedListing, Error> {
-    CountedListing::begin(list_request(max_age), list_reader(read))
-}
-
-/// Reads the remaining pages. On success `read` has seen every server.
-pub fn finish_list(
-    listing: &CountedListing,
-    max_age: Duration,
-    read: impl FnMut(Server),
-) -> Result<(), Error> {
-    listing.read_on(list_request(max_age), list_reader(read))
+/// Lists every server, without the cache. On success `read` has seen them all.
+///
+/// # Errors
+/// The reason why the list is not known.
+pub fn servers(mut read: impl FnMut(Server)) -> Result<(), Error> {
+    let mut read = list_reader(|servers| servers.into_iter().for_each(&mut read));
+    let request = list_request(Duration::ZERO);
+    CountedListing::begin(&request, &mut read)?.read_on(&request, &mut read)
 }
 
 fn list_request(max_age: Duration) -> impl Fn(usize) -> Request {
@@ -192,11 +189,11 @@ fn list_request(max_age: Duration) -> impl Fn(usize) -> Request {
     }
 }
 
-fn list_reader(mut read: impl FnMut(Server)) -> impl FnMut(Response) -> Result<Page, Error> {
+fn list_reader(mut read: impl FnMut(Vec<Server>)) -> impl FnMut(Response) -> Result<Page, Error> {
     move |response| {
         let answer: ServersAnswer = response.json()?;
         let page = answer.meta.page("servers", answer.servers.len())?;
-        answer.servers.into_iter().for_each(&mut read);
+        read(answer.servers);
         Ok(page)
     }
 }

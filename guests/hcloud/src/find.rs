@@ -8,7 +8,8 @@
 
 use std::collections::BTreeSet;
 
-use ccm_guest::{Error, Event, FindReply, Instance, Lookup, Node, NodeEvent, log};
+use ccm_guest::machines::Events;
+use ccm_guest::{Error, Event, FindReply, Instance, Lookup, Node, log};
 
 use crate::api::{self, Ask};
 use crate::config::{RobotSettings, Settings};
@@ -22,10 +23,6 @@ mod cloud;
 mod dedicated;
 #[cfg(test)]
 mod tests;
-
-/// The contract's maximum number of events per reply, and per node.
-const MAX_EVENTS: usize = 256;
-const MAX_EVENTS_PER_NODE: usize = 8;
 
 /// Looks up all nodes.
 ///
@@ -65,24 +62,20 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
         dedicated,
     };
 
-    let mut reply = FindReply {
-        lookups: Vec::with_capacity(nodes.len()),
-        events: Vec::new(),
-    };
-    for (index, (node, question)) in (0..).zip(nodes.iter().zip(questions)) {
-        let mut events = Vec::new();
-        let lookup = answers.lookup(node, question, &mut events);
+    let mut events = Events::default();
+    let mut lookups = Vec::with_capacity(nodes.len());
+    for (index, (node, question)) in nodes.iter().zip(questions).enumerate() {
+        let mut of_node = Vec::new();
+        let lookup = answers.lookup(node, question, &mut of_node);
         if settings.debug {
             show(node, &lookup);
         }
-        reply.lookups.push(lookup);
-        let room = MAX_EVENTS - reply.events.len().min(MAX_EVENTS);
-        let events = events.into_iter().take(room.min(MAX_EVENTS_PER_NODE));
-        reply
-            .events
-            .extend(events.map(|event| NodeEvent { node: index, event }));
+        lookups.push(lookup);
+        for event in of_node {
+            events.add(index, event);
+        }
     }
-    Ok(reply)
+    Ok(FindReply::new(lookups).with_events(events.into_vec()))
 }
 
 /// The look-up that a node needs.

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use ccm_guest::Error;
 
@@ -36,12 +35,7 @@ impl Members {
             unread: None,
         };
         let mut missing: BTreeSet<u64> = network.servers.iter().copied().collect();
-        let listing = api::begin_list(Duration::ZERO, |server| {
-            reading.server(server, &mut missing);
-        })?;
-        api::finish_list(&listing, Duration::ZERO, |server| {
-            reading.server(server, &mut missing);
-        })?;
+        api::servers(|server| reading.server(server, &mut missing))?;
         whole("server", network, &missing)?;
         if !network.load_balancers.is_empty() {
             let mut missing: BTreeSet<u64> = network.load_balancers.iter().copied().collect();

@@ -1,0 +1,213 @@
+//! Looks machines up with few requests: by list, one by one or both, whichever costs less. For clouds that list their
+//! machines; a cloud that answers about many machines by their IDs in one request needs nothing from here.
+//!
+//! # Guarantees
+//! - A machine is absent only after the cloud said so: in the answer about that machine, in a list of one page that was
+//!   not kept anywhere, or in two lists that were read completely. What could not be read is unknown.
+//! - A list can lack a machine and still be consistent: between two pages a machine moves to one that was read already. So
+//!   a small call that decides about nodes looks up the few machines that a list lacks one by one.
+//! - N nodes cost at most the pages of one list and eight more requests, or of two lists. Without doubt about any node it is
+//!   one list, and none for machines that are looked up with fewer requests.
+//! - Only the machines that were asked about are held in memory.
+
+use std::collections::BTreeSet;
+use std::fmt::{Debug, Display};
+use std::time::Duration;
+
+use crate::http::{Request, Response};
+use crate::{Error, Event, FindReply, Instance, Lookup, MachineId, Node, NodeEvent};
+use search::Search;
+
+pub use search::{Answers, List};
+
+mod search;
+#[cfg(test)]
+mod tests;
+
+/// The contract's maximum number of events per reply, and per node.
+const MAX_EVENTS: usize = 256;
+const MAX_EVENTS_PER_NODE: usize = 8;
+
+/// The machines of one account, as the cloud's API shows them.
+pub trait Machines: Sized {
+    /// What identifies a machine for ever, and is never given to another one.
+    type Id: Clone + Ord + Display + Debug;
+    /// A machine as the API describes it.
+    type Machine: Clone + Debug;
+
+    /// The ID of a machine.
+    fn id(machine: &Self::Machine) -> Self::Id;
+
+    /// The name of a machine. Nodes without provider ID are found by it.
+    fn name(machine: &Self::Machine) -> &str;
+
+    /// Lists machines from answers that are at most `max_age` old: hands each page to [`List::add`], which [`List::follow`] does. The list holds at least
+    /// every machine that [`List::asks`] names and that exists; a cloud that can filter need not list others. If the first
+    /// page says how many come after it, [`List::is_enough`] says whether they are needed.
+    ///
+    /// # Errors
+    /// The reason why the list is not complete.
+    fn list(&self, max_age: Duration, list: &mut List<'_, Self>) -> Result<(), Error>;
+
+    /// The request for one machine, or for those with a name; `None` if only a list tells.
+    fn request(&self, ask: &Ask<Self::Id>) -> Option<Request>;
+
+    /// The machines in the answer to [`Machines::request`], with any status. An empty list means absence, by a complete
+    /// answer.
+    ///
+    /// # Errors
+    /// The reason why it is not known. An answer about another machine than the one asked for is such a reason.
+    fn answer(&self, ask: &Ask<Self::Id>, answer: Response) -> Result<Vec<Self::Machine>, Error>;
+}
+
+/// A question for one machine.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ask<Id> {
+    /// The machine with this ID.
+    Id(Id),
+    /// The machines with exactly this name.
+    Name(String),
+}
+
+/// What a question found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Match<'a, Machine> {
+    /// No machine, by a complete answer.
+    None,
+    /// Exactly one.
+    One(&'a Machine),
+    /// More than one.
+    Many,
+    /// Not known, for this reason.
+    Unknown(&'a str),
+}
+
+/// How machines are looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// Whether lists may take the place of look-ups. False: only where more than 64 machines are asked about.
+    pub lists: bool,
+    /// How old a kept answer of the cloud may be. Questions by name, and those that may lead to a deletion, are not answered
+    /// from kept answers.
+    pub max_age: Duration,
+    /// Whether a node that is not ready is among those asked about, so that the answers may lead to its deletion. The host
+    /// believes absence only together with an answer from the same call: a small call of this kind keeps no answers, looks
+    /// up each machine that a list lacks, and shows that the account can be read at all.
+    pub decides: bool,
+}
+
+impl Default for Plan {
+    /// Lists, and answers of the last ten seconds.
+    fn default() -> Plan {
+        Plan {
+            lists: true,
+            max_age: Duration::from_secs(10),
+            decides: false,
+        }
+    }
+}
+
+/// Answers every question; sends nothing if there are none.
+///
+/// # Errors
+/// Errors that concern every question: a refused credential and an exhausted request limit.
+pub fn look_up<M: Machines>(
+    machines: &M,
+    asks: BTreeSet<Ask<M::Id>>,
+    plan: Plan,
+) -> Result<Answers<M>, Error> {
+    Search::new(machines, asks, plan).run()
+}
+
+/// Answers [`Instances::find`](crate::Instances::find) for a cloud with one scheme: `parse` reads the ID in a provider ID,
+/// and `instance` describes a machine.
+///
+/// A node with a provider ID is `found`, `gone` or `unknown`; one without is looked up by its name, and is `found`,
+/// `not-mine` or `unknown`.
+///
+/// # Errors
+/// Errors that concern every node: see [`look_up`].
+pub fn find<M: Machines>(
+    machines: &M,
+    nodes: &[Node],
+    scheme: &str,
+    plan: Plan,
+    parse: impl Fn(&str) -> Option<M::Id>,
+    instance: impl Fn(&Node, &M::Machine) -> Instance,
+) -> Result<FindReply, Error> {
+    let question = |node: &Node| match node.machine_id(scheme) {
+        MachineId::Unset => Ok(Ask::Name(node.name.clone())),
+        MachineId::Own(id) => parse(id).map(Ask::Id).ok_or_else(|| {
+            let text = node.provider_id.as_deref().unwrap_or_default();
+            Lookup::Unknown(format!(
+                "the provider ID {text:?} has none of the known forms"
+            ))
+        }),
+        MachineId::Foreign => Err(Lookup::NotMine),
+    };
+    let questions: Vec<_> = nodes.iter().map(question).collect();
+    let asks = questions.iter().flatten().cloned().collect();
+    let is_doubted = |(question, node): (&Result<Ask<M::Id>, _>, &Node)| {
+        matches!(question, Ok(Ask::Id(_))) && !node.readiness().is_ready()
+    };
+    let decides = plan.decides || questions.iter().zip(nodes).any(is_doubted);
+    let answers = look_up(machines, asks, Plan { decides, ..plan })?;
+
+    let mut events = Events::default();
+    let mut lookups = Vec::with_capacity(nodes.len());
+    for (node, question) in nodes.iter().zip(questions) {
+        lookups.push(match question {
+            Err(lookup) => lookup,
+            Ok(ask) => match (answers.get(&ask), &ask) {
+                (Match::One(machine), _) => Lookup::Found(instance(node, machine)),
+                (Match::None, Ask::Id(_)) => Lookup::Gone,
+                (Match::None, Ask::Name(_)) => Lookup::NotMine,
+                (Match::Unknown(reason), _) => Lookup::Unknown(reason.to_owned()),
+                (Match::Many, ask) => {
+                    let message = format!(
+                        "more than one machine has {ask}; which one the node runs on cannot be told"
+                    );
+                    events.add(
+                        lookups.len(),
+                        Event::warning("InstanceLookupFailed", &message),
+                    );
+                    Lookup::Unknown(message)
+                }
+            },
+        });
+    }
+    Ok(FindReply::new(lookups).with_events(events.into_vec()))
+}
+
+impl<Id: Display> Display for Ask<Id> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Ask::Id(id) => write!(f, "the id {id}"),
+            Ask::Name(name) => write!(f, "the name {name:?}"),
+        }
+    }
+}
+
+/// Events about nodes, within the contract's limits: what is beyond them is left out.
+#[derive(Debug, Default)]
+pub struct Events {
+    events: Vec<NodeEvent>,
+}
+
+impl Events {
+    /// Adds an event about the node at this index of the call.
+    pub fn add(&mut self, node: usize, event: Event) {
+        let Ok(node) = u32::try_from(node) else {
+            return;
+        };
+        let same = self.events.iter().rev().take_while(|one| one.node == node);
+        if self.events.len() < MAX_EVENTS && same.count() < MAX_EVENTS_PER_NODE {
+            self.events.push(NodeEvent { node, event });
+        }
+    }
+
+    /// The events, for [`FindReply::with_events`].
+    pub fn into_vec(self) -> Vec<NodeEvent> {
+        self.events
+    }
+}

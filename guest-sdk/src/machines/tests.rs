@@ -1,0 +1,368 @@
+//! What machines cost in requests, and what proves that one is absent. The clouds here differ in what they can: page
+//! numbers with a total, a cursor, nothing but a list, a list of what was asked for.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+use super::*;
+use crate::http::{self, CountedListing, Next, Page};
+use crate::state;
+use crate::testing::{Answer, Seen, TestHost, json, node, ready};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Machine {
+    id: u64,
+    name: String,
+}
+
+/// How the cloud of a test is asked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Cloud {
+    /// Page numbers, the length on the first page, and look-ups.
+    Counted,
+    /// A cursor, and look-ups.
+    Cursor,
+    /// One answer with everything, and nothing else.
+    Whole,
+}
+
+/// Machines per page.
+const PER_PAGE: usize = 10;
+
+impl Machines for Cloud {
+    type Id = u64;
+    type Machine = Machine;
+
+    fn id(machine: &Machine) -> u64 {
+        machine.id
+    }
+
+    fn name(machine: &Machine) -> &str {
+        &machine.name
+    }
+
+    fn list(&self, max_age: Duration, list: &mut List<'_, Cloud>) -> Result<(), Error> {
+        let request = || Request::get("api", "/machines").max_age(max_age);
+        match self {
+            Cloud::Counted => {
+                let request = |page| request().query("page", page);
+                let mut pages = Vec::new();
+                let read = |pages: &mut Vec<_>, answer: Response| {
+                    let (machines, page) = counted(&answer)?;
+                    pages.push(machines);
+                    Ok(page)
+                };
+                let listing = CountedListing::begin(request, |answer| read(&mut pages, answer))?;
+                pages.drain(..).for_each(|page| list.add(page));
+                if list.is_enough(listing.pages_left()) {
+                    return Ok(());
+                }
+                let outcome = listing.read_on(request, |answer| read(&mut pages, answer));
+                pages.drain(..).for_each(|page| list.add(page));
+                outcome
+            }
+            Cloud::Cursor => list.follow(request().query("page", 1), |answer| {
+                let (machines, page) = counted(&answer)?;
+                Ok((machines, Next::query("page", page.next).of(page.total)))
+            }),
+            Cloud::Whole => {
+                list.add(
+                    request()
+                        .query("page", "all")
+                        .fetch_json::<Vec<Machine>>()?,
+                );
+                Ok(())
+            }
+        }
+    }
+
+    fn request(&self, ask: &Ask<u64>) -> Option<Request> {
+        if *self == Cloud::Whole {
+            return None;
+        }
+        Some(match ask {
+            Ask::Id(id) => Request::get("api", http::path(["machines", &id.to_string()])),
+            Ask::Name(name) => Request::get("api", "/machines").query("name", name),
+        })
+    }
+
+    fn answer(&self, ask: &Ask<u64>, answer: Response) -> Result<Vec<Machine>, Error> {
+        match ask {
+            Ask::Id(_) => {
+                let found = answer.found()?;
+                found.map_or(Ok(Vec::new()), |answer| Ok(vec![answer.json()?]))
+            }
+            Ask::Name(_) => answer.ok()?.json(),
+        }
+    }
+}
+
+fn counted(answer: &Response) -> Result<(Vec<Machine>, Page), Error> {
+    let machines: Vec<Machine> = answer.json()?;
+    let header = |name: &str| {
+        let value = answer.header(name).unwrap_or_default().parse();
+        value.map_err(|_| Error::internal(name.to_owned()))
+    };
+    let (number, last) = (header("page")?, header("last")?);
+    let page = Page {
+        number,
+        last,
+        total: header("total")?,
+        next: (number < last).then_some(number + 1),
+        items: machines.len(),
+    };
+    Ok((machines, page))
+}
+
+/// The account: its machines, what a list lacks, and what fails.
+#[derive(Debug, Default)]
+struct Account {
+    machines: Vec<Machine>,
+    /// Machines that no list shows.
+    hidden: Vec<u64>,
+    /// The page that fails, with its status.
+    fails: Option<(&'static str, u16)>,
+}
+
+impl Account {
+    fn of(count: u64) -> Account {
+        let machine = |id| Machine {
+            id,
+            name: format!("machine-{id}"),
+        };
+        Account {
+            machines: (1..=count).map(machine).collect(),
+            ..Account::default()
+        }
+    }
+
+    fn serve(self) -> (TestHost, Rc<RefCell<Account>>) {
+        let account = Rc::new(RefCell::new(self));
+        let served = Rc::clone(&account);
+        let host = TestHost::open(move |seen| served.borrow().answer(seen));
+        (host, account)
+    }
+
+    fn answer(&self, seen: &Seen) -> Answer {
+        if let Some(id) = seen.path_only().strip_prefix("/machines/") {
+            let mut machines = self.machines.iter();
+            return match machines.find(|machine| machine.id.to_string() == id) {
+                Some(machine) => json(200, &serde_json::to_string(machine).unwrap()),
+                None => json(404, ""),
+            };
+        }
+        let text = |machines: &[&Machine]| serde_json::to_string(machines).unwrap();
+        if let Some(name) = seen.query("name") {
+            let named = self.machines.iter().filter(|machine| machine.name == name);
+            return json(200, &text(&named.collect::<Vec<_>>()));
+        }
+        let page = seen.query("page").unwrap();
+        match self.fails {
+            Some((failing, status)) if failing == page => return json(status, "no"),
+            _ => {}
+        }
+        let shown = |machine: &&Machine| !self.hidden.contains(&machine.id);
+        let shown: Vec<&Machine> = self.machines.iter().filter(shown).collect();
+        let Ok(number) = page.parse::<usize>() else {
+            return json(200, &text(&shown));
+        };
+        let on_page = shown.iter().skip((number - 1) * PER_PAGE).take(PER_PAGE);
+        let headers = [
+            ("page", number),
+            ("last", shown.len().div_ceil(PER_PAGE)),
+            ("total", shown.len()),
+        ];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_string()));
+        let body = text(&on_page.copied().collect::<Vec<_>>());
+        Ok((200, headers.to_vec(), body.into_bytes()))
+    }
+}
+
+/// Nodes on the machines with these IDs.
+fn nodes(ids: impl IntoIterator<Item = u64>) -> Vec<Node> {
+    let node = |id| node(&format!("node-{id}"), Some(&format!("acme://{id}")));
+    ids.into_iter().map(node).collect()
+}
+
+fn found(cloud: Cloud, nodes: &[Node]) -> Result<FindReply, Error> {
+    let parse = crate::provider_id::number;
+    let instance = |_: &Node, machine: &Machine| Instance::new(format!("acme://{}", machine.id));
+    find(&cloud, nodes, "acme", Plan::default(), parse, instance)
+}
+
+/// The look-ups in short.
+fn brief(reply: &FindReply) -> Vec<String> {
+    let word = |lookup: &Lookup| match lookup {
+        Lookup::Found(instance) => instance.provider_id.clone(),
+        Lookup::Gone => "gone".to_owned(),
+        Lookup::NotMine => "not mine".to_owned(),
+        Lookup::Unknown(_) => "unknown".to_owned(),
+    };
+    reply.lookups.iter().map(word).collect()
+}
+
+#[test]
+fn each_node_gets_the_answer_that_its_provider_id_asks_for() {
+    for cloud in [Cloud::Counted, Cloud::Cursor, Cloud::Whole] {
+        let mut account = Account::of(25);
+        account.machines[4].name = "twin".to_owned();
+        account.machines[5].name = "twin".to_owned();
+        let (_host, _) = account.serve();
+        let table = [
+            (Some("acme://1"), "a", "acme://1"),
+            (Some("acme://99"), "b", "gone"),
+            (Some("acme://x"), "c", "unknown"),
+            (Some("other://1"), "d", "not mine"),
+            (None, "machine-7", "acme://7"),
+            (None, "machine-99", "not mine"),
+            (None, "twin", "unknown"),
+        ];
+        let asked: Vec<Node> = table.iter().map(|(id, name, _)| node(name, *id)).collect();
+        let reply = found(cloud, &asked).unwrap();
+        assert_eq!(
+            brief(&reply),
+            table.map(|(_, _, expected)| expected),
+            "{cloud:?}"
+        );
+        let [event] = reply.events.as_slice() else {
+            panic!("{cloud:?}: {:?}", reply.events)
+        };
+        assert_eq!(
+            (event.node, event.event.reason.as_str()),
+            (6, "InstanceLookupFailed")
+        );
+        // One at a time, too.
+        for (node, (.., expected)) in asked.iter().zip(table) {
+            let reply = found(cloud, std::slice::from_ref(node)).unwrap();
+            assert_eq!(brief(&reply), [expected], "{cloud:?} {}", node.name);
+        }
+    }
+}
+
+#[test]
+fn nodes_cost_the_pages_of_one_list_or_less() {
+    // Machines, nodes asked about, whether they are ready, and requests of each cloud.
+    let table: [(u64, Vec<u64>, bool, [usize; 3]); 8] = [
+        (100, vec![], true, [0, 0, 0]),
+        (100, vec![7], true, [1, 1, 1]),
+        (100, vec![7], false, [1, 1, 1]),
+        (100, (1..=100).collect(), true, [10, 10, 1]),
+        (100, (1..=10).collect(), true, [1, 10, 1]),
+        // The first page says that the others cost more than two look-ups.
+        (100, vec![1, 50, 60], true, [3, 10, 1]),
+        // Six are gone: each is looked up, or a second list shows it.
+        (100, (1..=106).collect(), false, [16, 16, 2]),
+        // Of a hundred that are gone a second list costs less.
+        (100, (1..=200).collect(), false, [20, 20, 2]),
+    ];
+    for (count, ids, is_ready, expected) in table {
+        for (cloud, expected) in [Cloud::Counted, Cloud::Cursor, Cloud::Whole]
+            .into_iter()
+            .zip(expected)
+        {
+            let (host, _) = Account::of(count).serve();
+            let asked: Vec<Node> = match is_ready {
+                true => nodes(ids.clone()).into_iter().map(ready).collect(),
+                false => nodes(ids.clone()),
+            };
+            let reply = found(cloud, &asked).unwrap();
+            let gone = ids.iter().filter(|id| **id > count).count();
+            let told = brief(&reply);
+            assert_eq!(told.iter().filter(|word| *word == "gone").count(), gone);
+            assert!(!told.contains(&"unknown".to_owned()), "{told:?}");
+            let case = format!("{cloud:?}, {} of {count}: {:?}", ids.len(), host.requests());
+            assert_eq!(host.requests().len(), expected, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_list_that_lacks_a_machine_proves_nothing() {
+    for cloud in [Cloud::Counted, Cloud::Cursor] {
+        let mut account = Account::of(30);
+        account.hidden = vec![3, 17];
+        let (_host, _) = account.serve();
+        let reply = found(cloud, &nodes(1..=31)).unwrap();
+        let mut expected: Vec<String> = (1..=30).map(|id| format!("acme://{id}")).collect();
+        expected.push("gone".to_owned());
+        assert_eq!(brief(&reply), expected, "{cloud:?}");
+    }
+}
+
+#[test]
+fn a_list_that_fails_is_replaced_by_few_look_ups_and_otherwise_unknown() {
+    for cloud in [Cloud::Counted, Cloud::Cursor, Cloud::Whole] {
+        let fails = match cloud {
+            Cloud::Whole => "all",
+            _ => "2",
+        };
+        for (count, status) in [(20, 500), (80, 500), (20, 403)] {
+            let mut account = Account::of(count);
+            account.fails = Some((fails, status));
+            let (_host, _) = account.serve();
+            let reply = found(cloud, &nodes(1..=count));
+            if status == 403 {
+                assert!(matches!(reply, Err(Error::Denied(_))), "{reply:?}");
+                continue;
+            }
+            let told = brief(&reply.unwrap());
+            let unknown = told.iter().filter(|word| *word == "unknown").count();
+            let expected = match (cloud, count) {
+                (Cloud::Whole, count) => usize::try_from(count).unwrap(),
+                // The first page was read, and tells ten; seventy are too many to look up.
+                (_, 80) => 70,
+                _ => 0,
+            };
+            assert_eq!(unknown, expected, "{cloud:?} {count}");
+            assert!(!told.contains(&"gone".to_owned()), "{told:?}");
+        }
+    }
+}
+
+#[test]
+fn absence_is_told_together_with_something_that_exists() {
+    // Only machines that are gone, each looked up: one more request shows that the account can be read.
+    let (host, _) = Account::of(3).serve();
+    let reply = found(Cloud::Counted, &nodes([99])).unwrap();
+    assert_eq!(brief(&reply), ["gone"]);
+    assert_eq!(
+        host.requests(),
+        ["GET /machines/99", "GET /machines?page=1"]
+    );
+}
+
+#[test]
+fn the_number_of_pages_is_remembered_and_not_needed() {
+    let (host, _) = Account::of(50).serve();
+    let asked: Vec<Node> = nodes([1, 12, 23]).into_iter().map(ready).collect();
+    found(Cloud::Counted, &asked).unwrap();
+    assert_eq!(host.requests().len(), 3, "one page, and two look-ups");
+    found(Cloud::Counted, &asked).unwrap();
+    assert_eq!(
+        host.requests().len(),
+        6,
+        "three look-ups are less than five pages"
+    );
+    host.forget_state();
+    assert_eq!(state::get("machines/pages"), None);
+    found(Cloud::Counted, &asked).unwrap();
+    assert_eq!(host.requests().len(), 9);
+}
+
+#[test]
+fn only_what_may_not_decide_is_answered_from_kept_answers() {
+    let kept = |seen: &Seen| seen.headers.iter().any(|(name, _)| name == "cache-control");
+    for (is_ready, expected) in [(true, true), (false, false)] {
+        let (host, _) = Account::of(30).serve();
+        let asked = nodes(1..=30);
+        let asked: Vec<Node> = match is_ready {
+            true => asked.into_iter().map(ready).collect(),
+            false => asked,
+        };
+        found(Cloud::Counted, &asked).unwrap();
+        assert!(host.seen().iter().all(|seen| kept(seen) == expected));
+    }
+}
