@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::{Pending, load_balancer, routes};
 
@@ -15,6 +15,15 @@ mod tests;
 
 /// Maximum size of a hint, in bytes.
 pub const MAX_HINT: usize = 4096;
+
+/// Interval of the first polls.
+const FIRST_POLL: Duration = Duration::from_millis(500);
+/// Number of polls at the same interval before it grows.
+const PATIENCE: u64 = 8;
+/// Delay after a busy cloud refused something.
+const BUSY: Duration = Duration::from_secs(1);
+/// Longest delay.
+const LONGEST: Duration = Duration::from_secs(10);
 
 impl Pending {
     /// The host calls again after `delay`, which it clamps to 100 ms … 10 min.
@@ -35,6 +44,52 @@ impl Pending {
             ..self
         }
     }
+}
+
+/// How often an object has been polled: the hint of a provider that has nothing else to remember.
+///
+/// ```
+/// # use ccm_guest::hint::Polls;
+/// # use ccm_guest::load_balancer::{EnsureReply, EnsureRequest};
+/// # fn ensure(request: EnsureRequest) -> EnsureReply {
+/// let polls: Polls = request.hint().unwrap_or_default();
+/// EnsureReply::pending(polls.again())
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Polls(u64);
+
+impl Polls {
+    /// Asks for the next poll, after [`poll_delay`].
+    pub fn again(self) -> Pending {
+        let next = Polls(self.0.saturating_add(1));
+        Pending::after(poll_delay(self.0)).with_hint(&next)
+    }
+}
+
+/// When to poll again something that takes seconds, after so many polls: 500 ms for the first eight, then ever longer, at
+/// most 10 s.
+pub fn poll_delay(polls: u64) -> Duration {
+    growing(FIRST_POLL, 1 + polls / PATIENCE)
+}
+
+/// When to try again what a busy cloud refused `refusals` times: a second for each, at most 10 s.
+pub fn busy_delay(refusals: u64) -> Duration {
+    growing(BUSY, refusals.max(1))
+}
+
+fn growing(step: Duration, steps: u64) -> Duration {
+    let steps = u32::try_from(steps).unwrap_or(u32::MAX);
+    step.saturating_mul(steps).min(LONGEST)
+}
+
+/// A digest of what is wanted, for a hint about unfinished work: another wish makes the hint worthless. Not for secrets:
+/// 64 bits (FNV-1a).
+pub fn digest<T: Serialize + ?Sized>(wanted: &T) -> u64 {
+    let bytes = serde_json::to_vec(wanted).unwrap_or_default();
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |digest, byte| {
+        (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Reads a hint; `None` if there is none, or one of another form.

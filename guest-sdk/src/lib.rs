@@ -26,6 +26,7 @@
 pub mod bindings;
 
 pub mod clock;
+pub mod compare;
 pub mod config;
 pub mod error;
 pub mod event;
@@ -38,6 +39,7 @@ mod instances;
 pub mod load_balancer;
 pub mod log;
 pub mod machines;
+pub mod owner;
 pub mod provider_id;
 pub mod random;
 mod records;

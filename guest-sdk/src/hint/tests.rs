@@ -57,3 +57,33 @@ fn a_hint_that_the_host_would_refuse_is_left_out() {
     );
     assert_eq!(of_length(MAX_HINT - 1).hint, None);
 }
+
+#[test]
+fn polls_come_less_and_less_often() {
+    let table = [
+        (0, 500),
+        (7, 500),
+        (8, 1000),
+        (16, 1500),
+        (1_000_000, 10_000),
+        (u64::MAX, 10_000),
+    ];
+    for (polls, expected) in table {
+        let pending = Polls(polls).again();
+        assert_eq!(pending.retry_after_ms, expected, "{polls}");
+        let next: Option<Polls> = request(pending.hint).hint();
+        assert_eq!(next, Some(Polls(polls.saturating_add(1))));
+    }
+    let table = [(0, 1000), (1, 1000), (3, 3000), (u64::MAX, 10_000)];
+    for (refusals, expected) in table {
+        assert_eq!(busy_delay(refusals), Duration::from_millis(expected));
+    }
+}
+
+#[test]
+fn another_wish_has_another_digest() {
+    assert_eq!(digest(&["a", "b"]), digest(&["a", "b"]));
+    assert_ne!(digest(&["a", "b"]), digest(&["b", "a"]));
+    // FNV-1a of two quotation marks, computed by a program in another language that has the authors' value for `a`.
+    assert_eq!(digest(""), 0x07cc_7607_b494_9e25);
+}

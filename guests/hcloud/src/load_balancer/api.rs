@@ -6,6 +6,7 @@
 
 use ccm_guest::Error;
 use ccm_guest::http::{Request, Response};
+use ccm_guest::owner::label_value;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -133,15 +134,9 @@ pub fn delete_certificate(id: u64) -> Result<(), Refusal> {
     gone(Request::delete(API, format!("/certificates/{id}")))
 }
 
-/// Lists a Service's objects by label selector. Rejects UIDs with characters that have a meaning in selectors, such as
-/// a comma or an exclamation mark.
+/// Lists a Service's objects by label selector.
 fn list_by_owner(path: &str, uid: &str) -> Result<Request, Error> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    if uid.is_empty() || uid.len() > 63 || !uid.bytes().all(plain) {
-        return Err(Error::invalid(format!(
-            "the UID {uid:?} cannot be written into a label"
-        )));
-    }
+    let uid = label_value(uid)?;
     Ok(Request::get(API, path)
         .query("label_selector", format!("{SERVICE_UID}={uid}"))
         .query("per_page", PER_PAGE))

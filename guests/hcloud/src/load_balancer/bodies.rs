@@ -2,6 +2,7 @@
 //!
 //! A field without a desired value is omitted: the API then uses its default or keeps the current value.
 
+use ccm_guest::hint;
 use serde_json::{Map, Value, json};
 
 use super::wanted::{
@@ -162,24 +163,16 @@ pub fn digest(wanted: &Wanted) -> u64 {
         certificates,
         wanted.keep_foreign,
     ]);
-    hash(&all)
+    hint::digest(&all)
 }
 
 /// As [`digest`], for targets only.
 pub fn digest_of_targets(wanted: &WantedTargets) -> u64 {
-    hash(&targets(wanted))
+    hint::digest(&targets(wanted))
 }
 
 fn targets(wanted: &WantedTargets) -> Value {
     wanted.targets.keys().map(|one| target(one, true)).collect()
-}
-
-/// FNV-1a, 64 bits.
-fn hash(value: &Value) -> u64 {
-    let text = value.to_string();
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// The fields of a body.

@@ -2,8 +2,10 @@
 //!
 //! Only specified fields are compared; others stay unchanged. So a Service that has not changed causes no write.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use ccm_guest::compare;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -194,35 +196,34 @@ fn networks(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change>
 
 /// The changes to services.
 pub fn of_services(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change> {
+    let shown = found.services.iter().map(|one| (one.listen_port, one));
+    let shown: BTreeMap<u16, &api::Service> = shown.collect();
+    let body = |port: &u16, service| bodies::service(*port, service, known);
     let mut changes = Vec::new();
+    let mut deletions = Vec::new();
     let mut added = 0_usize;
-    for (port, service) in &wanted.services {
-        let body = || bodies::service(*port, service, known);
-        match found.services.iter().find(|one| one.listen_port == *port) {
-            None => {
+    let found_changes = compare::changes(&wanted.services, &shown, |wanted, shown| {
+        difference(wanted, known, shown)
+    });
+    for change in found_changes {
+        match change {
+            compare::Change::Missing(port, service) => {
                 added += 1;
                 let why = format!("port {port} is missing");
-                changes.push(Change::new("add_service", body(), why));
+                changes.push(Change::new("add_service", body(port, service), why));
             }
-            Some(one) => {
-                if let Some(what) = difference(service, known, one) {
-                    let why = format!("port {port} has another {what}");
-                    changes.push(Change::new("update_service", body(), why));
-                }
+            compare::Change::Differs(port, service, _, what) => {
+                let why = format!("port {port} has another {what}");
+                changes.push(Change::new("update_service", body(port, service), why));
             }
+            compare::Change::Extra(port, _) if !wanted.keep_foreign => {
+                let why = format!("the Service has no port {port}");
+                let body = json!({"listen_port": port});
+                deletions.push(Change::new("delete_service", body, why));
+            }
+            compare::Change::Extra(..) => {}
         }
     }
-    if wanted.keep_foreign {
-        return changes;
-    }
-    let left_over = found.services.iter().map(|one| one.listen_port);
-    let left_over = left_over.filter(|port| !wanted.services.contains_key(port));
-    let deletions: Vec<Change> = left_over
-        .map(|port| {
-            let why = format!("the Service has no port {port}");
-            Change::new("delete_service", json!({"listen_port": port}), why)
-        })
-        .collect();
     // New services come first, to keep listening without a gap, unless the maximum does not allow both.
     let room = found.load_balancer_type.max_services;
     let at = match room.is_some_and(|room| found.services.len() + added > room) {

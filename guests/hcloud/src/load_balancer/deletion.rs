@@ -8,6 +8,7 @@
 //! - Managed certificates ordered for the Service are deleted too (the Go manager leaves them behind), unless another
 //!   load balancer uses them now.
 
+use ccm_guest::hint::busy_delay;
 use ccm_guest::load_balancer::{DeleteRequest, Found, ProgressReply, Service};
 use ccm_guest::{Error, Event, Pending, log};
 use serde::{Deserialize, Serialize};
@@ -25,9 +26,6 @@ use crate::config::Settings;
 #[cfg(test)]
 mod tests;
 
-/// Retry delay after the cloud was busy, in milliseconds.
-const BUSY: u64 = 1000;
-
 /// Progress before the cloud was busy.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Hint {
@@ -43,10 +41,7 @@ struct Hint {
 /// See there.
 pub fn delete(request: &DeleteRequest) -> Result<ProgressReply, Error> {
     let service = &request.service;
-    let before = request.hint.as_deref();
-    let mut hint: Hint = before
-        .and_then(|bytes| serde_json::from_slice(bytes).ok())
-        .unwrap_or_default();
+    let mut hint: Hint = request.hint().unwrap_or_default();
     let mut events = Vec::new();
     for found in api::by_owner(&service.uid)? {
         hint.certificates |= shows_certificates(&found);
@@ -175,9 +170,6 @@ fn remove_certificate(
 }
 
 fn come_back(hint: &Hint, events: Vec<Event>) -> ProgressReply {
-    let pending = Pending {
-        retry_after_ms: BUSY,
-        hint: serde_json::to_vec(hint).ok(),
-    };
+    let pending = Pending::after(busy_delay(1)).with_hint(hint);
     ProgressReply::pending(pending).with_events(events)
 }

@@ -43,7 +43,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
     }
     resolve(settings, &mut wanted.targets)?;
     let digest = bodies::digest(&wanted);
-    let waits = match go_on(Hint::read(request.hint.as_deref(), digest))? {
+    let waits = match go_on(Hint::of(request.hint(), digest))? {
         Next::Again(hint) => return Ok(EnsureReply::pending(hint.pending())),
         Next::Settled(addresses) => {
             return Ok(EnsureReply::ready(status(&wanted.shown, &addresses)));
@@ -91,7 +91,7 @@ pub fn update_targets(
     let mut wanted = WantedTargets::read(settings, service, &request.targets)?;
     resolve(settings, &mut wanted)?;
     let digest = bodies::digest_of_targets(&wanted);
-    let waits = match go_on(Hint::read(request.hint.as_deref(), digest))? {
+    let waits = match go_on(Hint::of(request.hint(), digest))? {
         Next::Again(hint) => return Ok(ProgressReply::pending(hint.pending())),
         Next::Settled(_) => return Ok(ProgressReply::done()),
         Next::Went(done, hint) => {

@@ -1,9 +1,11 @@
 //! The contract's hint: state that a call passes to the next call about started work. Only the number of requests
 //! depends on it: a new read finds out everything else. A hint that cannot be parsed or has another digest is ignored.
 
-use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 use ccm_guest::Pending;
+use ccm_guest::hint::{busy_delay, poll_delay};
+use serde::{Deserialize, Serialize};
 
 use super::api::LoadBalancer;
 use super::changes::Change;
@@ -11,18 +13,8 @@ use super::changes::Change;
 #[cfg(test)]
 mod tests;
 
-/// Initial poll interval of running actions, in milliseconds: the same as the Go manager's.
-const FIRST_POLLS: u64 = 500;
-/// Retry delay after the cloud was busy, in milliseconds.
-const BUSY: u64 = 1000;
-/// Delay before the read after completed changes, in milliseconds.
-const AT_ONCE: u64 = 100;
-/// Maximum delay, in milliseconds.
-const LONGEST: u64 = 10_000;
-/// Maximum size of a hint that the host accepts.
-const MAX_BYTES: usize = 4096;
-/// Number of polls at the same interval before it grows.
-const PATIENCE: u64 = 8;
+/// Delay before the read after completed changes.
+const AT_ONCE: Duration = Duration::from_millis(100);
 
 /// The started work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,29 +62,24 @@ impl Addresses {
 
 impl Hint {
     /// The hint of the last call, if it is for the same desired state.
-    pub fn read(bytes: Option<&[u8]>, digest: u64) -> Option<Hint> {
-        let hint: Hint = serde_json::from_slice(bytes?).ok()?;
-        (hint.digest == digest).then_some(hint)
+    pub fn of(hint: Option<Hint>, digest: u64) -> Option<Hint> {
+        hint.filter(|hint| hint.digest == digest)
     }
 
     /// The reply of a call with remaining work.
     pub fn pending(mut self) -> Pending {
-        let idle = self.actions.is_empty();
-        let wait = match self.waits {
-            waits if !idle => FIRST_POLLS.saturating_mul(1 + waits / PATIENCE),
-            0 => AT_ONCE,
-            waits => BUSY.saturating_mul(waits),
+        let wait = match (self.actions.is_empty(), self.waits) {
+            (false, waits) => poll_delay(waits),
+            (true, 0) => AT_ONCE,
+            (true, waits) => busy_delay(waits),
         };
+        let mut pending = Pending::after(wait).with_hint(&self);
         // The following read finds truncated changes again.
-        let mut bytes = serde_json::to_vec(&self);
-        while bytes.as_ref().is_ok_and(|bytes| bytes.len() > MAX_BYTES) && !self.left.is_empty() {
+        while pending.hint.is_none() && !self.left.is_empty() {
             self.left.truncate(self.left.len() / 2);
             self.more = true;
-            bytes = serde_json::to_vec(&self);
+            pending = pending.with_hint(&self);
         }
-        Pending {
-            retry_after_ms: wait.min(LONGEST),
-            hint: bytes.ok().filter(|bytes| bytes.len() <= MAX_BYTES),
-        }
+        pending
     }
 }

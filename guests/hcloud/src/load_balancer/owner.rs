@@ -4,6 +4,7 @@
 //! another owner's load balancer in an annotation has no effect. One without an owner that serves machines of others is
 //! not adopted even then: somebody depends on it, such as the clients of an API server.
 
+use ccm_guest::owner::{self, Claim};
 use ccm_guest::{Error, log};
 use serde_json::json;
 
@@ -17,18 +18,8 @@ use super::wanted::Wanted;
 /// # Errors
 /// [`Error::Invalid`] when there are two.
 pub fn of_service(uid: &str) -> Result<Option<LoadBalancer>, Error> {
-    let mut found = api::by_owner(uid)?;
-    match (found.pop(), found.as_slice()) {
-        (one, []) => Ok(one),
-        (one, others) => {
-            let ids = others.iter().chain(&one).map(|one| one.id.to_string());
-            let ids: Vec<String> = ids.collect();
-            Err(Error::invalid(format!(
-                "more than one load balancer is labelled {SERVICE_UID}={uid}: {}; take the label off all but one",
-                ids.join(" and ")
-            )))
-        }
-    }
+    let mark = format!("{SERVICE_UID}={uid}");
+    owner::only_one(api::by_owner(uid)?, &mark, |one| one.id.to_string())
 }
 
 /// The result of a look-up by name.
@@ -55,29 +46,20 @@ pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&str>) -> Result<Named,
     let Some(found) = api::by_name(name)? else {
         return Ok(Named::Nobody);
     };
-    let owner = found.owner().map(str::to_owned);
-    if owner.as_deref() == Some(uid) {
-        return Ok(Named::Ours(Box::new(found)));
-    }
     let id = found.id;
-    if adopt != Some(owner.as_deref().unwrap_or_default()) {
-        let whose = match &owner {
-            Some(owner) => format!("belongs to the Service with UID {owner}"),
-            None => "belongs to no Service".to_owned(),
-        };
-        let message = format!("load balancer {id} is called {name} already and {whose}");
-        return Err(Error::conflict(message, owner));
+    let owner = found.owner().map(str::to_owned);
+    let what = format!("load balancer {id}, called {name},");
+    match owner::claim(uid, adopt, &what, owner.as_deref())? {
+        Claim::Ours => return Ok(Named::Ours(Box::new(found))),
+        Claim::Adoptable => {}
     }
     if owner.is_none() && changes::serves_others(&wanted.targets, &found) {
         return Err(Error::invalid(format!(
             "load balancer {id} is called {name}, belongs to no Service, and has targets that are no nodes of this Service: whoever made it has to remove those, or to give it the label {SERVICE_UID}={uid}, before it can be taken over"
         )));
     }
-    let fields = [("id", id.to_string()), ("owner", owner.unwrap_or_default())];
-    log::info(
-        "taking the load balancer over from its former owner",
-        &fields.each_ref().map(|(key, value)| (*key, value.as_str())),
-    );
+    let owner = owner.unwrap_or_default();
+    log::info!(id, owner; "taking the load balancer over from its former owner");
     let mut labels = found.labels;
     labels.extend(wanted.labels.clone());
     match api::update(id, &json!({"labels": labels})) {

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use ccm_guest::hint::{busy_delay, poll_delay};
 use ccm_guest::routes::{CreateRequest, DeleteRequest, ProgressReply};
 use ccm_guest::{Error, Pending, log, random, state};
 use serde::{Deserialize, Serialize};
@@ -21,17 +22,8 @@ use crate::waiting::{self, Wait};
 #[cfg(test)]
 mod tests;
 
-/// Poll interval of a running change, in milliseconds: the same as the Go manager's.
-const POLL: u64 = 500;
-/// Number of polls at the same interval before it grows.
-const PATIENCE: u64 = 8;
-/// Retry delay of a change that waits for another change of this provider, in milliseconds. The retry costs no
-/// request.
-const TURN: u64 = 150;
-/// Retry delay of a change refused because the cloud was busy, in milliseconds.
-const BUSY: u64 = 1000;
-/// Maximum delay, in milliseconds.
-const LONGEST: u64 = 10_000;
+/// Retry delay of a change that waits for another change of this provider. The retry costs no request.
+const TURN: Duration = Duration::from_millis(150);
 /// Time to live of the marker when the call that set it does not return.
 const NOTED: Duration = Duration::from_secs(3);
 
@@ -75,7 +67,7 @@ pub fn create(settings: &RouteSettings, request: &CreateRequest) -> Result<Progr
         gateway: gateway.to_string(),
         adds: true,
     };
-    change.carry_out(settings, request.hint.as_deref())
+    change.carry_out(settings, request.hint())
 }
 
 /// See [`ccm_guest::Routes::delete`].
@@ -98,24 +90,22 @@ pub fn delete(settings: &RouteSettings, request: &DeleteRequest) -> Result<Progr
         gateway,
         adds: false,
     };
-    change.carry_out(settings, request.hint.as_deref())
+    change.carry_out(settings, request.hint())
 }
 
 impl Change {
     fn carry_out(
         self,
         settings: &RouteSettings,
-        hint: Option<&[u8]>,
+        hint: Option<Hint>,
     ) -> Result<ProgressReply, Error> {
-        let hint: Option<Hint> = hint.and_then(|bytes| serde_json::from_slice(bytes).ok());
         let hint = hint.filter(|hint| hint.change == self);
         let waits = hint.as_ref().map_or(0, |hint| hint.waits);
         if let Some(action) = hint.and_then(|hint| hint.action) {
             return match waiting::ask(&[action]) {
                 Ok(Wait::Running) => {
                     self.take_note();
-                    let wait = POLL.saturating_mul(1 + waits / PATIENCE);
-                    Ok(self.pending(Some(action), waits + 1, wait))
+                    Ok(self.pending(Some(action), waits + 1, poll_delay(waits)))
                 }
                 Ok(Wait::Over) => {
                     self.drop_note();
@@ -141,17 +131,16 @@ impl Change {
             true => "add_route",
             false => "delete_route",
         };
-        let id = self.network.to_string();
-        let fields = [
-            ("network", id.as_str()),
-            ("write", action),
-            ("destination", &self.destination),
-            ("gateway", &self.gateway),
-        ];
-        log::info("changing the network", &fields);
+        let Change {
+            network,
+            destination,
+            gateway,
+            ..
+        } = &self;
+        log::info!(network, write = action, destination, gateway; "changing the network");
         let begun = networks::begin(self.network, action, &self.destination, &self.gateway);
         match begun {
-            Ok(begun) if begun.is_running() => Ok(self.pending(Some(begun.id), 0, POLL)),
+            Ok(begun) if begun.is_running() => Ok(self.pending(Some(begun.id), 0, poll_delay(0))),
             Ok(begun) => {
                 self.drop_note();
                 begun.failure().map_or(Ok(ProgressReply::done()), Err)
@@ -171,8 +160,8 @@ impl Change {
     ) -> Result<ProgressReply, Error> {
         if refusal.is_busy() {
             log::info("the cloud is busy", &[("refusal", refusal.error.message())]);
-            let wait = BUSY.saturating_mul(waits + 1);
-            return Ok(self.pending(None, waits + 1, wait.min(LONGEST) + jitter(BUSY)));
+            let wait = busy_delay(waits + 1) + jitter(busy_delay(1));
+            return Ok(self.pending(None, waits + 1, wait));
         }
         if !self.adds && refusal.is("not_found") {
             return Ok(ProgressReply::done());
@@ -228,21 +217,18 @@ impl Change {
         state::delete(&self.note());
     }
 
-    fn pending(self, action: Option<u64>, waits: u64, wait: u64) -> ProgressReply {
+    fn pending(self, action: Option<u64>, waits: u64, wait: Duration) -> ProgressReply {
         let hint = Hint {
             change: self,
             action,
             waits,
         };
-        ProgressReply::pending(Pending {
-            retry_after_ms: wait.min(LONGEST + BUSY),
-            hint: serde_json::to_vec(&hint).ok(),
-        })
+        ProgressReply::pending(Pending::after(wait).with_hint(&hint))
     }
 }
 
 /// A random delay below `most`, so that waiting calls do not return together.
-fn jitter(most: u64) -> u64 {
+fn jitter(most: Duration) -> Duration {
     let byte = random::bytes(1).first().copied().unwrap_or(0);
-    most * u64::from(byte) / 256
+    most * u32::from(byte) / 256
 }

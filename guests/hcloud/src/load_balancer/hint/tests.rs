@@ -50,10 +50,9 @@ fn the_longest_hint_is_within_the_contract_and_is_read_back() {
     };
     let bytes = longest.clone().pending().hint.unwrap();
     assert!(bytes.len() <= 4096, "{}", bytes.len());
-    assert_eq!(Hint::read(Some(&bytes), u64::MAX).as_ref(), Some(&longest));
-    assert_eq!(Hint::read(Some(&bytes), 1), None, "about another wish");
-    assert_eq!(Hint::read(None, 1), None);
-    assert_eq!(Hint::read(Some(b"{}"), 1), None);
+    let read: Option<Hint> = serde_json::from_slice(&bytes).ok();
+    assert_eq!(Hint::of(read.clone(), u64::MAX).as_ref(), Some(&longest));
+    assert_eq!(Hint::of(read, 1), None, "about another wish");
 }
 
 #[test]
@@ -74,7 +73,7 @@ fn of_what_is_left_so_much_is_remembered_as_there_is_room_for() {
         };
         let bytes = hint.pending().hint.unwrap();
         assert!(bytes.len() <= 4096);
-        let read = Hint::read(Some(&bytes), 7).unwrap();
+        let read = serde_json::from_slice::<Hint>(&bytes).unwrap();
         assert_eq!(read.more, more, "{changes}");
         assert!(all.starts_with(&read.left), "the first ones");
         assert!(read.left.len() >= all.len().min(5));
@@ -87,6 +86,6 @@ fn of_what_is_left_so_much_is_remembered_as_there_is_room_for() {
         left: vec![vast],
         ..hint(1, false, 0)
     };
-    let read = Hint::read(hint.pending().hint.as_deref(), 7).unwrap();
+    let read = serde_json::from_slice::<Hint>(&hint.pending().hint.unwrap()).unwrap();
     assert!(read.left.is_empty() && read.more);
 }

@@ -1,0 +1,73 @@
+//! Compares what is wanted with what the cloud shows, so that only differences are written. Pure.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+#[cfg(test)]
+mod tests;
+
+/// One difference between two lists, such as the listeners of a load balancer by their ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change<'a, Key, Wanted, Shown, What> {
+    /// It is wanted and not there.
+    Missing(&'a Key, &'a Wanted),
+    /// It is there and otherwise than wanted.
+    Differs(&'a Key, &'a Wanted, &'a Shown, What),
+    /// It is there and not wanted.
+    Extra(&'a Key, &'a Shown),
+}
+
+/// Compares two lists by their keys. `difference` says what differs between an item that is wanted and the one that is
+/// shown; `None` if nothing does. What is wanted comes first, in the order of the keys, then what is not wanted.
+pub fn changes<'a, Key: Ord, Wanted, Shown, What>(
+    wanted: &'a BTreeMap<Key, Wanted>,
+    shown: &'a BTreeMap<Key, Shown>,
+    difference: impl Fn(&Wanted, &Shown) -> Option<What>,
+) -> Vec<Change<'a, Key, Wanted, Shown, What>> {
+    let of_wanted = wanted
+        .iter()
+        .filter_map(|(key, wanted)| match shown.get(key) {
+            None => Some(Change::Missing(key, wanted)),
+            Some(shown) => {
+                let what = difference(wanted, shown)?;
+                Some(Change::Differs(key, wanted, shown, what))
+            }
+        });
+    let extra = shown.iter().filter(|(key, _)| !wanted.contains_key(key));
+    let extra = extra.map(|(key, shown)| Change::Extra(key, shown));
+    of_wanted.chain(extra).collect()
+}
+
+/// Where the JSON that a cloud shows differs from what is wanted, such as `health_check.port`; `None` if it does not. For
+/// clouds that replace a whole object by one request: build the request's body, and send it only if it differs.
+///
+/// Only what is wanted is compared: other fields of `shown` are the cloud's. A wanted `null` agrees with a missing field,
+/// and lists are equal if they have the same items in the same order.
+pub fn difference(wanted: &Value, shown: &Value) -> Option<String> {
+    match (wanted, shown) {
+        (Value::Object(wanted), Value::Object(shown)) => {
+            let mut fields = wanted.iter();
+            fields.find_map(|(key, wanted)| {
+                let shown = shown.get(key).unwrap_or(&Value::Null);
+                let inner = difference(wanted, shown)?;
+                Some(joined(key, &inner))
+            })
+        }
+        (Value::Array(wanted), Value::Array(shown)) if wanted.len() == shown.len() => {
+            let mut items = wanted.iter().zip(shown).enumerate();
+            items.find_map(|(index, (wanted, shown))| {
+                let inner = difference(wanted, shown)?;
+                Some(joined(&index.to_string(), &inner))
+            })
+        }
+        (wanted, shown) => (wanted != shown).then(String::new),
+    }
+}
+
+fn joined(key: &str, inner: &str) -> String {
+    match inner {
+        "" => key.to_owned(),
+        inner => format!("{key}.{inner}"),
+    }
+}

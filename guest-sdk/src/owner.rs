@@ -1,0 +1,103 @@
+//! Whose an object of the cloud is. A provider writes the Service's UID on everything that it makes for it, as a label, a
+//! tag or a part of a description, and believes that mark alone: a name proves nothing.
+//!
+//! A provider never decides whether another owner is alive. It answers with a conflict that names the owner, and the host
+//! asks again with `adopt` if that owner is gone and the operator allows it.
+
+use crate::Error;
+use crate::load_balancer::{EnsureRequest, Service};
+
+#[cfg(test)]
+mod tests;
+
+/// Maximum length of a label's value, in bytes; the clouds that have labels took it from Kubernetes.
+const MAX_LABEL: usize = 63;
+
+/// Whose an object is, as far as this request is concerned. See [`EnsureRequest::claim`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// The Service's own.
+    Ours,
+    /// Somebody else's or nobody's, and the host allows to take it over: put the Service's mark on it, and read it again
+    /// before anything else is changed, because another Service may do the same at this moment.
+    Adoptable,
+}
+
+impl EnsureRequest {
+    /// Whose the object is that carries the mark of `owner`, the UID of a Service; `None` for one without a mark. `what`
+    /// names the object in the error, such as `load balancer 7`.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for an object of somebody else that may not be taken over.
+    pub fn claim(&self, what: &str, owner: Option<&str>) -> Result<Claim, Error> {
+        claim(&self.service.uid, self.adopt.as_deref(), what, owner)
+    }
+}
+
+/// As [`EnsureRequest::claim`], for the Service with this UID.
+///
+/// # Errors
+/// As there.
+pub fn claim(
+    uid: &str,
+    adopt: Option<&str>,
+    what: &str,
+    owner: Option<&str>,
+) -> Result<Claim, Error> {
+    let owner = owner.filter(|owner| !owner.is_empty());
+    if owner == Some(uid) {
+        return Ok(Claim::Ours);
+    }
+    if adopt == Some(owner.unwrap_or_default()) {
+        return Ok(Claim::Adoptable);
+    }
+    let whose = match owner {
+        Some(owner) => format!("belongs to the Service with UID {owner}"),
+        None => "belongs to no Service".to_owned(),
+    };
+    let message = format!("{what} is there already and {whose}");
+    Err(Error::conflict(message, owner.map(str::to_owned)))
+}
+
+/// The one object with a mark. `mark` and the `id` of each object are for the error.
+///
+/// # Errors
+/// [`Error::Invalid`] when there are several: a person put the mark on another object.
+pub fn only_one<T>(
+    mut found: Vec<T>,
+    mark: &str,
+    id: impl Fn(&T) -> String,
+) -> Result<Option<T>, Error> {
+    if found.len() <= 1 {
+        return Ok(found.pop());
+    }
+    let ids: Vec<String> = found.iter().map(id).collect();
+    Err(Error::invalid(format!(
+        "more than one object is marked {mark}: {}; take the mark off all but one",
+        ids.join(" and ")
+    )))
+}
+
+impl Service {
+    /// The UID as the value of a label or tag that a list can be filtered by.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it has characters that mean something in a selector, such as a comma.
+    pub fn uid_label(&self) -> Result<&str, Error> {
+        label_value(&self.uid)
+    }
+}
+
+/// The text itself, if it is a value of a label: 1 to 63 letters, digits, `-`, `_` and `.`.
+///
+/// # Errors
+/// [`Error::Invalid`] otherwise.
+pub fn label_value(uid: &str) -> Result<&str, Error> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if uid.is_empty() || uid.len() > MAX_LABEL || !uid.bytes().all(plain) {
+        return Err(Error::invalid(format!(
+            "the UID {uid:?} cannot be written into a label"
+        )));
+    }
+    Ok(uid)
+}
