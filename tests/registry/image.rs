@@ -5,10 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use ccm_delivery::source::Source as _;
 use ccm_tests::registry::{self, Registry};
 use release_artifacts::{Architecture, Binary, Module, Release};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::exchange::{settings, source};
 
 /// Neither a transparency log nor a signing service is asked.
 const OFFLINE: [&str; 4] = [
@@ -107,6 +110,7 @@ async fn an_image_is_made_twice_published_verified_and_run() {
     arguments.extend(OFFLINE);
     text(&script(&registry, "publish", &arguments));
     text(&registry.crane(["validate", "--remote", &pinned]).unwrap());
+    by_itself(&registry, &release.version).await;
 
     let believed = ["--key", "cosign.pub", "--insecure-ignore-tlog=true"];
     let verified = script(
@@ -139,6 +143,18 @@ async fn an_image_is_made_twice_published_verified_and_run() {
     configured(&registry, &pinned, &release);
     let root = unpacked(&registry, &pinned, folder.path());
     runs(&root, &first, &release);
+}
+
+/// Each module is published beside the image, signed, in the form that `ccm` reads.
+async fn by_itself(registry: &Registry, version: &str) {
+    let tag = format!("ccm/ccm-hcloud:v{version}");
+    let mut source = source(settings(registry, &tag));
+    let artifact = source.next().await.unwrap();
+    assert_eq!(*artifact.wasm, *embedded_guests::HCLOUD);
+    let reference = format!("{}/{tag}", registry.host());
+    let mut arguments = vec!["verify", "--output=text", "--key", "cosign.pub"];
+    arguments.extend(["--insecure-ignore-tlog=true", &reference]);
+    text(&registry.cosign(arguments).unwrap());
 }
 
 /// What crane reads in the registry is what a container is to be.

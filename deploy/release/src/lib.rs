@@ -5,6 +5,7 @@
 
 mod archive;
 mod image;
+mod layout;
 mod module;
 mod package_tree;
 mod provenance;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 pub use module::Module;
@@ -83,6 +85,31 @@ impl Release {
         let seconds = i64::try_from(self.created).context("no time of a commit")?;
         Ok(jiff::Timestamp::from_second(seconds)?.to_string())
     }
+
+    /// The annotations of an image or artifact, as the OCI's image specification names them.
+    fn annotations(&self, title: &str, description: &str) -> Result<Value> {
+        Ok(json!({
+            "org.opencontainers.image.created": self.created_text()?,
+            "org.opencontainers.image.description": description,
+            "org.opencontainers.image.licenses": LICENSE,
+            "org.opencontainers.image.revision": self.revision,
+            "org.opencontainers.image.source": SOURCE,
+            "org.opencontainers.image.title": title,
+            "org.opencontainers.image.url": SOURCE,
+            "org.opencontainers.image.version": self.version,
+        }))
+    }
+
+    /// The modules, which are the same in every binary.
+    fn modules(&self) -> Result<&[Module]> {
+        let first = self.binaries.first().context("there is no binary")?;
+        for module in &first.modules {
+            for binary in &self.binaries {
+                module.bytes_in(&read(&binary.path)?)?;
+            }
+        }
+        Ok(&first.modules)
+    }
 }
 
 /// Where the project lives.
@@ -90,15 +117,17 @@ const SOURCE: &str = "https://wasm-ccm.dev";
 const LICENSE: &str = "Apache-2.0";
 
 /// Writes everything into `output`, which must not exist yet: `image/` (an OCI layout), one archive and one bill of
-/// materials for each architecture, `SHA256SUMS`, `provenance.json` (in-toto) and `predicate.json` (its predicate alone).
+/// materials for each architecture, each embedded module as a file and as an OCI layout in `modules/`, `SHA256SUMS`, `provenance.json` (in-toto) and `predicate.json` (its predicate alone).
 /// Returns the digest of the image's index.
 ///
 /// # Errors
 /// An input is missing, a module is not in its binary, or a file cannot be written.
 pub fn package(release: &Release, output: &Path) -> Result<String> {
-    ensure!(!release.binaries.is_empty(), "there is no binary");
+    release.modules()?;
     let completions = completions(release)?;
-    fs::create_dir_all(output.join("sbom"))?;
+    for folder in ["sbom", "modules"] {
+        fs::create_dir_all(output.join(folder))?;
+    }
     let mut image = image::Image::create(&output.join("image"), release)?;
     for binary in &release.binaries {
         let architecture = binary.architecture.name();
@@ -125,6 +154,9 @@ pub fn package(release: &Release, output: &Path) -> Result<String> {
         fs::write(output.join(format!("{name}.tar.gz")), compressed)?;
     }
     let digest = image.finish()?;
+    for module in release.modules()? {
+        module.publish(release, &output.join("modules"))?;
+    }
     let sums = sums(output)?;
     let lines: String = sums
         .iter()
@@ -180,10 +212,10 @@ fn completions(release: &Release) -> Result<Vec<(&'static str, Vec<u8>)>> {
     scripts.into_iter().collect()
 }
 
-/// Name and SHA-256 of every archive and bill of materials, in the order of names.
+/// Name and SHA-256 of every archive, bill of materials and module, in the order of names.
 fn sums(output: &Path) -> Result<Vec<(String, String)>> {
     let mut sums = Vec::new();
-    for folder in ["", "sbom"] {
+    for folder in ["", "sbom", "modules"] {
         for entry in fs::read_dir(output.join(folder))? {
             let entry = entry?;
             if entry.file_type()?.is_file() {

@@ -1,9 +1,19 @@
-//! Modules inside of a binary.
+//! Modules inside of a binary, each of which is published by itself, too: as a file, and as an artifact for registries in the
+//! form that the CNCF's working group for WebAssembly describes
+//! (<https://tag-runtime.cncf.io/wgs/wasm/deliverables/wasm-oci-artifact/>).
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+
+use crate::layout::{Layout, MANIFEST};
+use crate::{Release, sha256};
+
+const CONFIG: &str = "application/vnd.wasm.config.v0+json";
+const LAYER: &str = "application/wasm";
 
 /// A module that is embedded in the binary.
 #[derive(Debug, Clone)]
@@ -45,5 +55,31 @@ impl Module {
             self.name
         );
         Ok(bytes)
+    }
+
+    /// Writes `NAME.wasm` and the OCI layout `NAME/` into `folder`.
+    pub(crate) fn publish(&self, release: &Release, folder: &Path) -> Result<()> {
+        let bytes = crate::read(&self.path)?;
+        fs::write(folder.join(format!("{}.wasm", self.name)), &bytes)?;
+        let mut layout = Layout::create(&folder.join(&self.name))?;
+        let layer = layout.keep(LAYER, &bytes)?;
+        let config = json!({
+            "created": release.created_text()?,
+            "architecture": "wasm",
+            "os": "wasip2",
+            "layerDigests": [format!("sha256:{}", sha256(&bytes))],
+        });
+        let config = layout.keep(CONFIG, config.to_string().as_bytes())?;
+        let about = format!("The provider {} for ccm.", self.name);
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": config,
+            "layers": [layer],
+            "annotations": release.annotations(&self.name, &about)?,
+        });
+        let entry = layout.keep(MANIFEST, manifest.to_string().as_bytes())?;
+        layout.finish(entry)?;
+        Ok(())
     }
 }
