@@ -3,6 +3,8 @@
 
 #[path = "program/cli.rs"]
 mod cli;
+#[path = "program/conformance.rs"]
+mod conformance;
 #[path = "program/demo.rs"]
 mod demo;
 #[path = "program/last_words.rs"]

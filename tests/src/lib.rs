@@ -5,6 +5,7 @@
 pub mod apiserver;
 pub mod authority;
 pub mod built;
+pub mod conformance;
 pub mod counts;
 pub mod documents;
 pub mod fuzz;

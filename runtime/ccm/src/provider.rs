@@ -8,16 +8,20 @@ mod cluster;
 mod config_check;
 mod configmap;
 mod configured_providers;
+mod conformance;
 mod diff;
 mod init;
 mod inspect;
+mod loadable;
 mod manifest_section;
 mod module_reference;
+mod observed_calls;
 mod output;
 mod pack;
 mod registry;
 mod status;
 mod terminal;
+mod try_command;
 mod verify;
 
 use std::fmt;
@@ -67,6 +71,8 @@ async fn run(command: &ProviderCommand, screen: Screen) -> anyhow::Result<Verdic
         ProviderCommand::Init(options) => init::init(options, screen).await,
         ProviderCommand::Check(options) => check::check(options, screen).await,
         ProviderCommand::Diff(options) => diff::diff(options, screen).await,
+        ProviderCommand::Try(options) => try_command::run(options, screen).await,
+        ProviderCommand::Test(options) => conformance::run(options, screen).await,
         ProviderCommand::Pull(options) => registry::receive(options, screen).await,
         ProviderCommand::Verify(options) => verify::verify(options, screen).await,
         ProviderCommand::Status(options) => status::status(options).await,
@@ -82,6 +88,8 @@ fn subject(command: &ProviderCommand) -> (String, Form) {
         Command::Init(options) => (&options.module.place, Form::Text),
         Command::Check(options) => (&options.module.place, options.printed.output),
         Command::Diff(options) => (&options.new, options.printed.output),
+        Command::Try(options) => (&options.module.place, options.output.into()),
+        Command::Test(options) => (&options.module.place, options.output.into()),
         Command::Pull(options) => (&options.from, options.printed.output),
         Command::Verify(options) => match (&options.place, &options.provider) {
             (Some(place), _) => (place, options.printed.output),
@@ -131,6 +139,11 @@ impl Verdict {
     fn yes(text: String) -> Verdict {
         Verdict { text, is_yes: true }
     }
+}
+
+/// Cluster name passed to modules, as in `run` without `--cluster-name`.
+fn cluster_name() -> String {
+    "kubernetes".to_owned()
 }
 
 /// Why a module is refused; not an error of the command or of access to the module.

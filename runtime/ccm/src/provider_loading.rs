@@ -21,7 +21,8 @@ use ccm_core::settings::{
 };
 use ccm_core::tenure::Tenure;
 use ccm_host::{
-    Compiler, Host, HostOptions, Isolation, LoadError, Loading, Module, Provider, SandboxProgram,
+    Compiler, Host, HostOptions, Interceptor, Isolation, LoadError, Loading, Module, Provider,
+    SandboxProgram,
 };
 use ipnet::IpNet;
 use zeroize::Zeroizing;
@@ -113,6 +114,7 @@ pub(crate) async fn load(
     host: &Host,
     terms: &ConfiguredLoadPolicy,
     module: Module,
+    interceptor: Option<Arc<dyn Interceptor>>,
 ) -> anyhow::Result<Provider> {
     let inspection = ccm_host::inspect(&module.source, &module.wasm)?;
     let (terms, mut mistakes) = terms
@@ -124,6 +126,7 @@ pub(crate) async fn load(
                 config: read.config,
                 limits: read.limits,
                 is_on_trial: false,
+                interceptor,
             };
             (loading, mistakes)
         })

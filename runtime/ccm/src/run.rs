@@ -310,7 +310,7 @@ async fn would_load(shared: &Shared, provider: &ProviderConfig) -> anyhow::Resul
                     source: provider.source.to_string(),
                     wasm: wasm.to_vec(),
                 };
-                provider_loading::load(&shared.host, &shared.terms(provider), module).await?;
+                provider_loading::load(&shared.host, &shared.terms(provider), module, None).await?;
             }
         }
         Location::File(file) => {

@@ -14,6 +14,7 @@ use crate::bindings::common;
 use crate::digest::Digest;
 use crate::egress::CallScope;
 use crate::guest_log::GuestLog;
+use crate::interceptor::{CallUsage, Interceptor};
 use crate::limits;
 use crate::memory::{GUESTS, MemoryBudget};
 use crate::outbound::WayOut;
@@ -37,6 +38,8 @@ pub(crate) struct Calls {
     pub(crate) routing: Semaphore,
     /// Delays calls after bad ones.
     pub(crate) backoff: Backoff,
+    /// See `Loading::interceptor`.
+    pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
 }
 
 /// Parameters of one call.
@@ -136,6 +139,16 @@ impl Calls {
         let well = !matches!(end.answer, Err(_) | Ok(Err(ProviderError::Internal(_))));
         self.backoff.ended(well, end.computed);
         let lines = log.finish();
+        if let Some(interceptor) = &self.interceptor {
+            let usage = CallUsage {
+                function,
+                took: began.elapsed(),
+                computed: end.computed,
+                memory_bytes: end.memory_bytes,
+                requests_in_init: end.requests_in_init,
+            };
+            interceptor.called(&usage, &lines);
+        }
         match end.answer {
             Ok(answer) => answer,
             Err((phase, failure)) => {

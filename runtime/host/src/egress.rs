@@ -68,6 +68,7 @@ pub use target::TargetLevel;
 use ccm_metrics::requests::RequestMetrics;
 
 use crate::grant::{ProxyGrant, TargetGrant};
+use crate::interceptor::Interceptor;
 use crate::manifest::Granted;
 use crate::sanitize;
 use budget::Budget;
@@ -148,6 +149,7 @@ pub struct Egress {
     budget: Arc<Budget>,
     slots: Semaphore,
     requests: RequestMetrics,
+    interceptor: Option<Arc<dyn Interceptor>>,
 }
 
 impl Egress {
@@ -187,12 +189,19 @@ impl Egress {
             slots: Semaphore::new(limits.in_flight),
             limits,
             requests: RequestMetrics::default(),
+            interceptor: None,
         })
     }
 
     /// Counts the requests in these metrics, which all generations of all providers can share.
     pub fn counting(mut self, requests: RequestMetrics) -> Egress {
         self.requests = requests;
+        self
+    }
+
+    /// Lets this one watch and disturb the requests.
+    pub(crate) fn intercepted_by(mut self, interceptor: Option<Arc<dyn Interceptor>>) -> Egress {
+        self.interceptor = interceptor;
         self
     }
 

@@ -140,6 +140,7 @@ impl Host {
             config,
             limits: granted_limits,
             is_on_trial,
+            interceptor,
         } = loading;
         let (inspection, wasm) = look(&source, wasm).await?;
         let Inspection {
@@ -170,7 +171,8 @@ impl Host {
             })?
             .of_module(digest.to_string())
             .sharing(&self.quota_groups)
-            .counting(self.requests.clone());
+            .counting(self.requests.clone())
+            .intercepted_by(interceptor.clone());
         egress.serves(!is_on_trial);
 
         let component = self
@@ -226,6 +228,7 @@ impl Host {
             balancing: Semaphore::new(limits::BALANCING_AT_ONCE),
             routing: Semaphore::new(limits::ROUTING_AT_ONCE),
             backoff: Backoff::default(),
+            interceptor,
         };
         let enabled = try_out(&source, &calls).await?;
         let enabled = narrow(&source, capabilities, &enabled)?;

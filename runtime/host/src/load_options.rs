@@ -1,5 +1,6 @@
 //! Options for loading a module: its name, grants, configuration and limits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -7,6 +8,7 @@ use serde::Serialize;
 
 use crate::grant::Grants;
 use crate::guest_config::GuestConfig;
+use crate::interceptor::Interceptor;
 use crate::limits;
 use crate::manifest::Manifest;
 
@@ -25,6 +27,8 @@ pub struct Loading {
     /// Whether another version serves meanwhile. Until [`crate::Provider::serves`] this one then has a tenth of the
     /// request budgets, and its rate-limit holds apply to itself only.
     pub is_on_trial: bool,
+    /// Watches and disturbs its calls, where a command tries or tests the module. `None` in a manager.
+    pub interceptor: Option<Arc<dyn Interceptor>>,
 }
 
 /// The operator's limits for one provider. They replace those of the manifest; the host's ceilings always apply.

@@ -79,6 +79,10 @@ pub(crate) struct End<R> {
     pub(crate) answer: Result<R, (CallPhase, Failure)>,
     /// CPU time used.
     pub(crate) computed: Duration,
+    /// Linear memory at the end; `None`: in another process, which does not report it.
+    pub(crate) memory_bytes: Option<usize>,
+    /// Requests refused because `init` had not ended; those of another process do not count.
+    pub(crate) requests_in_init: usize,
 }
 
 /// Phase of a call in which a guest failed.

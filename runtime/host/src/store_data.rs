@@ -43,7 +43,7 @@ impl Guest {
             wasi: wasi::context(&log),
             log,
             state,
-            way_out: Hooks(None),
+            way_out: Hooks::default(),
             paths_left: limits::HTTP_PATHS_BYTES,
             table,
             http,
@@ -51,8 +51,8 @@ impl Guest {
     }
 
     /// Egress, unless it is closed.
-    pub(crate) fn way_out(&self) -> Option<WayOut> {
-        self.way_out.0.clone()
+    pub(crate) fn way_out(&mut self) -> Option<WayOut> {
+        self.way_out.open()
     }
 }
 
@@ -81,6 +81,13 @@ pub(crate) struct Allowance {
     memory_bytes: usize,
     memory_left: usize,
     elements_left: usize,
+}
+
+impl Allowance {
+    /// Bytes of all memories.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.memory_bytes - self.memory_left
+    }
 }
 
 impl ResourceLimiter for Allowance {

@@ -106,8 +106,22 @@ impl HostMonotonicClock for Coarse {
     }
 }
 
-/// Egress for `wasi:http` requests; `None`: all are denied.
-pub(crate) struct Hooks(pub(crate) Option<WayOut>);
+/// Egress of one guest, for `wasi:http` requests and for those of the contract.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    /// `None`: all requests are denied.
+    pub(crate) way: Option<WayOut>,
+    /// How often a request was denied because there was no way.
+    pub(crate) refused: usize,
+}
+
+impl Hooks {
+    /// Egress for one more request, or for several that are sent together.
+    pub(crate) fn open(&mut self) -> Option<WayOut> {
+        self.refused += usize::from(self.way.is_none());
+        self.way.clone()
+    }
+}
 
 type Sent = (
     Response<WasiBody>,
@@ -135,7 +149,7 @@ impl WasiHttpHooks for Hooks {
         options: Option<RequestOptions>,
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Result<Sent, Error>> + Send> {
-        let way_out = self.0.clone();
+        let way_out = self.open();
         Box::new(async move {
             let way_out = way_out.ok_or(Error::HttpRequestDenied)?;
             let patience = options

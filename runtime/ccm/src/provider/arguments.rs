@@ -3,12 +3,16 @@
 //! These commands are this program's own, so clap's derive form defines them; the flags of `run` belong to the Go
 //! binary and are a table.
 
+mod asking;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 
 use super::configmap::Target;
 use super::module_reference::Place;
+pub(crate) use asking::{DocumentForm, ReportForm, Suite, Test, Try};
+use asking::{TEST_HELP, TRY_HELP};
 
 /// `ccm provider …`.
 #[derive(Subcommand)]
@@ -26,11 +30,17 @@ pub(crate) enum ProviderCommand {
         after_help = "Examples:\n  ccm provider init embedded:hcloud > provider.yaml\n  ccm provider init oci://registry.example.com/clouds/hcloud:1.2.0 --name hcloud-fsn\n\nThe manager reads such objects with --enable-provider-objects. Exit codes: 0 done, 1 the module could not be read, 2 it is refused."
     )]
     Init(Init),
-    /// Load a module in the sandbox, under limits, and say yes, or why not
+    /// Load a module in the sandbox, under limits, and say what it was asked, or why it is refused
     #[command(
-        after_help = "Examples:\n  ccm provider check ./provider.wasm\n  ccm provider check --config ccm.yaml --provider hcloud --online ./provider.wasm\n\nExit codes: 0 it loads, 1 it could not be read, 2 it is refused."
+        after_help = "Examples:\n  ccm provider check ./provider.wasm\n  ccm provider check --config ccm.yaml --provider hcloud --online ./provider.wasm\n\nExit codes: 0 it loads, 1 it could not be read, 2 it is refused or not trusted, or the cloud could not be asked."
     )]
     Check(Check),
+    /// Let a module answer for nodes and Services without a cluster, and show what the manager would do with it
+    #[command(after_help = TRY_HELP)]
+    Try(Try),
+    /// Test a module against the laws of the contract, with faults on its way to the cloud
+    #[command(after_help = TEST_HELP)]
+    Test(Test),
     /// Show what a new version asks for that the old one did not, like a plan
     #[command(
         after_help = "Example:\n  ccm provider diff ./provider-1.wasm oci://registry.example.com/clouds/hcloud:2.0.0\n\nExit codes: 0 the new one asks for nothing more, 1 one of them could not be read, 2 it asks for more, or one of them is refused."
@@ -184,13 +194,9 @@ pub(crate) struct Init {
 pub(crate) struct Check {
     #[command(flatten)]
     pub module: ModuleOptions,
-    /// Configuration with the grants to check against; without it: exactly what the module requests, no credentials
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Which entry of the configuration; without it: the only one, or the one with the name in the manifest
-    #[arg(long, value_name = "NAME", requires = "config")]
-    pub provider: Option<String>,
-    /// Also call the module's self-check, which sends a request to the cloud
+    #[command(flatten)]
+    pub entry: EntryOptions,
+    /// Also ask the cloud: by the module's self-check, otherwise by a look-up of something that nobody has
     #[arg(long, requires = "config")]
     pub online: bool,
     #[command(flatten)]
@@ -235,9 +241,9 @@ pub(crate) struct Verify {
     #[arg(value_name = "MODULE", value_parser = Place::parse, required_unless_present = "config")]
     pub place: Option<Place>,
     /// Demand what this configuration demands
-    #[arg(long, value_name = "FILE", requires = "provider", conflicts_with_all = ["digest", "key", "certificate_identity", "certificate_identity_regexp", "minimum_version"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["digest", "key", "certificate_identity", "certificate_identity_regexp", "minimum_version"])]
     pub config: Option<PathBuf>,
-    /// Of this entry of the configuration
+    /// Of this entry of the configuration; without it: the only one
     #[arg(long, value_name = "NAME", requires = "config")]
     pub provider: Option<String>,
     /// The module, or the registry's manifest, has to have this digest
@@ -300,6 +306,17 @@ pub(crate) struct ClusterOptions {
     /// Context of the kubeconfig
     #[arg(long, value_name = "NAME", help_heading = "Clusters")]
     pub context: Option<String>,
+}
+
+/// The configuration that a module is loaded with.
+#[derive(Args)]
+pub(crate) struct EntryOptions {
+    /// Configuration with the module's grants and trust; without it: exactly what the module requests, no credentials
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Which entry of the configuration; without it: the only one, or the one with the name in the manifest
+    #[arg(long, value_name = "NAME", requires = "config")]
+    pub provider: Option<String>,
 }
 
 /// A module, and how to reach it.

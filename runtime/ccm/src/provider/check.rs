@@ -1,165 +1,227 @@
-//! `ccm provider check`: loads a module as `ccm run` would, under the same limits, and reports success or the reason.
+//! `ccm provider check`: loads a module as `ccm run` would, under the same limits, and says what it asked.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::{Arc, Once};
-use std::time::Duration;
+use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup, ProviderError, Readiness};
+use ccm_core::load_balancer::{CloudService, Found};
 use ccm_core::moment::Moment;
 use ccm_core::permit::Permit;
-use ccm_host::grant::{Credential, Grants, Secret};
-use ccm_host::manifest::{AuthKind, Manifest};
-use ccm_host::{GuestConfig, Module, Provider};
-use serde_json::json;
+use ccm_host::Provider;
+use serde_json::{Value, json};
 
 use super::arguments::{Check, Form};
-use super::configured_providers::{self, Inputs};
+use super::loadable::{ClusterTerms, Loadable, Purpose};
+use super::observed_calls::{ObservedCall, ObservedCalls};
 use super::terminal::Screen;
-use super::{Refusal, Verdict, output};
-use crate::config::ProviderConfig;
-use crate::flags::ProviderIsolation;
-use crate::load_policy::ConfiguredLoadPolicy;
-use crate::provider_loading;
+use super::{Refusal, Verdict, inspect, output};
 
-/// Cluster name passed to the module, as in `run` without `--cluster-name`.
-const CLUSTER: &str = "kubernetes";
+/// The made-up object that is looked up where there is no self-check.
+const NOBODY: &str = "ccm-provider-check";
 
-/// Loads a module; with `online`, also runs its self-check.
+/// Loads a module; with `online`, also asks the cloud.
 pub(super) async fn check(options: &Check, screen: Screen) -> anyhow::Result<Verdict> {
-    let place = options.module.place.to_string();
-    let artifact = options
-        .module
-        .place
-        .bring(&options.module.access, screen)
-        .await?;
-    let found = ccm_host::inspect(&place, &artifact.wasm)?;
-    let host = provider_loading::host(None, ProviderIsolation::default())?;
-    let module = Module {
-        source: place.clone(),
-        wasm: artifact.wasm.to_vec(),
+    let purpose = match options.online {
+        true => Purpose::Ask,
+        false => Purpose::Load,
     };
+    let (module, entry) = (&options.module, &options.entry);
+    let loadable = Loadable::find(module, entry, ClusterTerms::default(), purpose, screen).await?;
+    let observed = Arc::new(ObservedCalls::default());
     let bar = screen.busy("compiling and starting");
-    let provider = match &options.config {
-        None => {
-            let grants = everything(&found.manifest);
-            host.load(module, grants, told(&found.manifest)).await?
-        }
-        Some(path) => {
-            let terms = ConfiguredLoadPolicy {
-                config: entry(path, options, &found.manifest.name)?,
-                cluster_name: CLUSTER.to_owned(),
-                cluster_cidrs: Vec::new(),
-                warned: Once::new(),
-            };
-            let loaded = provider_loading::load(&host, &terms, module).await;
-            loaded.map_err(|error| {
-                Refusal::new(format!("{} does not load it", path.display()), error)
-            })?
-        }
-    };
+    let provider = loadable.load(Some(observed.clone())).await?;
     drop(bar);
-    if options.online {
-        let bar = screen.busy("asking the cloud");
-        let permit = Arc::new(Permit::read_only(Moment(Duration::MAX)));
-        provider
-            .self_check(permit)
-            .await
-            .map_err(|error| Refusal::new("the self-check failed".to_owned(), error))?;
-        drop(bar);
-    }
-    Ok(accepted(&place, &provider, options.printed.output))
-}
-
-/// The module's configuration when none is given.
-fn told(manifest: &Manifest) -> GuestConfig {
-    GuestConfig {
-        cluster_name: CLUSTER.to_owned(),
-        cluster_cidrs: Vec::new(),
-        values: placeholders(manifest),
-    }
-}
-
-/// Selects the entry: by name, the only one, or the one named like the module.
-fn entry(path: &Path, options: &Check, module: &str) -> anyhow::Result<ProviderConfig> {
-    // Without asking the cloud no credential is used.
-    let inputs = match options.online {
-        true => Inputs::Used,
-        false => Inputs::Elsewhere,
-    };
-    let mut configured = configured_providers::read_valid(path, inputs)?;
-    let wanted = match (options.provider.as_deref(), configured.as_slice()) {
-        (None, [_]) => return configured.pop().context("the configuration is empty"),
-        (Some(name), _) => name,
-        (None, _) => module,
-    };
-    let position = configured.iter().position(|entry| entry.name == wanted);
-    match position {
-        Some(position) => Ok(configured.swap_remove(position)),
-        None => {
-            let known: Vec<_> = configured.iter().map(|entry| entry.name.as_str()).collect();
-            bail!(
-                "{} has no provider {wanted:?}: it has {}",
-                path.display(),
-                known.join(", ")
-            )
+    let asked = match options.online {
+        true => {
+            let _bar = screen.busy("asking the cloud");
+            let before = observed.count();
+            let asked = ask(&provider, loadable.inspection.self_check).await?;
+            Some((asked, observed.since(before)))
         }
-    }
+        false => None,
+    };
+    Ok(accepted(
+        &loadable,
+        &provider,
+        asked.as_ref(),
+        options.printed.output,
+    ))
 }
 
-/// Grants all required targets, with placeholder credentials: nothing is sent while a module is loaded.
-fn everything(manifest: &Manifest) -> Grants {
-    let mut grants = manifest.as_grants();
-    let required = manifest.targets.iter().filter(|target| target.required);
-    for (grant, target) in grants.targets.iter_mut().zip(required) {
-        let secret = || Secret::new("check".to_owned());
-        grant.credential = match target.auth {
-            AuthKind::None => Credential::None,
-            AuthKind::Bearer => Credential::Bearer(secret()),
-            AuthKind::Basic => Credential::Basic {
-                user: "check".to_owned(),
-                password: secret(),
-            },
-            AuthKind::Header => Credential::Header {
-                name: "x-check".to_owned(),
-                value: secret(),
-            },
+/// What was asked of the cloud, and what the module answered.
+enum Question {
+    /// Its own check.
+    SelfCheck,
+    /// Something that nobody has, with this answer.
+    LookUp(&'static str, String),
+    /// It has nothing that could be asked.
+    Nothing,
+}
+
+/// Asks one question that changes nothing: the self-check, otherwise a look-up of something that nobody has.
+async fn ask(provider: &Provider, has_self_check: bool) -> Result<Question, Refusal> {
+    let permit = || Arc::new(Permit::read_only(Moment(std::time::Duration::MAX)));
+    let failed = |what: &str, error: ProviderError| Refusal::new(format!("{what} failed"), error);
+    if has_self_check {
+        let checked = provider.self_check(permit()).await;
+        checked.map_err(|error| failed("the self-check", error))?;
+        return Ok(Question::SelfCheck);
+    }
+    let capabilities = provider.capabilities();
+    if capabilities.instances {
+        let reply = provider.find(&[nobody()], permit()).await;
+        let reply = reply.map_err(|error| failed("the look-up of a node", error))?;
+        let answer = reply.lookups.first();
+        if let Some(Lookup::Unknown(why)) = answer {
+            let why = ProviderError::Unavailable(why.clone());
+            return Err(failed("the look-up of a node", why));
+        }
+        let answer = answer.map(Lookup::to_string).unwrap_or_default();
+        return Ok(Question::LookUp("a node that does not exist", answer));
+    }
+    if capabilities.load_balancer {
+        let service = CloudService {
+            namespace: "default".to_owned(),
+            name: NOBODY.to_owned(),
+            uid: uuid::Uuid::new_v4().to_string(),
+            ..CloudService::default()
         };
+        let reply = provider.get_load_balancer(&service, permit()).await;
+        let reply = reply.map_err(|error| failed("the look-up of a load balancer", error))?;
+        let answer = match reply.found {
+            Found::Present(status) => format!("present {status}"),
+            Found::Absent => "absent".to_owned(),
+        };
+        let what = "the load balancer of a Service that does not exist";
+        return Ok(Question::LookUp(what, answer));
     }
-    grants
+    if capabilities.routes {
+        let reply = provider.list_routes(&[], permit()).await;
+        let reply = reply.map_err(|error| failed("the list of routes", error))?;
+        let answer = format!("{} route(s)", reply.routes.len());
+        return Ok(Question::LookUp("the routes", answer));
+    }
+    Ok(Question::Nothing)
 }
 
-/// Sets required keys to an empty value: the module decides whether that is valid.
-fn placeholders(manifest: &Manifest) -> BTreeMap<String, String> {
-    let required = manifest.config.iter().filter(|key| key.required);
-    required
-        .map(|key| (key.key.clone(), String::new()))
+fn nobody() -> CloudNode {
+    CloudNode {
+        name: NOBODY.to_owned(),
+        uid: uuid::Uuid::new_v4().to_string(),
+        provider_id: None,
+        labels: Default::default(),
+        annotations: Default::default(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+        system_uuid: None,
+        created: 0,
+        readiness: Readiness::Unknown,
+    }
+}
+
+/// What `init` has enabled, in the contract's words.
+fn enabled(provider: &Provider) -> Vec<&'static str> {
+    let capabilities = provider.capabilities();
+    let all = [
+        ("instances", capabilities.instances),
+        ("load-balancer", capabilities.load_balancer),
+        ("routes", capabilities.routes),
+    ];
+    all.into_iter()
+        .filter_map(|(name, has)| has.then_some(name))
         .collect()
 }
 
-fn accepted(place: &str, provider: &Provider, form: Form) -> Verdict {
-    let manifest = provider.manifest();
+type Asked = (Question, Vec<ObservedCall>);
+
+fn accepted(
+    loadable: &Loadable,
+    provider: &Provider,
+    asked: Option<&Asked>,
+    form: Form,
+) -> Verdict {
+    let (manifest, exported) = (
+        provider.manifest(),
+        inspect::capabilities(&loadable.inspection),
+    );
     Verdict::yes(match form {
         Form::Json => output::json(&json!({
-            "file": place,
+            "file": loadable.place,
             "ok": true,
             "name": manifest.name,
             "version": manifest.version,
             "digest": provider.digest().to_string(),
+            "exports": exported,
+            "enabled": enabled(provider),
+            "trust": loadable.trust,
+            "asked": asked.map(|asked| question_json(asked)),
             "warnings": provider.warnings(),
         })),
         Form::Text => {
-            let warnings: String = provider
-                .warnings()
-                .iter()
-                .map(|warning| format!("  warning: {warning}\n"))
-                .collect();
-            format!(
-                "{place}: yes: {} {} loads, {}\n{warnings}",
+            let mut text = format!(
+                "{}: yes: {} {} loads, {}\n",
+                loadable.place,
                 manifest.name,
                 manifest.version,
                 provider.digest()
-            )
+            );
+            let mut row = |name: &str, value: &str| {
+                text.push_str(&format!("  {name:<9} {value}\n"));
+            };
+            row("exports", &exported.join(", "));
+            row("enables", &some(&enabled(provider)));
+            row("trust", &loadable.trust);
+            match asked {
+                None => row("asked", "init alone, which sends nothing"),
+                Some((question, calls)) => {
+                    row("asked", &question_text(question));
+                    for request in calls.iter().flat_map(|call| &call.requests) {
+                        let line = format!(
+                            "  {} {} on target {}: {}",
+                            request.method, request.path, request.target, request.answer
+                        );
+                        row("", &line);
+                    }
+                    if calls.iter().all(|call| call.requests.is_empty()) {
+                        row(
+                            "",
+                            "  no request was sent: this says nothing about the cloud",
+                        );
+                    }
+                }
+            }
+            for warning in provider.warnings() {
+                row("warning:", warning);
+            }
+            text
         }
     })
+}
+
+fn some(names: &[&str]) -> String {
+    match names.is_empty() {
+        true => "nothing, with this configuration".to_owned(),
+        false => names.join(", "),
+    }
+}
+
+fn question_text(question: &Question) -> String {
+    match question {
+        Question::SelfCheck => "init and the module's self-check, which succeeded".to_owned(),
+        Question::LookUp(what, answer) => {
+            format!("init, and {what}, because the module has no self-check: {answer}")
+        }
+        Question::Nothing => {
+            "init alone: the module has no self-check, and nothing else that could be asked"
+                .to_owned()
+        }
+    }
+}
+
+fn question_json((question, calls): &Asked) -> Value {
+    let (name, answer) = match question {
+        Question::SelfCheck => ("self-check", None),
+        Question::LookUp(what, answer) => (*what, Some(answer)),
+        Question::Nothing => ("nothing", None),
+    };
+    json!({ "question": name, "answer": answer, "calls": calls })
 }

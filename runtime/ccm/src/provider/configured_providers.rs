@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use crate::config::{self, Absent, Mistakes, ProviderConfig, STAND_IN, Surroundings};
 use crate::provider_loading::PROCESS;
@@ -60,6 +60,38 @@ pub(super) fn read_valid(path: &Path, inputs: Inputs) -> anyhow::Result<Vec<Prov
     let read = read(path, inputs)?;
     read.providers
         .with_context(|| format!("{} is not a valid configuration", path.display()))
+}
+
+/// Selects one entry: by its name, the only one, or the one named like the module.
+///
+/// # Errors
+/// There is none, or it is not clear which is meant.
+pub(super) fn entry(
+    mut configured: Vec<ProviderConfig>,
+    path: &Path,
+    name: Option<&str>,
+    module: Option<&str>,
+) -> anyhow::Result<ProviderConfig> {
+    let known: Vec<_> = configured.iter().map(|entry| entry.name.clone()).collect();
+    let known = known.join(", ");
+    let wanted = match (name, configured.as_slice()) {
+        (None, [_]) => return configured.pop().context("the configuration is empty"),
+        (name, _) => name.or(module),
+    };
+    let Some(wanted) = wanted else {
+        bail!(
+            "{} has several providers, of which --provider says one: {known}",
+            path.display()
+        );
+    };
+    let position = configured.iter().position(|entry| entry.name == wanted);
+    match position {
+        Some(position) => Ok(configured.swap_remove(position)),
+        None => bail!(
+            "{} has no provider {wanted:?}: it has {known}",
+            path.display()
+        ),
+    }
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {

@@ -24,7 +24,8 @@ pub(super) async fn inspect(options: &Inspect, screen: Screen) -> anyhow::Result
     }))
 }
 
-fn capabilities(found: &Inspection) -> Vec<&'static str> {
+/// What the module exports, in the contract's words.
+pub(super) fn capabilities(found: &Inspection) -> Vec<&'static str> {
     let all = [
         ("instances", found.capabilities.instances),
         ("load-balancer", found.capabilities.load_balancer),

@@ -57,11 +57,10 @@ fn judge(
 
 /// The module and the trust policy for it.
 fn demanded(options: &Verify) -> anyhow::Result<(Place, TrustPolicy)> {
-    if let (Some(path), Some(name)) = (&options.config, &options.provider) {
+    if let Some(path) = &options.config {
         let configured = configured_providers::read_valid(path, Inputs::Here)?;
-        let Some(entry) = configured.into_iter().find(|entry| entry.name == *name) else {
-            bail!("{} has no provider {name:?}", path.display());
-        };
+        let name = options.provider.as_deref();
+        let entry = configured_providers::entry(configured, path, name, None)?;
         let place = match &options.place {
             Some(place) => place.clone(),
             None => Place::configured(&entry),

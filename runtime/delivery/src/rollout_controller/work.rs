@@ -212,6 +212,7 @@ impl Job {
             config: terms.config,
             limits: terms.limits,
             is_on_trial: matches!(self.work, Work::Compile(_)),
+            interceptor: None,
         };
         Ok(Examined {
             artifact,

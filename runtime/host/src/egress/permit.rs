@@ -51,6 +51,11 @@ impl<'a> Allowed<'a> {
         })
     }
 
+    /// The request, as the permit saw it.
+    pub(super) fn request(&self) -> &CloudRequest {
+        &self.request
+    }
+
     /// Reports a complete response.
     pub(super) fn answered(mut self, status: u16, request_id: Option<String>) {
         self.outcome = RequestOutcome::Answered(status, request_id);

@@ -3,13 +3,13 @@
 //! Cancel-safe: dropping a future drops its request, frees its slot and reports to the permit.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use ccm_core::audit::Attempt;
 use ccm_core::permit::{Access, Permit, Refusal};
 use futures::StreamExt as _;
-use http::Method;
+use http::{HeaderMap, Method};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -22,6 +22,7 @@ use super::request_matching::Prepared;
 use super::response_cache::Lookup;
 use super::target::Target;
 use super::{Egress, request_identity, resolve_target, send};
+use crate::interceptor::disturbed;
 
 /// Limit of the contract.
 pub(crate) const MAX_TOGETHER: usize = 64;
@@ -271,15 +272,26 @@ impl Call {
         let until = self.until()?;
         let allowed = Allowed::ask(&self.permit, cloud_request)
             .map_err(|refusal| self.refused(refusal, target, prepared))?;
-        let answer = send::send(
+        let exchange = send::send(
             target,
             request,
             &egress.limits,
             until,
             &self.permit,
             &self.budget,
-        )
-        .await?;
+        );
+        let answer = match &egress.interceptor {
+            None => exchange.await,
+            Some(interceptor) => {
+                let hear = |status, headers: &HeaderMap| {
+                    target
+                        .share
+                        .hear(status, headers, Instant::now(), SystemTime::now());
+                };
+                let interceptor = interceptor.as_ref();
+                disturbed(interceptor, allowed.request(), until, hear, exchange).await
+            }
+        }?;
         if let Some(quota) = target.share.stated(Instant::now()) {
             let (requests, provider) = (&egress.requests, egress.provider());
             requests.cloud_admits(provider, &target.name, quota.remaining);

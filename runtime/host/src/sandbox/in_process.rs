@@ -43,8 +43,16 @@ impl InProcess {
             self.scheduler.clone(),
         );
         let answer = self.steps(performance, &mut meter, &mut store, read).await;
+        let guest = store.data();
+        let memory_bytes = Some(guest.allowance.used_bytes());
+        let requests_in_init = guest.way_out.refused;
         let computed = meter.end(store).await;
-        End { answer, computed }
+        End {
+            answer,
+            computed,
+            memory_bytes,
+            requests_in_init,
+        }
     }
 
     async fn steps<R: Send>(
@@ -67,7 +75,7 @@ impl InProcess {
             Err(error) => return Ok(read(Err(error))),
         };
         let Performance { ask, way_out, .. } = performance;
-        store.data_mut().way_out.0 = way_out;
+        store.data_mut().way_out.way = way_out;
         let called = async {
             let answer = self.exports.call(&ask, store, &instance, enabled).await;
             answer.map(read)

@@ -78,6 +78,8 @@ impl SandboxProcess {
         End {
             answer: ended.answer.map(read),
             computed: ended.computed,
+            memory_bytes: None,
+            requests_in_init: 0,
         }
     }
 

@@ -119,7 +119,9 @@ impl Parent {
 
     /// Reports the result of the call.
     pub(super) fn ended(&self, end: End<Result<Answer, common::Error>>) {
-        let End { answer, computed } = end;
+        let End {
+            answer, computed, ..
+        } = end;
         let ended = |end| ToParent::Ended {
             call: self.0.number,
             end,

@@ -1,0 +1,95 @@
+//! `ccm provider test`: tests a module against the laws of the contract, and reports on each. The module runs in the real
+//! sandbox and sends its requests through the real egress to the endpoints of the configuration. Faults happen between
+//! the egress and these endpoints.
+//!
+//! | Part | What it has |
+//! |---|---|
+//! | `law` | every law, in one table |
+//! | `rig` | loads the module again for each law, and asks it |
+//! | `contract`, `instances`, `load_balancers`, `routes` | how each law is tested |
+//! | `report` | the findings, for people, for programs and to be published |
+//!
+//! A law is judged by what the module answers and which requests it sends. What a cloud has is seen through the module
+//! alone: no law needs to know the cloud.
+
+mod contract;
+mod instances;
+mod law;
+mod load_balancers;
+mod report;
+mod rig;
+mod routes;
+
+use std::sync::Arc;
+
+use ccm_core::cloud::CloudProvider as _;
+
+use super::Verdict;
+use super::arguments::{ReportForm, Suite, Test};
+use super::loadable::{ClusterTerms, Loadable, Purpose};
+use super::terminal::Screen;
+use super::try_command::{completed, read_service};
+use law::Book;
+use report::Report;
+use rig::{Rig, Subjects};
+
+/// Tests the module.
+pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdict> {
+    let service = match &options.service {
+        Some(path) => read_service(path)?,
+        None => completed(load_balancers::template()?),
+    };
+    let subject = &options.subject;
+    let cluster = ClusterTerms {
+        name: subject.cluster_name.clone(),
+        cidrs: subject.cluster_cidr.clone(),
+    };
+    let (module, entry) = (&options.module, &options.entry);
+    let loadable = Loadable::find(module, entry, cluster, Purpose::Ask, screen).await?;
+    let bar = screen.busy("compiling and starting");
+    let loadable = Arc::new(loadable);
+    // Why it cannot be loaded is no finding.
+    let provider = loadable.load(None).await?;
+    let enabled = provider.capabilities();
+    let warnings = provider.warnings().to_vec();
+    drop((provider, bar));
+    let rig = Rig::new(loadable.clone(), Subjects::new(options, service));
+    let suites = suites(&options.suite, enabled);
+    let bar = screen.busy("testing");
+    let mut book = Book::new(&rig, bar);
+    contract::begin(&rig, &mut book).await;
+    for suite in &suites {
+        match suite {
+            Suite::Contract => {}
+            Suite::Instances => instances::judge(&rig, &mut book).await,
+            Suite::LoadBalancer => load_balancers::judge(&rig, &mut book).await,
+            Suite::Routes => routes::judge(&rig, &mut book).await,
+        }
+    }
+    contract::end(&rig, &mut book).await;
+    let report = Report::new(&loadable, warnings, book.findings());
+    let text = match options.output {
+        ReportForm::Text => report.text(),
+        ReportForm::Markdown => report.markdown(),
+        ReportForm::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
+    };
+    Ok(Verdict {
+        text,
+        is_yes: report.conforms(),
+    })
+}
+
+/// The suites that are tested: those that were chosen, or those of the enabled interfaces.
+fn suites(chosen: &[Suite], enabled: ccm_core::cloud::Capabilities) -> Vec<Suite> {
+    if !chosen.is_empty() {
+        return chosen.to_vec();
+    }
+    let all = [
+        (Suite::Instances, enabled.instances),
+        (Suite::LoadBalancer, enabled.load_balancer),
+        (Suite::Routes, enabled.routes),
+    ];
+    all.into_iter()
+        .filter_map(|(suite, is_enabled)| is_enabled.then_some(suite))
+        .collect()
+}

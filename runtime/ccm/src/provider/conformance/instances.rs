@@ -1,0 +1,354 @@
+//! How the laws about look-ups are tested.
+
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudNode, Lookup, ProviderError};
+use ccm_host::Fault;
+use tokio::time::Instant;
+
+use super::law::{self, Book, Law, Verdict};
+use super::rig::{Counted, Rig};
+
+/// At so many requests of a look-up each fault is tried.
+const MOST_PLACES: usize = 8;
+/// Long enough that the egress does not wait it out by itself.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The time of a call that gets no answer.
+const SHORT: Duration = Duration::from_secs(2);
+/// Beyond it, until the host has ended the call.
+const GRACE: Duration = Duration::from_secs(5);
+
+const ABOUT_KNOWN: &[Law] = &[
+    law::FOUND,
+    law::BY_NAME,
+    law::ORDER,
+    law::REPEATED,
+    law::BATCH,
+    law::READ_ONLY,
+    law::NOT_GONE_BY_FAILING,
+    law::THROTTLED,
+    law::IN_TIME,
+];
+
+pub(super) async fn judge(rig: &Rig, book: &mut Book<'_>) {
+    if rig.known().is_empty() {
+        let why = "it needs a machine: --node NAME=PROVIDER_ID";
+        book.skip(ABOUT_KNOWN, why);
+    } else {
+        book.judge(law::FOUND, found(rig)).await;
+        book.judge(law::BY_NAME, by_name(rig)).await;
+        book.judge(law::ORDER, order(rig)).await;
+        book.judge(law::REPEATED, repeated(rig)).await;
+        book.judge(law::BATCH, batch(rig)).await;
+        book.judge(law::READ_ONLY, read_only(rig)).await;
+        book.judge(law::NOT_GONE_BY_FAILING, not_gone_by_failing(rig))
+            .await;
+        book.judge(law::THROTTLED, throttled(rig)).await;
+        book.judge(law::IN_TIME, in_time(rig)).await;
+    }
+    book.judge(law::NOT_MINE, not_mine(rig)).await;
+    match &rig.subjects.gone {
+        Some(id) => book.judge(law::GONE, gone(rig, id)).await,
+        None => book.skip(
+            &[law::GONE],
+            "it needs a provider ID that no machine has: --gone",
+        ),
+    }
+}
+
+async fn found(rig: &Rig) -> anyhow::Result<Verdict> {
+    let nodes = rig.known();
+    let reply = rig.load().await?.find(&nodes).await?;
+    for (node, lookup) in nodes.iter().zip(&reply.lookups) {
+        match lookup {
+            Lookup::Found(one) if Some(&one.provider_id) == node.provider_id.as_ref() => {}
+            other => return Ok(Verdict::Fail(format!("{}: {other}", node.name))),
+        }
+    }
+    Ok(match reply.complete {
+        true => Verdict::Pass(format!("{} node(s)", nodes.len())),
+        false => Verdict::Fail("the answer is not complete: a request of it failed".to_owned()),
+    })
+}
+
+async fn by_name(rig: &Rig) -> anyhow::Result<Verdict> {
+    let nodes = rig.known();
+    let bare: Vec<CloudNode> = nodes
+        .iter()
+        .map(|node| CloudNode {
+            provider_id: None,
+            addresses: Vec::new(),
+            ..node.clone()
+        })
+        .collect();
+    let reply = rig.load().await?.find(&bare).await?;
+    let mut count = 0;
+    for (node, lookup) in nodes.iter().zip(&reply.lookups) {
+        match lookup {
+            Lookup::Found(one) if Some(&one.provider_id) == node.provider_id.as_ref() => count += 1,
+            // It may know machines by something else, which this node does not have.
+            Lookup::NotMine | Lookup::Unknown(_) => {}
+            other => return Ok(Verdict::Fail(format!("{}: {other}", node.name))),
+        }
+    }
+    Ok(match count {
+        0 => Verdict::NotApplicable("the module finds none of these nodes by its name".to_owned()),
+        count => Verdict::Pass(format!("{count} node(s)")),
+    })
+}
+
+async fn order(rig: &Rig) -> anyhow::Result<Verdict> {
+    let mut nodes = rig.known();
+    nodes.push(stranger());
+    let seat = rig.load().await?;
+    let there = seat.find(&nodes).await?.lookups;
+    nodes.reverse();
+    let mut back = seat.find(&nodes).await?.lookups;
+    back.reverse();
+    let none = seat.find(&[]).await;
+    Ok(match (there == back, none) {
+        (true, Ok(reply)) if reply.lookups.is_empty() => Verdict::Pass(format!(
+            "{} node(s) forwards, backwards, and none",
+            nodes.len()
+        )),
+        (true, Ok(reply)) => Verdict::Fail(format!(
+            "no node was asked for, and there are {} look-ups",
+            reply.lookups.len()
+        )),
+        (true, Err(error)) => Verdict::Fail(format!("no node was asked for: {error}")),
+        (false, _) => Verdict::Fail(differ(&there, &back)),
+    })
+}
+
+async fn repeated(rig: &Rig) -> anyhow::Result<Verdict> {
+    let nodes = rig.known();
+    let seat = rig.load().await?;
+    let first = seat.find(&nodes).await?.lookups;
+    for _ in 0..2 {
+        let again = seat.find(&nodes).await?.lookups;
+        if again != first {
+            return Ok(Verdict::Fail(differ(&first, &again)));
+        }
+    }
+    Ok(Verdict::Pass("3 times".to_owned()))
+}
+
+async fn batch(rig: &Rig) -> anyhow::Result<Verdict> {
+    let mut nodes = rig.known();
+    nodes.push(stranger());
+    nodes.extend(rig.subjects.gone.as_deref().map(missing));
+    let seat = rig.load().await?;
+    let together = seat.find(&nodes).await?.lookups;
+    let mut alone = Vec::new();
+    for node in &nodes {
+        let reply = seat.find(std::slice::from_ref(node)).await?;
+        alone.extend(reply.lookups);
+    }
+    Ok(match together == alone {
+        true => Verdict::Pass(format!("{} node(s)", nodes.len())),
+        false => Verdict::Fail(differ(&together, &alone)),
+    })
+}
+
+async fn read_only(rig: &Rig) -> anyhow::Result<Verdict> {
+    let seat = rig.load().await?;
+    let mark = seat.mark();
+    seat.find(&rig.known()).await?;
+    Ok(match seat.changes_since(mark) {
+        0 => Verdict::Pass("1 call".to_owned()),
+        changes => Verdict::Fail(format!("{changes} change(s) were tried")),
+    })
+}
+
+async fn not_mine(rig: &Rig) -> anyhow::Result<Verdict> {
+    let reply = rig.load().await?.find(&[stranger()]).await?;
+    Ok(match reply.lookups.first() {
+        Some(Lookup::NotMine) => Verdict::Pass("1 node".to_owned()),
+        other => Verdict::Fail(format!(
+            "{}: {}",
+            stranger().provider_id.unwrap_or_default(),
+            other.map(Lookup::to_string).unwrap_or_default()
+        )),
+    })
+}
+
+async fn gone(rig: &Rig, id: &str) -> anyhow::Result<Verdict> {
+    let mut nodes = rig.known();
+    let before = match nodes.is_empty() {
+        true => Vec::new(),
+        false => rig.load().await?.find(&nodes).await?.lookups,
+    };
+    let scheme = id.split("://").next().unwrap_or_default();
+    if !rig.owns_scheme(scheme) {
+        return Ok(Verdict::NotApplicable(format!(
+            "{id} has no scheme of this module"
+        )));
+    }
+    nodes.insert(0, missing(id));
+    let reply = rig.load().await?.find(&nodes).await?;
+    let Some((first, others)) = reply.lookups.split_first() else {
+        return Ok(Verdict::Fail("there is no look-up".to_owned()));
+    };
+    Ok(match (first, reply.complete, others == before) {
+        (Lookup::Gone, true, true) => Verdict::Pass(format!("beside {} node(s)", before.len())),
+        (Lookup::Gone, true, false) => Verdict::Fail(differ(&before, others)),
+        (Lookup::Gone, false, _) => Verdict::Fail(
+            "it is gone by an answer that is not complete, which nobody believes".to_owned(),
+        ),
+        (other, _, _) => Verdict::Fail(format!("{id}: {other}")),
+    })
+}
+
+async fn not_gone_by_failing(rig: &Rig) -> anyhow::Result<Verdict> {
+    let nodes = rig.known();
+    let requests = requests_of_find(rig, &nodes).await?;
+    if requests == 0 {
+        return Ok(Verdict::NotApplicable(
+            "a look-up sends no request".to_owned(),
+        ));
+    }
+    let places = requests.min(MOST_PLACES);
+    let faults = [
+        Fault::Answer(500),
+        Fault::Answer(401),
+        Fault::Answer(403),
+        Fault::LoseAnswer,
+        Fault::CutAnswer,
+    ];
+    for place in 0..places {
+        for fault in faults {
+            let seat = rig.load().await?;
+            seat.disturb(Counted::Requests, place, fault);
+            // An error counts as unknown for every node.
+            let Ok(reply) = seat.find(&nodes).await else {
+                continue;
+            };
+            for (node, lookup) in nodes.iter().zip(&reply.lookups) {
+                let is_kept = match lookup {
+                    Lookup::Unknown(_) => true,
+                    Lookup::Found(one) => Some(&one.provider_id) == node.provider_id.as_ref(),
+                    Lookup::Gone | Lookup::NotMine => false,
+                };
+                if !is_kept {
+                    return Ok(Verdict::Fail(format!(
+                        "{} is {lookup} after {} at request {}",
+                        node.name,
+                        named(fault),
+                        place + 1
+                    )));
+                }
+            }
+        }
+    }
+    Ok(Verdict::Pass(format!(
+        "{} faults at each of {places} request(s)",
+        faults.len()
+    )))
+}
+
+async fn throttled(rig: &Rig) -> anyhow::Result<Verdict> {
+    let nodes = rig.known();
+    if requests_of_find(rig, &nodes).await? == 0 {
+        return Ok(Verdict::NotApplicable(
+            "a look-up sends no request".to_owned(),
+        ));
+    }
+    let seat = rig.load().await?;
+    seat.disturb(Counted::Requests, 0, Fault::Throttle(PATIENCE));
+    let answer = seat.find(&nodes).await;
+    seat.wait_out().await;
+    Ok(match answer {
+        Err(ProviderError::Throttled { .. }) => match seat.find(&nodes).await {
+            Ok(_) => Verdict::Pass(format!("Retry-After of {PATIENCE:?}")),
+            Err(error) => Verdict::Fail(format!("and after the wait: {error}")),
+        },
+        Err(error) => Verdict::Fail(format!("after 429 the error is: {error}")),
+        Ok(reply) => Verdict::Fail(format!(
+            "after 429 there is an answer: {}",
+            shown(&reply.lookups)
+        )),
+    })
+}
+
+async fn in_time(rig: &Rig) -> anyhow::Result<Verdict> {
+    let nodes = rig.known();
+    if requests_of_find(rig, &nodes).await? == 0 {
+        return Ok(Verdict::NotApplicable(
+            "a look-up sends no request".to_owned(),
+        ));
+    }
+    let seat = rig.load().await?;
+    seat.disturb(Counted::Requests, 0, Fault::Hang);
+    let began = Instant::now();
+    let answer = seat.find_within(&nodes, SHORT).await;
+    let took = began.elapsed();
+    if took > SHORT + GRACE {
+        return Ok(Verdict::Fail(format!(
+            "a call of {SHORT:?} took {took:.1?}"
+        )));
+    }
+    let lookups = answer.map(|reply| reply.lookups).unwrap_or_default();
+    let is_unsure = |lookup: &Lookup| matches!(lookup, Lookup::Unknown(_));
+    Ok(match lookups.iter().all(is_unsure) {
+        true => Verdict::Pass(format!("a call of {SHORT:?}")),
+        false => Verdict::Fail(format!("without an answer: {}", shown(&lookups))),
+    })
+}
+
+/// How many requests one look-up of these nodes sends.
+async fn requests_of_find(rig: &Rig, nodes: &[CloudNode]) -> anyhow::Result<usize> {
+    let seat = rig.load().await?;
+    let mark = seat.mark();
+    seat.find(nodes).await?;
+    let calls = seat.since(mark);
+    Ok(calls.iter().map(|call| call.requests.len()).sum())
+}
+
+/// A node of a cloud that nobody has.
+fn stranger() -> CloudNode {
+    with_id("ccm-conformance-stranger", "ccm-conformance://stranger")
+}
+
+fn missing(id: &str) -> CloudNode {
+    with_id("ccm-conformance-gone", id)
+}
+
+fn with_id(name: &str, id: &str) -> CloudNode {
+    CloudNode {
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        provider_id: Some(id.to_owned()),
+        labels: Default::default(),
+        annotations: Default::default(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+        system_uuid: None,
+        created: 0,
+        readiness: Default::default(),
+    }
+}
+
+pub(super) fn named(fault: Fault) -> String {
+    match fault {
+        Fault::None => "no fault".to_owned(),
+        Fault::Answer(status) => format!("the status {status}"),
+        Fault::Throttle(wait) => format!("429 with Retry-After of {wait:?}"),
+        Fault::LoseAnswer => "a lost answer".to_owned(),
+        Fault::CutAnswer => "half an answer".to_owned(),
+        Fault::Hang => "no answer".to_owned(),
+    }
+}
+
+fn shown(lookups: &[Lookup]) -> String {
+    let shown: Vec<String> = lookups.iter().map(Lookup::to_string).collect();
+    shown.join(", ")
+}
+
+fn differ(one: &[Lookup], other: &[Lookup]) -> String {
+    let pairs = one.iter().zip(other);
+    let mut different = pairs.filter(|(one, other)| one != other);
+    match different.next() {
+        Some((one, other)) => format!("{one}, and then {other}"),
+        None => format!("{} look-ups, and then {}", one.len(), other.len()),
+    }
+}

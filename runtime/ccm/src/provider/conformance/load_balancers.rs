@@ -1,0 +1,473 @@
+//! How the laws about load balancers are tested.
+
+pub(super) mod sequence;
+
+use std::sync::Arc;
+
+use ccm_core::cloud::{CloudNode, CloudProvider as _, ProviderError};
+use ccm_core::load_balancer::{
+    CloudService, DeleteRequest, EnsureRequest, Ensured, Found, LoadBalancerStatus, Progress,
+};
+use ccm_core::service::cloud_service;
+use ccm_host::Fault;
+use k8s_openapi::api::core::v1::Service;
+use serde_json::json;
+use std::time::Duration;
+use uuid::Uuid;
+
+use super::instances::named;
+use super::law::{self, Book, Law, Verdict};
+use super::rig::{Counted, Rig};
+use crate::provider::try_command::completed;
+use sequence::{Hints, Made, made, removed, targets_set, twice};
+
+/// At so many requests each fault is tried.
+const MOST_PLACES: usize = 16;
+/// Long enough that the egress does not wait it out by itself.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// After the first two, the others need what those have learnt.
+const LATER: &[Law] = &[
+    law::IDEMPOTENT,
+    law::TARGETS,
+    law::APART,
+    law::DELETED,
+    law::HINTS_DROPPED,
+    law::ANSWERS_LOST,
+    law::REFUSED,
+    law::DELETE_LOST,
+    law::LB_THROTTLED,
+];
+
+/// The Service without `--service`.
+pub(super) fn template() -> serde_json::Result<Service> {
+    serde_json::from_value(json!({
+        "metadata": { "name": "ccm-conformance", "namespace": "default" },
+        "spec": {
+            "type": "LoadBalancer",
+            "ports": [{ "name": "http", "port": 80 }, { "name": "https", "port": 443 }],
+        },
+    }))
+}
+
+/// A load balancer of the tests that stays for several laws.
+struct Standing {
+    service: Arc<CloudService>,
+    made: Made,
+}
+
+pub(super) async fn judge(rig: &Rig, book: &mut Book<'_>) {
+    book.judge(law::PLANNED, planned(rig)).await;
+    if !rig.subjects.allow_changes {
+        let why = "it makes load balancers: --allow-changes";
+        book.skip(&[law::MADE], why);
+        return book.skip(LATER, why);
+    }
+    let mut standing = None;
+    book.judge(law::MADE, async {
+        let (verdict, made) = first(rig).await?;
+        standing = made;
+        Ok(verdict)
+    })
+    .await;
+    let Some(standing) = standing else {
+        return book.skip(LATER, "ensure does not make a load balancer");
+    };
+    book.judge(law::IDEMPOTENT, idempotent(rig, &standing))
+        .await;
+    book.judge(law::TARGETS, targets(rig, &standing)).await;
+    book.judge(law::APART, apart(rig, &standing)).await;
+    book.judge(law::DELETED, deleted(rig, &standing)).await;
+    book.judge(law::HINTS_DROPPED, hints_dropped(rig, &standing.made))
+        .await;
+    let changes = standing.made.changes().min(MOST_PLACES);
+    let lost = disturbed(
+        rig,
+        &standing.made,
+        (Counted::Changes, changes),
+        &[Fault::LoseAnswer],
+    );
+    book.judge(law::ANSWERS_LOST, lost).await;
+    let requests = standing.made.requests().min(MOST_PLACES);
+    let faults = [Fault::Answer(503), Fault::CutAnswer];
+    let refused = disturbed(rig, &standing.made, (Counted::Requests, requests), &faults);
+    book.judge(law::REFUSED, refused).await;
+    book.judge(law::DELETE_LOST, delete_lost(rig)).await;
+    book.judge(law::LB_THROTTLED, throttled(rig, &standing.made))
+        .await;
+}
+
+/// One more Service, of the same shape as all.
+fn service(rig: &Rig) -> Arc<CloudService> {
+    let mut service = completed(rig.subjects.service.clone());
+    let uid = Uuid::new_v4();
+    let short = uid.simple().to_string();
+    let name = service.metadata.name.unwrap_or_default();
+    service.metadata.name = Some(format!("{name}-{}", &short[..8]));
+    service.metadata.uid = Some(uid.to_string());
+    Arc::new(cloud_service(&service))
+}
+
+fn all_targets(rig: &Rig) -> Arc<[CloudNode]> {
+    rig.known().into()
+}
+
+async fn planned(rig: &Rig) -> anyhow::Result<Verdict> {
+    let seat = rig.load().await?;
+    let service = service(rig);
+    let request = EnsureRequest {
+        service: service.clone(),
+        targets: all_targets(rig),
+        adopt: None,
+        hint: None,
+    };
+    let permit = seat.reading();
+    let answer = seat
+        .provider
+        .ensure_load_balancer(&request, permit.clone())
+        .await;
+    let answer = seat.heard(answer);
+    if !permit.has_withheld() {
+        return Ok(Verdict::Fail(match answer {
+            Ok(_) => "ensure tried no change, and gave an answer".to_owned(),
+            Err(error) => format!("ensure tried no change: {error}"),
+        }));
+    }
+    let got = seat.heard(
+        seat.provider
+            .get_load_balancer(&service, seat.reading())
+            .await,
+    )?;
+    Ok(match (got.found, got.complete) {
+        (Found::Absent, true) => Verdict::Pass("the first change was refused".to_owned()),
+        (Found::Absent, false) => {
+            Verdict::Fail("get says absent by an answer that is not complete".to_owned())
+        }
+        (Found::Present(status), _) => Verdict::Fail(format!("get finds {status}")),
+    })
+}
+
+async fn first(rig: &Rig) -> anyhow::Result<(Verdict, Option<Standing>)> {
+    let seat = rig.load().await?;
+    let service = service(rig);
+    let made = match made(&seat, &service, &all_targets(rig), Hints::Kept, rig).await {
+        Ok(made) => made,
+        Err(why) => {
+            clean(rig, &service).await;
+            return Ok((Verdict::Fail(why), None));
+        }
+    };
+    let verdict = match present(rig, &service).await? {
+        Ok(status) if status == made.status => Verdict::Pass(format!(
+            "{}, by {} call(s) and {} change(s)",
+            made.status,
+            made.calls.len(),
+            made.changes()
+        )),
+        Ok(status) => Verdict::Fail(format!(
+            "ensure said {}, and get says {status}",
+            made.status
+        )),
+        Err(why) => Verdict::Fail(why),
+    };
+    Ok((verdict, Some(Standing { service, made })))
+}
+
+/// The status that `get` finds, or why it is no proof.
+async fn present(
+    rig: &Rig,
+    service: &CloudService,
+) -> anyhow::Result<Result<LoadBalancerStatus, String>> {
+    let seat = rig.load().await?;
+    let mark = seat.mark();
+    let got = seat.heard(
+        seat.provider
+            .get_load_balancer(service, seat.reading())
+            .await,
+    )?;
+    if seat.changes_since(mark) > 0 {
+        return Ok(Err("get tried a change".to_owned()));
+    }
+    Ok(match got.found {
+        Found::Present(status) => Ok(status),
+        Found::Absent => Err("get says absent".to_owned()),
+    })
+}
+
+/// Why the load balancer is not proven to be absent.
+async fn not_absent(rig: &Rig, service: &CloudService) -> anyhow::Result<Option<String>> {
+    let seat = rig.load().await?;
+    let got = seat.heard(
+        seat.provider
+            .get_load_balancer(service, seat.reading())
+            .await,
+    )?;
+    Ok(match (got.found, got.complete) {
+        (Found::Absent, true) => None,
+        (Found::Absent, false) => {
+            Some("get says absent by an answer that is not complete".to_owned())
+        }
+        (Found::Present(status), _) => Some(format!("get finds {status}")),
+    })
+}
+
+/// Why one more ensure is not without changes and with this status.
+async fn not_settled(
+    rig: &Rig,
+    service: &Arc<CloudService>,
+    status: &LoadBalancerStatus,
+) -> anyhow::Result<Option<String>> {
+    let seat = rig.load().await?;
+    let mark = seat.mark();
+    let request = EnsureRequest {
+        service: service.clone(),
+        targets: all_targets(rig),
+        adopt: None,
+        hint: None,
+    };
+    let answer = seat
+        .provider
+        .ensure_load_balancer(&request, seat.changing())
+        .await;
+    let answer = seat.heard(answer)?;
+    let changes = seat.changes_since(mark);
+    Ok(match answer.ensured {
+        _ if changes > 0 => Some(format!("one more ensure makes {changes} change(s)")),
+        Ensured::Ready(again) if again == *status => None,
+        Ensured::Ready(again) => Some(format!("{status}, and then {again}")),
+        Ensured::Pending(_) => Some("one more ensure is pending".to_owned()),
+    })
+}
+
+/// Removes the load balancer, whatever it takes, and notes when that fails.
+async fn clean(rig: &Rig, service: &Arc<CloudService>) {
+    let removed = match rig.load().await {
+        Ok(seat) => removed(&seat, service, Hints::Kept, rig).await.map(drop),
+        Err(error) => Err(error.to_string()),
+    };
+    if let Err(why) = removed {
+        rig.leave(format!("the load balancer of {} ({why})", service.name));
+    }
+}
+
+async fn idempotent(rig: &Rig, standing: &Standing) -> anyhow::Result<Verdict> {
+    for _ in 0..2 {
+        if let Some(why) = not_settled(rig, &standing.service, &standing.made.status).await? {
+            return Ok(Verdict::Fail(why));
+        }
+    }
+    Ok(Verdict::Pass("2 times".to_owned()))
+}
+
+async fn targets(rig: &Rig, standing: &Standing) -> anyhow::Result<Verdict> {
+    let all = all_targets(rig);
+    let Some((_, fewer)) = all.split_last().filter(|(_, fewer)| !fewer.is_empty()) else {
+        let why = "it needs two machines: --node NAME=PROVIDER_ID, twice";
+        return Ok(Verdict::NotApplicable(why.to_owned()));
+    };
+    let fewer: Arc<[CloudNode]> = fewer.into();
+    let (service, seat) = (&standing.service, rig.load().await?);
+    let mark = seat.mark();
+    if let Err(why) = targets_set(&seat, service, &fewer, rig).await {
+        return Ok(Verdict::Fail(why));
+    }
+    let removing = seat.changes_since(mark);
+    let again = rig.load().await?;
+    if let Err(why) = targets_set(&again, service, &fewer, rig).await {
+        return Ok(Verdict::Fail(why));
+    }
+    let repeated = again.changes_since(0);
+    let back = rig.load().await?;
+    if let Err(why) = made(&back, service, &all, Hints::Kept, rig).await {
+        return Ok(Verdict::Fail(why));
+    }
+    let adding = back.changes_since(0);
+    Ok(match (removing, repeated, adding) {
+        (0, ..) => Verdict::Fail("update-targets with one node less changes nothing".to_owned()),
+        (_, 0, 0) => Verdict::Fail("ensure does not bring the node back".to_owned()),
+        (_, 0, _) => match not_settled(rig, service, &standing.made.status).await? {
+            None => Verdict::Pass(format!("{removing} change(s), and {adding} back")),
+            Some(why) => Verdict::Fail(why),
+        },
+        (_, again, _) => Verdict::Fail(format!(
+            "update-targets with the same nodes makes {again} change(s)"
+        )),
+    })
+}
+
+async fn apart(rig: &Rig, standing: &Standing) -> anyhow::Result<Verdict> {
+    let other = service(rig);
+    let seat = rig.load().await?;
+    // Nobody has made it yet: nothing of this may be removed in its name.
+    let unmade = removed(&seat, &other, Hints::Kept, rig).await;
+    if let Err(why) = unmade {
+        return Ok(Verdict::Fail(format!(
+            "delete of a Service without one: {why}"
+        )));
+    }
+    let made = made(&seat, &other, &all_targets(rig), Hints::Kept, rig).await;
+    clean(rig, &other).await;
+    if let Err(why) = made {
+        return Ok(Verdict::Fail(format!("of a second Service: {why}")));
+    }
+    Ok(
+        match not_settled(rig, &standing.service, &standing.made.status).await? {
+            None => Verdict::Pass("a second one was made and removed".to_owned()),
+            Some(why) => Verdict::Fail(format!("of the first Service: {why}")),
+        },
+    )
+}
+
+async fn deleted(rig: &Rig, standing: &Standing) -> anyhow::Result<Verdict> {
+    let (service, seat) = (&standing.service, rig.load().await?);
+    if let Err(why) = removed(&seat, service, Hints::Kept, rig).await {
+        clean(rig, service).await;
+        return Ok(Verdict::Fail(why));
+    }
+    let changes = seat.changes_since(0);
+    if let Some(why) = not_absent(rig, service).await? {
+        rig.leave(format!("the load balancer of {}", service.name));
+        return Ok(Verdict::Fail(why));
+    }
+    let again = rig.load().await?;
+    let request = DeleteRequest {
+        service: service.clone(),
+        hint: None,
+    };
+    let answer = again
+        .provider
+        .delete_load_balancer(&request, again.changing());
+    let answer = again.heard(answer.await)?;
+    Ok(match (answer.progress, again.changes_since(0)) {
+        (Progress::Done, 0) => Verdict::Pass(format!("{changes} change(s)")),
+        (Progress::Done, more) => Verdict::Fail(format!("a second delete makes {more} change(s)")),
+        (Progress::Pending(_), _) => Verdict::Fail("a second delete is pending".to_owned()),
+    })
+}
+
+async fn hints_dropped(rig: &Rig, usual: &Made) -> anyhow::Result<Verdict> {
+    if !usual.has_hints {
+        let why = "ensure gave no hint";
+        return Ok(Verdict::NotApplicable(why.to_owned()));
+    }
+    let (service, seat) = (service(rig), rig.load().await?);
+    let made = made(&seat, &service, &all_targets(rig), Hints::Dropped, rig).await;
+    let verdict = match made {
+        Err(why) => Verdict::Fail(why),
+        Ok(made) if !made.is_like(usual) => {
+            Verdict::Fail(format!("{}, and with hints {}", made.status, usual.status))
+        }
+        Ok(made) => match twice(&made, usual) {
+            Some(what) => Verdict::Fail(what),
+            None => match not_settled(rig, &service, &made.status).await? {
+                Some(why) => Verdict::Fail(why),
+                None => Verdict::Pass(format!("{} call(s)", made.calls.len())),
+            },
+        },
+    };
+    clean(rig, &service).await;
+    Ok(verdict)
+}
+
+/// Makes one load balancer for each of these places and faults.
+async fn disturbed(
+    rig: &Rig,
+    usual: &Made,
+    (counted, places): (Counted, usize),
+    faults: &[Fault],
+) -> anyhow::Result<Verdict> {
+    for place in 0..places {
+        for fault in faults {
+            let (service, seat) = (service(rig), rig.load().await?);
+            seat.disturb(counted, place, *fault);
+            let made = made(&seat, &service, &all_targets(rig), Hints::Kept, rig).await;
+            let broken = match made {
+                Err(why) => Some(why),
+                Ok(made) if !made.is_like(usual) => {
+                    Some(format!("{}, and usually {}", made.status, usual.status))
+                }
+                Ok(made) => match twice(&made, usual) {
+                    Some(what) => Some(what),
+                    None => not_settled(rig, &service, &made.status).await?,
+                },
+            };
+            clean(rig, &service).await;
+            if let Some(why) = broken {
+                let what = match counted {
+                    Counted::Changes => "change",
+                    Counted::Requests => "request",
+                };
+                return Ok(Verdict::Fail(format!(
+                    "after {} at {what} {}: {why}",
+                    named(*fault),
+                    place + 1
+                )));
+            }
+        }
+    }
+    Ok(Verdict::Pass(format!("{} place(s)", places * faults.len())))
+}
+
+async fn delete_lost(rig: &Rig) -> anyhow::Result<Verdict> {
+    let mut place = 0;
+    loop {
+        let (service, seat) = (service(rig), rig.load().await?);
+        if let Err(why) = made(&seat, &service, &all_targets(rig), Hints::Kept, rig).await {
+            clean(rig, &service).await;
+            return Ok(Verdict::Fail(why));
+        }
+        let seat = rig.load().await?;
+        seat.disturb(Counted::Changes, place, Fault::LoseAnswer);
+        let gone = removed(&seat, &service, Hints::Kept, rig).await;
+        let calls = seat.since(0);
+        let was_lost = calls
+            .iter()
+            .flat_map(|call| call.changes())
+            .any(|request| request.is_lost());
+        let broken = match gone {
+            Err(why) => Some(why),
+            Ok(()) => not_absent(rig, &service).await?,
+        };
+        if let Some(why) = broken {
+            clean(rig, &service).await;
+            return Ok(Verdict::Fail(format!(
+                "after a lost answer to change {}: {why}",
+                place + 1
+            )));
+        }
+        if !was_lost || place >= MOST_PLACES {
+            return Ok(Verdict::Pass(format!("{place} place(s)")));
+        }
+        place += 1;
+    }
+}
+
+async fn throttled(rig: &Rig, usual: &Made) -> anyhow::Result<Verdict> {
+    let (service, seat) = (service(rig), rig.load().await?);
+    seat.disturb(Counted::Changes, 0, Fault::Throttle(PATIENCE));
+    let request = EnsureRequest {
+        service: service.clone(),
+        targets: all_targets(rig),
+        adopt: None,
+        hint: None,
+    };
+    let answer = seat
+        .provider
+        .ensure_load_balancer(&request, seat.changing())
+        .await;
+    let broken = match seat.heard(answer) {
+        Err(ProviderError::Throttled { .. }) => None,
+        Err(error) => Some(format!("after 429 the error is: {error}")),
+        Ok(_) => Some("after 429 there is an answer".to_owned()),
+    };
+    seat.wait_out().await;
+    let made = made(&seat, &service, &all_targets(rig), Hints::Kept, rig).await;
+    clean(rig, &service).await;
+    Ok(match (broken, made) {
+        (Some(why), _) | (None, Err(why)) => Verdict::Fail(why),
+        (None, Ok(made)) => match twice(&made, usual) {
+            Some(what) => Verdict::Fail(what),
+            None => Verdict::Pass(format!("Retry-After of {PATIENCE:?}")),
+        },
+    })
+}

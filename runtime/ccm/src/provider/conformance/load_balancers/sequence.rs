@@ -1,0 +1,227 @@
+//! Calls that are repeated until nothing is pending, as the manager repeats them, and what they have changed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudNode, CloudProvider as _, ProviderError};
+use ccm_core::load_balancer::{
+    CloudService, DeleteRequest, EnsureRequest, Ensured, LoadBalancerStatus, Pending, Progress,
+    UpdateRequest,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::provider::conformance::rig::{Rig, Seat};
+use crate::provider::observed_calls::ObservedCall;
+
+/// So many failures in a row end a sequence. One fault causes one or two.
+const MOST_FAILURES: usize = 8;
+/// The wait after a failure.
+const BACK_OFF: Duration = Duration::from_millis(200);
+
+/// What becomes of the hints of pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::provider::conformance) enum Hints {
+    /// They are handed back.
+    Kept,
+    /// They are lost, as at a change of the leader.
+    Dropped,
+}
+
+/// How a load balancer was made.
+pub(super) struct Made {
+    pub(super) status: LoadBalancerStatus,
+    pub(super) calls: Vec<ObservedCall>,
+    pub(super) has_hints: bool,
+}
+
+impl Made {
+    /// Number of changes that were sent.
+    pub(super) fn changes(&self) -> usize {
+        self.calls.iter().map(|call| call.changes().count()).sum()
+    }
+
+    /// Number of requests that were sent.
+    pub(super) fn requests(&self) -> usize {
+        self.calls.iter().map(|call| call.requests.len()).sum()
+    }
+
+    /// Whether both have as many ways in, of the same kinds. Addresses are each load balancer's own.
+    pub(super) fn is_like(&self, other: &Made) -> bool {
+        shape(&self.status) == shape(&other.status)
+    }
+}
+
+fn shape(status: &LoadBalancerStatus) -> Vec<(Option<bool>, bool)> {
+    let ingress = status.ingress.iter();
+    ingress
+        .map(|one| {
+            let is_v4 = one.canonical_ip().map(|ip| ip.is_ipv4());
+            (is_v4, one.hostname.is_some())
+        })
+        .collect()
+}
+
+/// What was made more often than usual: by POST, which alone makes something new.
+pub(super) fn twice(made: &Made, usual: &Made) -> Option<String> {
+    more_posts(&made.calls, &usual.calls)
+}
+
+/// The rule by which more was made than usual.
+pub(in crate::provider::conformance) fn more_posts(
+    calls: &[ObservedCall],
+    usual: &[ObservedCall],
+) -> Option<String> {
+    let (now, usual) = (posts(calls), posts(usual));
+    let more = now
+        .iter()
+        .find(|(rule, count)| usual.get(*rule).copied().unwrap_or_default() < **count);
+    more.map(|(rule, count)| {
+        let usual = usual.get(rule).copied().unwrap_or_default();
+        format!("{rule} succeeded {count} time(s), and usually {usual}")
+    })
+}
+
+/// How often each rule's POST was carried out.
+fn posts(calls: &[ObservedCall]) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for request in calls.iter().flat_map(ObservedCall::changes) {
+        if request.method == "POST" && request.is_done() {
+            *counts.entry(request.rule.as_str()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// One answer of a call that may be pending.
+pub(in crate::provider::conformance) enum Step<T> {
+    Done(T),
+    Pending(Pending),
+}
+
+/// Repeats a call until it is done. Every failure is taken for one that passes.
+///
+/// # Errors
+/// The last failure of many, or the time is over.
+pub(in crate::provider::conformance) async fn until_done<T>(
+    seat: &Seat<'_>,
+    rig: &Rig,
+    hints: Hints,
+    mut call: impl AsyncFnMut(Option<Arc<[u8]>>) -> Result<Step<T>, ProviderError>,
+) -> Result<(T, bool), String> {
+    let until = Instant::now() + rig.subjects.patience;
+    let (mut hint, mut has_hints, mut failures) = (None, false, 0);
+    loop {
+        let wait = match seat.heard(call(hint.take()).await) {
+            Ok(Step::Done(end)) => return Ok((end, has_hints)),
+            Ok(Step::Pending(pending)) => {
+                failures = 0;
+                has_hints |= pending.hint.is_some();
+                hint = pending.hint.filter(|_| hints == Hints::Kept);
+                pending.retry_after
+            }
+            Err(error) => {
+                failures += 1;
+                if failures >= MOST_FAILURES {
+                    return Err(format!("{failures} failures in a row, the last: {error}"));
+                }
+                BACK_OFF
+            }
+        };
+        if Instant::now() + wait > until {
+            return Err(format!("it is not done within {:?}", rig.subjects.patience));
+        }
+        sleep(wait).await;
+        seat.wait_out().await;
+    }
+}
+
+/// Ensures until the load balancer is ready.
+///
+/// # Errors
+/// Why it does not become ready.
+pub(super) async fn made(
+    seat: &Seat<'_>,
+    service: &Arc<CloudService>,
+    targets: &Arc<[CloudNode]>,
+    hints: Hints,
+    rig: &Rig,
+) -> Result<Made, String> {
+    let mark = seat.mark();
+    let done = until_done(seat, rig, hints, async |hint| {
+        let request = EnsureRequest {
+            service: service.clone(),
+            targets: targets.clone(),
+            adopt: None,
+            hint,
+        };
+        let reply = seat
+            .provider
+            .ensure_load_balancer(&request, seat.changing());
+        Ok(match reply.await?.ensured {
+            Ensured::Ready(status) => Step::Done(status),
+            Ensured::Pending(pending) => Step::Pending(pending),
+        })
+    });
+    let (status, has_hints) = done.await.map_err(|why| format!("ensure: {why}"))?;
+    Ok(Made {
+        status,
+        calls: seat.since(mark),
+        has_hints,
+    })
+}
+
+/// Updates the targets until that is done.
+///
+/// # Errors
+/// Why it is not done.
+pub(super) async fn targets_set(
+    seat: &Seat<'_>,
+    service: &Arc<CloudService>,
+    targets: &Arc<[CloudNode]>,
+    rig: &Rig,
+) -> Result<(), String> {
+    let done = until_done(seat, rig, Hints::Kept, async |hint| {
+        let request = UpdateRequest {
+            service: service.clone(),
+            targets: targets.clone(),
+            hint,
+        };
+        let reply = seat.provider.update_targets(&request, seat.changing());
+        Ok(step(reply.await?.progress))
+    });
+    done.await
+        .map(drop)
+        .map_err(|why| format!("update-targets: {why}"))
+}
+
+/// Deletes until nothing is left.
+///
+/// # Errors
+/// Why something may be left.
+pub(super) async fn removed(
+    seat: &Seat<'_>,
+    service: &Arc<CloudService>,
+    hints: Hints,
+    rig: &Rig,
+) -> Result<(), String> {
+    let done = until_done(seat, rig, hints, async |hint| {
+        let request = DeleteRequest {
+            service: service.clone(),
+            hint,
+        };
+        let reply = seat
+            .provider
+            .delete_load_balancer(&request, seat.changing());
+        Ok(step(reply.await?.progress))
+    });
+    done.await.map(drop).map_err(|why| format!("delete: {why}"))
+}
+
+/// The step that a progress is.
+pub(in crate::provider::conformance) fn step(progress: Progress) -> Step<()> {
+    match progress {
+        Progress::Done => Step::Done(()),
+        Progress::Pending(pending) => Step::Pending(pending),
+    }
+}

@@ -1,0 +1,269 @@
+//! Loads the module again for each part of a law, so that no part feels what an earlier one left behind, and asks it.
+//! Remembers what was made, so that it can be removed.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, ProviderError};
+use ccm_core::cloud_node::cloud_node;
+use ccm_core::permit::{Access, CloudRequest, Mode, Permit};
+use ccm_core::tenure::Tenure;
+use ccm_host::egress::now;
+use ccm_host::{Fault, Provider};
+use k8s_openapi::api::core::v1::Service;
+use tokio::time::sleep;
+
+use crate::provider::arguments::Test;
+use crate::provider::loadable::Loadable;
+use crate::provider::observed_calls::{ObservedCall, ObservedCalls};
+use crate::provider::try_command::NodeArgument;
+
+/// Longest call, as in the manager.
+const CALL_TIME: Duration = Duration::from_secs(60);
+/// Most changes of one call, as in the manager.
+const MOST_CHANGES: u32 = 256;
+
+/// What the module is asked about.
+pub(super) struct Subjects {
+    /// As given: some may have no provider ID.
+    pub(super) nodes: Vec<CloudNode>,
+    /// A provider ID that no machine has.
+    pub(super) gone: Option<String>,
+    /// The Service of which every tested one is a copy.
+    pub(super) service: Service,
+    /// `--cluster-cidr`.
+    pub(super) cluster_cidrs: Vec<String>,
+    pub(super) allow_changes: bool,
+    /// How long a pending operation is waited for.
+    pub(super) patience: Duration,
+}
+
+impl Subjects {
+    pub(super) fn new(options: &Test, service: Service) -> Subjects {
+        let subject = &options.subject;
+        let nodes = subject.node.iter().map(NodeArgument::object);
+        Subjects {
+            nodes: nodes.map(|node| cloud_node(&node)).collect(),
+            gone: options.gone.clone(),
+            service,
+            cluster_cidrs: subject.cluster_cidr.clone(),
+            allow_changes: subject.allow_changes,
+            patience: subject.timeout,
+        }
+    }
+}
+
+/// See the module's documentation.
+pub(super) struct Rig {
+    loadable: Arc<Loadable>,
+    pub(super) subjects: Subjects,
+    known: OnceLock<Vec<CloudNode>>,
+    observed: Mutex<Vec<Arc<ObservedCalls>>>,
+    failures: Mutex<Vec<String>>,
+    left: Mutex<Vec<String>>,
+}
+
+/// Which requests a fault counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// All.
+    Requests,
+    /// Those that may change something.
+    Changes,
+}
+
+impl Rig {
+    pub(super) fn new(loadable: Arc<Loadable>, subjects: Subjects) -> Rig {
+        Rig {
+            loadable,
+            subjects,
+            known: OnceLock::new(),
+            observed: Mutex::default(),
+            failures: Mutex::default(),
+            left: Mutex::default(),
+        }
+    }
+
+    /// The module, loaded anew.
+    ///
+    /// # Errors
+    /// It does not load.
+    pub(super) async fn load(&self) -> anyhow::Result<Seat<'_>> {
+        let observed = Arc::new(ObservedCalls::default());
+        locked(&self.observed).push(observed.clone());
+        let provider = self.loadable.load(Some(observed.clone())).await?;
+        let seat = Seat {
+            rig: self,
+            provider,
+            observed,
+            hangs: AtomicBool::new(false),
+        };
+        // What an earlier part was asked to wait for holds for all, because the cloud counts them together.
+        seat.wait_out().await;
+        Ok(seat)
+    }
+
+    /// Every call so far.
+    pub(super) fn calls(&self) -> Vec<ObservedCall> {
+        let observed = locked(&self.observed);
+        observed.iter().flat_map(|one| one.since(0)).collect()
+    }
+
+    /// Calls that trapped or ran into their time limit although no fault made them wait.
+    pub(super) fn failures(&self) -> Vec<String> {
+        locked(&self.failures).clone()
+    }
+
+    /// Notes something that could not be removed.
+    pub(super) fn leave(&self, what: String) {
+        locked(&self.left).push(what);
+    }
+
+    /// What could not be removed.
+    pub(super) fn left(&self) -> Vec<String> {
+        locked(&self.left).clone()
+    }
+
+    /// Whether the manifest requests this provider ID scheme.
+    pub(super) fn owns_scheme(&self, scheme: &str) -> bool {
+        let schemes = &self.loadable.inspection.manifest.schemes;
+        schemes.iter().any(|one| one == scheme)
+    }
+
+    /// Whether the module has a self-check.
+    pub(super) fn has_self_check(&self) -> bool {
+        self.loadable.inspection.self_check
+    }
+
+    /// Looks the nodes up once, so that they have provider IDs and addresses from then on.
+    pub(super) async fn learn(&self) -> anyhow::Result<()> {
+        let mut nodes = self.subjects.nodes.clone();
+        let seat = self.load().await?;
+        if seat.provider.capabilities().instances && !nodes.is_empty() {
+            let reply = seat.find(&nodes).await.unwrap_or_default();
+            for (node, lookup) in nodes.iter_mut().zip(reply.lookups) {
+                if let Lookup::Found(instance) = lookup {
+                    let found = || instance.provider_id.clone();
+                    node.provider_id.get_or_insert_with(found);
+                    node.addresses.clone_from(&instance.addresses);
+                }
+            }
+        }
+        nodes.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        // Only the first result counts; this is called once.
+        let _ = self.known.set(nodes);
+        Ok(())
+    }
+
+    /// The nodes that have a provider ID, sorted by name.
+    pub(super) fn known(&self) -> Vec<CloudNode> {
+        let known = self.known.get().into_iter().flatten();
+        known
+            .filter(|node| node.provider_id.is_some())
+            .cloned()
+            .collect()
+    }
+}
+
+/// A loaded module.
+pub(super) struct Seat<'a> {
+    rig: &'a Rig,
+    pub(super) provider: Provider,
+    observed: Arc<ObservedCalls>,
+    /// Whether a fault may use up a call's time.
+    hangs: AtomicBool,
+}
+
+impl Seat<'_> {
+    /// A permit for one call.
+    pub(super) fn permit(&self, mode: Mode, time: Duration) -> Arc<Permit> {
+        Arc::new(Permit::new(
+            now().after(time),
+            mode,
+            MOST_CHANGES,
+            Arc::new(Tenure::unlimited()),
+            self.observed.clone(),
+        ))
+    }
+
+    /// A permit for a call that may change something.
+    pub(super) fn changing(&self) -> Arc<Permit> {
+        self.permit(Mode::Enforce, CALL_TIME)
+    }
+
+    /// A permit for a call that changes nothing. A change is refused, and seen as such.
+    pub(super) fn reading(&self) -> Arc<Permit> {
+        self.permit(Mode::Plan, CALL_TIME)
+    }
+
+    /// Looks nodes up, with nothing that was kept.
+    pub(super) async fn find(&self, nodes: &[CloudNode]) -> Result<FindReply, ProviderError> {
+        self.find_within(nodes, CALL_TIME).await
+    }
+
+    /// The same, within this time.
+    pub(super) async fn find_within(
+        &self,
+        nodes: &[CloudNode],
+        time: Duration,
+    ) -> Result<FindReply, ProviderError> {
+        let permit = self.permit(Mode::Plan, time);
+        self.heard(self.provider.find_fresh(nodes, permit).await)
+    }
+
+    /// Notes what no module should do, and passes the answer on.
+    pub(super) fn heard<T>(&self, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
+        let is_broken = match &answer {
+            Err(ProviderError::Trapped(_)) => true,
+            Err(ProviderError::TimedOut(_)) => !self.hangs.load(Ordering::Relaxed),
+            _ => false,
+        };
+        if let (true, Err(error)) = (is_broken, &answer) {
+            locked(&self.rig.failures).push(error.to_string());
+        }
+        answer
+    }
+
+    /// This fault happens to the `number`th counted request, from 0, and to no other.
+    pub(super) fn disturb(&self, counted: Counted, number: usize, fault: Fault) {
+        if fault == Fault::Hang {
+            self.hangs.store(true, Ordering::Relaxed);
+        }
+        let seen = AtomicUsize::new(0);
+        self.observed.inject(move |request: &CloudRequest| {
+            let counts = counted == Counted::Requests || request.access == Access::Write;
+            let is_it = counts && seen.fetch_add(1, Ordering::Relaxed) == number;
+            if is_it { fault } else { Fault::None }
+        });
+    }
+
+    /// The number of calls so far, for [`Seat::since`].
+    pub(super) fn mark(&self) -> usize {
+        self.observed.count()
+    }
+
+    /// The calls after a mark.
+    pub(super) fn since(&self, mark: usize) -> Vec<ObservedCall> {
+        self.observed.since(mark)
+    }
+
+    /// How many changes were sent, or tried, since a mark.
+    pub(super) fn changes_since(&self, mark: usize) -> usize {
+        let calls = self.since(mark);
+        let tried = |call: &ObservedCall| call.changes().count() + call.refused.len();
+        calls.iter().map(tried).sum()
+    }
+
+    /// Waits until requests are not held back any more.
+    pub(super) async fn wait_out(&self) {
+        while let Some(left) = self.provider.held_for() {
+            sleep(left).await;
+        }
+    }
+}
+
+/// No operation under these locks can panic half-way.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,266 @@
+//! A module that a command loads: fetched, inspected, judged by the configuration's trust, and then loaded as often as
+//! the command wants, on the terms that `run` would load it on.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Once};
+use std::time::SystemTime;
+
+use anyhow::{Context as _, bail};
+use ccm_delivery::artifact::Artifact;
+use ccm_delivery::trust::TrustPolicy;
+use ccm_host::grant::{Credential, Grants, Secret};
+use ccm_host::manifest::{AuthKind, Manifest};
+use ccm_host::{GuestConfig, Host, Inspection, Interceptor, Loading, Module, Provider};
+
+use super::arguments::{EntryOptions, ModuleOptions};
+use super::configured_providers::{self, Inputs};
+use super::terminal::Screen;
+use super::{Refusal, cluster_name};
+use crate::builtin_grants;
+use crate::config::ProviderConfig;
+use crate::flags::ProviderIsolation;
+use crate::load_policy::ConfiguredLoadPolicy;
+use crate::provider_loading;
+
+/// See the module's documentation.
+pub(super) struct Loadable {
+    /// Where it came from, as typed.
+    pub(super) place: String,
+    /// What it says about itself.
+    pub(super) inspection: Inspection,
+    /// Who vouches for it, or why nobody was asked.
+    pub(super) trust: String,
+    artifact: Artifact,
+    terms: Terms,
+    host: Host,
+}
+
+/// What a module may do when it is loaded.
+enum Terms {
+    /// What a configuration says, or the built-in profile of a shipped module.
+    Configured {
+        policy: Box<ConfiguredLoadPolicy>,
+        /// Where the configuration stands, for errors.
+        file: Option<String>,
+    },
+    /// Exactly what it requests, without credentials.
+    Everything,
+}
+
+/// What the command is going to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Load it, and ask nobody: missing files and variables are assumed to be where `ccm` runs.
+    Load,
+    /// Ask the cloud, with the credentials of the configuration.
+    Ask,
+}
+
+/// What the manager would be told by its flags.
+#[derive(Clone)]
+pub(super) struct ClusterTerms {
+    /// `--cluster-name`.
+    pub(super) name: String,
+    /// `--cluster-cidr`, split.
+    pub(super) cidrs: Vec<String>,
+}
+
+impl Default for ClusterTerms {
+    fn default() -> ClusterTerms {
+        ClusterTerms {
+            name: cluster_name(),
+            cidrs: Vec::new(),
+        }
+    }
+}
+
+impl Loadable {
+    /// Fetches and inspects the module and reads its configuration. Loads nothing yet.
+    ///
+    /// # Errors
+    /// Something cannot be read, or the module is refused or not trusted.
+    pub(super) async fn find(
+        module: &ModuleOptions,
+        entry: &EntryOptions,
+        cluster: ClusterTerms,
+        purpose: Purpose,
+        screen: Screen,
+    ) -> anyhow::Result<Loadable> {
+        let place = module.place.to_string();
+        let artifact = module.place.bring(&module.access, screen).await?;
+        let inspection = ccm_host::inspect(&place, &artifact.wasm)?;
+        let policy = |config| {
+            Box::new(ConfiguredLoadPolicy {
+                config,
+                cluster_name: cluster.name.clone(),
+                cluster_cidrs: cluster.cidrs.clone(),
+                warned: Once::new(),
+            })
+        };
+        let (terms, trust) = match &entry.config {
+            Some(path) => {
+                let config = configured(path, entry, &inspection.manifest.name, purpose)?;
+                let trust = config.trust.clone();
+                let terms = Terms::Configured {
+                    policy: policy(config),
+                    file: Some(path.display().to_string()),
+                };
+                (terms, judged(trust, &artifact, &inspection).await?)
+            }
+            None => (
+                unconfigured(&inspection, purpose, policy)?,
+                "not judged: that takes --config".to_owned(),
+            ),
+        };
+        Ok(Loadable {
+            place,
+            inspection,
+            trust,
+            artifact,
+            terms,
+            host: provider_loading::host(None, ProviderIsolation::default())?,
+        })
+    }
+
+    /// Loads it: the first time it is compiled.
+    ///
+    /// # Errors
+    /// Why it is not loaded.
+    pub(super) async fn load(
+        &self,
+        interceptor: Option<Arc<dyn Interceptor>>,
+    ) -> anyhow::Result<Provider> {
+        let module = Module {
+            source: self.place.clone(),
+            wasm: self.artifact.wasm.to_vec(),
+        };
+        match &self.terms {
+            Terms::Everything => {
+                let manifest = &self.inspection.manifest;
+                let loading = Loading {
+                    grants: everything(manifest),
+                    config: told(manifest),
+                    interceptor,
+                    ..Loading::default()
+                };
+                Ok(self.host.load_as(module, loading).await?)
+            }
+            Terms::Configured { policy, file } => {
+                let loaded = provider_loading::load(&self.host, policy, module, interceptor).await;
+                loaded.map_err(|error| match file {
+                    Some(file) => Refusal::new(format!("{file} does not load it"), error).into(),
+                    None => error,
+                })
+            }
+        }
+    }
+
+    /// The configuration, if there is one.
+    pub(super) fn config(&self) -> Option<&ProviderConfig> {
+        match &self.terms {
+            Terms::Configured { policy, .. } => Some(&policy.config),
+            Terms::Everything => None,
+        }
+    }
+}
+
+/// Terms without a configuration.
+fn unconfigured(
+    inspection: &Inspection,
+    purpose: Purpose,
+    policy: impl FnOnce(ProviderConfig) -> Box<ConfiguredLoadPolicy>,
+) -> anyhow::Result<Terms> {
+    if purpose == Purpose::Load {
+        return Ok(Terms::Everything);
+    }
+    if let Some(name) = builtin_grants::recognise(&inspection.digest) {
+        return Ok(Terms::Configured {
+            policy: policy(ProviderConfig::unwritten(name)),
+            file: None,
+        });
+    }
+    if !inspection.manifest.targets.is_empty() {
+        bail!(
+            "it sends requests, so that --config has to grant them: `ccm provider inspect -o grants` prints a configuration"
+        );
+    }
+    Ok(Terms::Everything)
+}
+
+/// Selects the entry: by name, the only one, or the one named like the module.
+fn configured(
+    path: &Path,
+    options: &EntryOptions,
+    module: &str,
+    purpose: Purpose,
+) -> anyhow::Result<ProviderConfig> {
+    let inputs = match purpose {
+        Purpose::Ask => Inputs::Used,
+        Purpose::Load => Inputs::Elsewhere,
+    };
+    let configured = configured_providers::read_valid(path, inputs)?;
+    configured_providers::entry(configured, path, options.provider.as_deref(), Some(module))
+}
+
+/// Who vouches for the module, as `run` judges it.
+///
+/// # Errors
+/// Nobody whom the configuration names does.
+async fn judged(
+    trust: TrustPolicy,
+    artifact: &Artifact,
+    inspection: &Inspection,
+) -> anyhow::Result<String> {
+    let is_named = trust.digest.is_some() || !trust.keys.is_empty() || !trust.keyless.is_empty();
+    if !is_named && !trust.allows_unsigned {
+        return Ok("not judged: the signers' files are not on this machine".to_owned());
+    }
+    let (artifact, version) = (artifact.clone(), inspection.manifest.version.clone());
+    // Hostile evidence can take a second.
+    let judged =
+        tokio::task::spawn_blocking(move || trust.verify(&artifact, &version, SystemTime::now()));
+    let judged = judged.await.context("the trust could not be judged")?;
+    let provenance = judged
+        .map_err(|error| Refusal::new("the configuration does not trust it".to_owned(), error))?;
+    Ok(provenance.to_string())
+}
+
+/// The module's configuration when none is given.
+fn told(manifest: &Manifest) -> GuestConfig {
+    GuestConfig {
+        cluster_name: cluster_name(),
+        cluster_cidrs: Vec::new(),
+        values: placeholders(manifest),
+    }
+}
+
+/// Grants all required targets, with placeholder credentials: nothing is sent while a module is loaded.
+fn everything(manifest: &Manifest) -> Grants {
+    let mut grants = manifest.as_grants();
+    let required = manifest.targets.iter().filter(|target| target.required);
+    for (grant, target) in grants.targets.iter_mut().zip(required) {
+        let secret = || Secret::new("check".to_owned());
+        grant.credential = match target.auth {
+            AuthKind::None => Credential::None,
+            AuthKind::Bearer => Credential::Bearer(secret()),
+            AuthKind::Basic => Credential::Basic {
+                user: "check".to_owned(),
+                password: secret(),
+            },
+            AuthKind::Header => Credential::Header {
+                name: "x-check".to_owned(),
+                value: secret(),
+            },
+        };
+    }
+    grants
+}
+
+/// Sets required keys to an empty value: the module decides whether that is valid.
+fn placeholders(manifest: &Manifest) -> BTreeMap<String, String> {
+    let required = manifest.config.iter().filter(|key| key.required);
+    required
+        .map(|key| (key.key.clone(), String::new()))
+        .collect()
+}

@@ -1,0 +1,177 @@
+//! `ccm provider try`: lets a module answer for nodes and Services that no cluster has, in the real sandbox and through
+//! the real egress, and shows what it asked, what the manager would write, and what would be refused. Without
+//! `--allow-changes` nothing is changed at the cloud.
+
+mod objects;
+mod reconciliation;
+mod report;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::cloud::{CloudProvider as _, ProviderError};
+use ccm_core::cloud_node::cloud_node;
+use ccm_core::effect::Looked;
+use ccm_core::node_index::{Clashes, NodeIndex};
+use ccm_core::permit::{Mode, Permit};
+use ccm_core::tenure::Tenure;
+use ccm_host::Provider;
+use ccm_host::egress::now;
+use k8s_openapi::api::core::v1::{Node, Service};
+
+use super::Verdict;
+use super::arguments::{DocumentForm, Try};
+use super::loadable::{ClusterTerms, Loadable, Purpose};
+use super::observed_calls::ObservedCalls;
+use super::terminal::Screen;
+use reconciliation::Reconciled;
+use report::{CallGroup, Report};
+
+pub(super) use objects::{NodeArgument, completed, read_service};
+
+/// Most changes of one call, as in the manager.
+const MOST_CHANGES: u32 = 256;
+/// Longest call, as in the manager.
+const CALL_TIME: Duration = Duration::from_secs(60);
+
+/// Asks the module, and shows the result.
+pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict> {
+    let services = options.service.iter().map(|path| read_service(path));
+    let services: Vec<Service> = services.collect::<Result<_, _>>()?;
+    anyhow::ensure!(
+        !services.is_empty() || !options.subject.node.is_empty(),
+        "there is nothing to ask about: --node or --service names something"
+    );
+    let cluster = ClusterTerms {
+        name: options.subject.cluster_name.clone(),
+        cidrs: options.subject.cluster_cidr.clone(),
+    };
+    let (module, entry) = (&options.module, &options.entry);
+    let loadable = Loadable::find(module, entry, cluster, Purpose::Ask, screen).await?;
+    let observed = Arc::new(ObservedCalls::default());
+    let bar = screen.busy("compiling and starting");
+    let provider = loadable.load(Some(observed.clone())).await?;
+    drop(bar);
+    let stage = Stage {
+        schemes: schemes(&loadable, &provider),
+        mode: match options.subject.allow_changes {
+            true => Mode::Enforce,
+            false => Mode::Plan,
+        },
+        provider,
+        observed,
+        patience: options.subject.timeout,
+    };
+    let _bar = screen.busy("asking the module");
+    let mut groups = Vec::new();
+    let nodes: Vec<Node> = options
+        .subject
+        .node
+        .iter()
+        .map(NodeArgument::object)
+        .collect();
+    let mut reached = nodes.clone();
+    if !nodes.is_empty() {
+        let (group, initialised) = stage.nodes(nodes).await;
+        groups.push(group);
+        reached = initialised;
+    }
+    for service in services {
+        groups.push(stage.service(service, &reached).await);
+    }
+    let report = Report::new(&loadable, &stage.provider, stage.mode, groups);
+    let is_yes = report.is_served();
+    let text = match options.output {
+        DocumentForm::Text => report.text(),
+        DocumentForm::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
+        DocumentForm::Yaml => serde_saphyr::to_string(&report)?,
+    };
+    Ok(Verdict { text, is_yes })
+}
+
+/// The schemes that the provider owns.
+fn schemes(loadable: &Loadable, provider: &Provider) -> Vec<String> {
+    let configured = loadable.config().map(|config| &config.nodes.schemes);
+    match configured {
+        Some(schemes) if !schemes.is_empty() => schemes.clone(),
+        _ => provider.schemes().to_vec(),
+    }
+}
+
+/// A module that answers, and what it may do.
+struct Stage {
+    provider: Provider,
+    observed: Arc<ObservedCalls>,
+    schemes: Vec<String>,
+    mode: Mode,
+    /// How long a pending Service is waited for.
+    patience: Duration,
+}
+
+impl Stage {
+    fn permit(&self, changes: u32) -> Arc<Permit> {
+        Arc::new(Permit::new(
+            now().after(CALL_TIME),
+            self.mode,
+            changes,
+            Arc::new(Tenure::unlimited()),
+            self.observed.clone(),
+        ))
+    }
+
+    /// Looks all nodes up in one call, as the manager does, and reconciles each. Returns the nodes as they then are.
+    async fn nodes(&self, nodes: Vec<Node>) -> (CallGroup, Vec<Node>) {
+        let before = self.observed.count();
+        let mut objects = Vec::new();
+        let mut after = Vec::new();
+        for (node, looked) in nodes.iter().zip(self.look_up(&nodes).await) {
+            let (node, reconciled) = self.reconcile_node(node.clone(), looked);
+            after.push(node);
+            objects.push(reconciled);
+        }
+        let calls = self.observed.since(before);
+        (CallGroup { calls, objects }, after)
+    }
+
+    async fn look_up(&self, nodes: &[Node]) -> Vec<Result<Looked, ProviderError>> {
+        if !self.provider.capabilities().instances {
+            let why = "the module does not know machines";
+            return vec![Err(ProviderError::Unsupported(why.to_owned())); nodes.len()];
+        }
+        let asked: Vec<_> = nodes.iter().map(cloud_node).collect();
+        // Outside of enforce mode and in it, a look-up changes nothing.
+        let reply = match self.provider.find(&asked, self.permit(0)).await {
+            Ok(reply) => reply,
+            Err(error) => return vec![Err(error); nodes.len()],
+        };
+        let mut index = NodeIndex::default();
+        nodes.iter().for_each(|node| index.apply(node));
+        index.answered(&self.provider.manifest().name, &asked, &reply, now());
+        let looked = reply.lookups.iter().enumerate().map(|(at, lookup)| {
+            let events = reply.events.iter().filter(|(node, _)| *node == at);
+            let clashes = match lookup {
+                ccm_core::cloud::Lookup::Found(instance) => {
+                    index.clashes(&asked[at].name, instance)
+                }
+                _ => Clashes::default(),
+            };
+            Ok(Looked {
+                lookup: lookup.clone(),
+                events: events.map(|(_, event)| event.clone()).collect(),
+                complete: reply.complete,
+                clashes,
+            })
+        });
+        looked.collect()
+    }
+
+    /// Reconciles one Service until nothing is pending.
+    async fn service(&self, service: Service, nodes: &[Node]) -> CallGroup {
+        let before = self.observed.count();
+        let reconciled = self.reconcile_service(service, nodes).await;
+        CallGroup {
+            calls: self.observed.since(before),
+            objects: vec![reconciled],
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Nodes and Services that no cluster has: from the command line and from files, and changed by the manager's patches as
+//! an API server would change them.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail, ensure};
+use ccm_core::cloud::Address;
+use ccm_core::patch::{FinalizerChange, NodePatch, NodeStatusPatch, ServicePatch};
+use ccm_core::service::{is_load_balancer, service_ref};
+use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, UNINITIALIZED_TAINT};
+use k8s_openapi::api::core::v1::{Node, NodeAddress, Service};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// The first port that an API server gives to a Service on nodes.
+const FIRST_NODE_PORT: i32 = 30_000;
+/// Size limit of a Service in bytes: more than an API server takes.
+const MOST_BYTES: u64 = 2 << 20;
+
+/// A node on the command line: `NAME` or `NAME=PROVIDER_ID`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NodeArgument {
+    /// `metadata.name`.
+    pub(crate) name: String,
+    /// `spec.providerID`.
+    pub(crate) provider_id: Option<String>,
+}
+
+impl NodeArgument {
+    /// Parses the argument.
+    ///
+    /// # Errors
+    /// There is no name.
+    pub(crate) fn parse(text: &str) -> Result<NodeArgument, String> {
+        let (name, provider_id) = match text.split_once('=') {
+            Some((name, id)) => (name, Some(id.to_owned()).filter(|id| !id.is_empty())),
+            None => (text, None),
+        };
+        match name.is_empty() {
+            true => Err("expected NAME or NAME=PROVIDER_ID".to_owned()),
+            false => Ok(NodeArgument {
+                name: name.to_owned(),
+                provider_id,
+            }),
+        }
+    }
+
+    /// A node that has just joined, as a kubelet with `--cloud-provider=external` writes it.
+    pub(crate) fn object(&self) -> Node {
+        let node = json!({
+            "metadata": {
+                "name": self.name,
+                "uid": Uuid::new_v4().to_string(),
+                "resourceVersion": "1",
+                "creationTimestamp": Timestamp::now().to_string(),
+                "labels": { "kubernetes.io/hostname": self.name },
+            },
+            "spec": {
+                "providerID": self.provider_id,
+                "taints": [{ "key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule" }],
+            },
+            "status": {
+                "addresses": [{ "type": "Hostname", "address": self.name }],
+                "conditions": [{ "type": "Ready", "status": "True" }],
+            },
+        });
+        // Every value above has the type that the API gives it.
+        serde_json::from_value(node).unwrap_or_default()
+    }
+}
+
+/// Reads one Service and fills in what an API server would.
+///
+/// # Errors
+/// It cannot be read, or is no Service of type LoadBalancer.
+pub(crate) fn read_service(path: &Path) -> anyhow::Result<Service> {
+    let shown = path.display();
+    let size = std::fs::metadata(path).map(|found| found.len());
+    let size = size.with_context(|| format!("cannot read {shown}"))?;
+    ensure!(size <= MOST_BYTES, "{shown} is larger than any Service");
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+    let object: Value =
+        serde_saphyr::from_str(&text).with_context(|| format!("{shown} is not valid YAML"))?;
+    if object["kind"] != "Service" {
+        bail!("{shown} is no Service: its kind is {}", object["kind"]);
+    }
+    let service: Service = serde_json::from_value(object)
+        .with_context(|| format!("{shown} is not a valid Service"))?;
+    ensure!(
+        is_load_balancer(&service),
+        "{shown} is not of type LoadBalancer: no provider is asked about it"
+    );
+    ensure!(
+        service.metadata.name.is_some(),
+        "{shown} has no metadata.name"
+    );
+    Ok(completed(service))
+}
+
+/// Sets what the API server sets, where it is not set.
+pub(crate) fn completed(mut service: Service) -> Service {
+    let metadata = &mut service.metadata;
+    metadata
+        .namespace
+        .get_or_insert_with(|| "default".to_owned());
+    metadata
+        .uid
+        .get_or_insert_with(|| Uuid::new_v4().to_string());
+    metadata
+        .resource_version
+        .get_or_insert_with(|| "1".to_owned());
+    let spec = service.spec.get_or_insert_default();
+    spec.external_traffic_policy
+        .get_or_insert_with(|| "Cluster".to_owned());
+    let has_node_ports = spec.allocate_load_balancer_node_ports.unwrap_or(true);
+    for (at, port) in spec.ports.iter_mut().flatten().enumerate() {
+        port.protocol.get_or_insert_with(|| "TCP".to_owned());
+        if has_node_ports && port.node_port.is_none() {
+            port.node_port = i32::try_from(at).ok().map(|at| FIRST_NODE_PORT + at);
+        }
+    }
+    service
+}
+
+/// The node after this patch of its status.
+pub(super) fn with_status(mut node: Node, patch: &NodeStatusPatch) -> Node {
+    let stored = patch.addresses.iter().map(|one: &Address| NodeAddress {
+        type_: one.address_type.as_str().to_owned(),
+        address: one.address.clone(),
+    });
+    node.status.get_or_insert_default().addresses = Some(stored.collect());
+    node
+}
+
+/// The node after this patch.
+pub(super) fn with_patch(mut node: Node, patch: &NodePatch) -> Node {
+    let labels = node.metadata.labels.get_or_insert_default();
+    labels.extend(patch.labels.clone());
+    let spec = node.spec.get_or_insert_default();
+    if let Some(provider_id) = &patch.provider_id {
+        spec.provider_id = Some(provider_id.clone());
+    }
+    if let Some(taints) = &patch.taints {
+        spec.taints = Some(taints.taints.clone());
+    }
+    node
+}
+
+/// The Service after this patch of its status.
+///
+/// # Errors
+/// The patch is none that an API server would take.
+pub(super) fn with_service_patch(
+    mut service: Service,
+    patch: &ServicePatch,
+) -> serde_json::Result<Service> {
+    let finalizers = service.metadata.finalizers.get_or_insert_default();
+    match &patch.finalizer {
+        Some(FinalizerChange::Add(_)) => finalizers.push(LOAD_BALANCER_FINALIZER.to_owned()),
+        Some(FinalizerChange::Remove(_)) => finalizers.retain(|one| one != LOAD_BALANCER_FINALIZER),
+        None => {}
+    }
+    let annotations = service.metadata.annotations.get_or_insert_default();
+    for (key, value) in &patch.annotations {
+        match value {
+            Some(value) => annotations.insert(key.clone(), value.clone()),
+            None => annotations.remove(key),
+        };
+    }
+    let body = patch.to_json();
+    let status = service.status.get_or_insert_default();
+    if patch.status.is_some() {
+        let said = body["status"]["loadBalancer"].clone();
+        status.load_balancer = Some(serde_json::from_value(said)?);
+    }
+    let new: Vec<Value> = match &body["status"]["conditions"] {
+        Value::Array(conditions) => conditions.clone(),
+        _ => Vec::new(),
+    };
+    let conditions = status.conditions.get_or_insert_default();
+    for condition in new {
+        let condition: k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition =
+            serde_json::from_value(condition)?;
+        conditions.retain(|one| one.type_ != condition.type_);
+        conditions.push(condition);
+    }
+    Ok(service)
+}
+
+/// The name of a Service in reports, as in the manager's log.
+pub(super) fn named(service: &Service) -> String {
+    service_ref(service).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn a_node_has_a_name_and_perhaps_a_provider_id() {
+        for (text, expected) in [
+            ("a=acme://m-1", Some(("a", Some("acme://m-1")))),
+            ("a=acme:///zone/m=1", Some(("a", Some("acme:///zone/m=1")))),
+            ("a", Some(("a", None))),
+            ("a=", Some(("a", None))),
+            ("=acme://m-1", None),
+            ("", None),
+        ] {
+            let parsed = NodeArgument::parse(text).ok();
+            let parsed = parsed.as_ref();
+            let parsed = parsed.map(|one| (one.name.as_str(), one.provider_id.as_deref()));
+            assert_eq!(parsed, expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_service_gets_what_an_api_server_sets() {
+        let written = json!({
+            "metadata": { "name": "web" },
+            "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }, { "port": 443, "nodePort": 31000 }] },
+        });
+        let service = completed(serde_json::from_value(written).unwrap());
+        assert_eq!(named(&service), "service/default/web");
+        assert!(service.metadata.uid.is_some());
+        let ports = service.spec.unwrap().ports.unwrap();
+        let ports: Vec<_> = ports.iter().map(|port| port.node_port).collect();
+        assert_eq!(ports, [Some(30_000), Some(31_000)]);
+    }
+
+    #[test]
+    fn patches_change_objects_as_an_api_server_does() {
+        let mut patch = ServicePatch::new("u");
+        patch.finalizer = Some(FinalizerChange::Add(Vec::new()));
+        patch.annotations = [("a".to_owned(), Some("b".to_owned()))].into();
+        patch.status = Some(ccm_core::load_balancer::LoadBalancerStatus {
+            ingress: vec![ccm_core::load_balancer::Ingress {
+                ip: Some("192.0.2.1".to_owned()),
+                ..Default::default()
+            }],
+        });
+        let service = with_service_patch(Service::default(), &patch).unwrap();
+        let value = json!(service);
+        assert_eq!(
+            value["status"]["loadBalancer"]["ingress"][0]["ip"],
+            "192.0.2.1"
+        );
+        assert_eq!(value["metadata"]["annotations"]["a"], "b");
+        assert!(ccm_core::service::has_finalizer(&service));
+        patch.finalizer = Some(FinalizerChange::Remove(Vec::new()));
+        let service = with_service_patch(service, &patch).unwrap();
+        assert!(!ccm_core::service::has_finalizer(&service));
+    }
+}

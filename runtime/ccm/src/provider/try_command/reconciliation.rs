@@ -1,0 +1,390 @@
+//! Reconciles objects that no cluster has: the manager's own decisions, carried out on the objects in memory and, as far
+//! as it is allowed, at the cloud.
+
+use std::sync::Arc;
+
+use ccm_core::cloud::{CloudEvent, CloudProvider as _, ProviderError};
+use ccm_core::effect::{
+    Answered, Decision, Effect, Looked, Outcome, OwnerState, ServiceEffect, ServiceOutcome, When,
+    Witnesses,
+};
+use ccm_core::moment::Now;
+use ccm_core::node;
+use ccm_core::ownership::OwnershipContext;
+use ccm_core::permit::Permit;
+use ccm_core::plan::Planned;
+use ccm_core::service::{self, Account, RetainedState, Targets, World};
+use ccm_core::settings::{NodeRules, ServiceRules};
+use ccm_core::well_known::{NODE_CONTROLLER, SERVICE_CONTROLLER};
+use ccm_host::egress::now;
+use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::objects::{named, with_patch, with_service_patch, with_status};
+use super::{MOST_CHANGES, Stage};
+
+/// More rounds than any reconciliation needs.
+const MOST_ROUNDS: usize = 128;
+
+/// What became of one object.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Reconciled {
+    /// `node/NAME` or `service/NAMESPACE/NAME`.
+    pub(super) object: String,
+    /// What the module answered, in one line.
+    pub(super) answer: String,
+    /// What the manager would write, in order.
+    pub(super) writes: Vec<Written>,
+    /// The Events that it would record.
+    pub(super) events: Vec<Recorded>,
+    /// Why it is not done; absent where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) waits: Option<String>,
+    /// Whether a change at the cloud was withheld, on which everything else depends.
+    pub(super) is_withheld: bool,
+}
+
+/// One write to the API server.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Written {
+    /// In one line.
+    pub(super) what: String,
+    /// The body of the patch.
+    pub(super) patch: Value,
+}
+
+/// One Event.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Recorded {
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+impl Reconciled {
+    fn new(object: String) -> Reconciled {
+        Reconciled {
+            object,
+            answer: "not asked".to_owned(),
+            writes: Vec::new(),
+            events: Vec::new(),
+            waits: None,
+            is_withheld: false,
+        }
+    }
+
+    fn wrote(&mut self, effect: &Effect, controller: &'static str, patch: Value) {
+        let planned = Planned::of_effect(effect, controller);
+        self.writes.push(Written {
+            what: planned.map_or_else(|| effect.to_string(), |planned| planned.what),
+            patch,
+        });
+    }
+
+    fn recorded(&mut self, event: &CloudEvent) {
+        self.events.push(Recorded {
+            kind: event.event_type.as_str(),
+            reason: event.reason.clone(),
+            message: event.message.clone(),
+        });
+    }
+
+    fn ended(&mut self, when: &When) {
+        self.waits = when.why().map(str::to_owned);
+    }
+}
+
+fn moments() -> Now {
+    Now {
+        moment: now(),
+        wall: Timestamp::now(),
+    }
+}
+
+const ENDLESS: &str = "the reconciliation does not end; this is a defect";
+
+impl Stage {
+    fn ownership(&self) -> Arc<OwnershipContext> {
+        let mut ownership = OwnershipContext::alone(self.provider.name(), self.schemes.clone());
+        ownership.has_instances = self.provider.capabilities().instances;
+        Arc::new(ownership)
+    }
+
+    /// Reconciles a node with this answer. Returns the node as it then is.
+    pub(super) fn reconcile_node(
+        &self,
+        node: Node,
+        looked: Result<Looked, ProviderError>,
+    ) -> (Node, Reconciled) {
+        let name = node.metadata.name.clone().unwrap_or_default();
+        let mut report = Reconciled::new(format!("node/{name}"));
+        let (rules, past) = (Arc::new(NodeRules::default()), Default::default());
+        let mut facts = node::Facts::new(Arc::new(node), self.ownership(), rules, past);
+        for _ in 0..MOST_ROUNDS {
+            let effects = match node::decide(&facts, now()) {
+                Decision::Done(when) => {
+                    report.ended(&when);
+                    return (Arc::unwrap_or_clone(facts.node), report);
+                }
+                Decision::Do(effects) => effects,
+            };
+            for effect in &effects {
+                let outcome = node_outcome(&facts.node, effect, &looked, &mut report);
+                let goes_on = outcome.is_success();
+                facts.absorb(effect, outcome);
+                if !goes_on {
+                    break;
+                }
+            }
+        }
+        report.waits = Some(ENDLESS.to_owned());
+        (Arc::unwrap_or_clone(facts.node), report)
+    }
+
+    /// Reconciles a Service again and again until nothing is pending.
+    pub(super) async fn reconcile_service(&self, service: Service, nodes: &[Node]) -> Reconciled {
+        let mut report = Reconciled::new(named(&service));
+        let prefixes = self.provider.annotation_prefixes().into();
+        let rules = ServiceRules {
+            // The command is about this Service, whichever class it has.
+            classes: class(&service).into_iter().collect(),
+            ..ServiceRules::default()
+        };
+        let world = World::new(self.ownership(), prefixes, Arc::new(rules), self.mode);
+        let (world, targets) = (Arc::new(world), Targets::of(nodes.iter(), true));
+        let until = Instant::now() + self.patience;
+        let (mut service, mut past) = (Arc::new(service), RetainedState::default());
+        loop {
+            let facts = service::Facts::new(
+                service,
+                false,
+                world.clone(),
+                targets.clone(),
+                past,
+                Account::default(),
+            );
+            let (facts, when) = self.converse(facts, &mut report).await;
+            service = facts.service.clone();
+            past = RetainedState::after(facts, &when, now());
+            report.ended(&when);
+            let (When::Retry { after, .. } | When::NotBefore { after, .. }) = when else {
+                return report;
+            };
+            if !past.is_pending() || Instant::now() + after > until {
+                return report;
+            }
+            sleep(after).await;
+        }
+    }
+
+    async fn converse(
+        &self,
+        mut facts: service::Facts,
+        report: &mut Reconciled,
+    ) -> (service::Facts, When) {
+        for _ in 0..MOST_ROUNDS {
+            let effects = match service::decide(&facts, moments()) {
+                Decision::Done(when) => return (facts, when),
+                Decision::Do(effects) => effects,
+            };
+            for effect in &effects {
+                let outcome = self.service_outcome(&facts.service, effect, report).await;
+                let goes_on = outcome.is_success();
+                facts.absorb(effect, outcome);
+                if !goes_on {
+                    break;
+                }
+            }
+        }
+        let why = ENDLESS.to_owned();
+        (facts, When::Blocked { why })
+    }
+
+    async fn service_outcome(
+        &self,
+        service: &Service,
+        effect: &Effect,
+        report: &mut Reconciled,
+    ) -> Outcome {
+        let Effect::Service(_, wanted) = effect else {
+            return Outcome::Withheld;
+        };
+        let (permit, provider) = (self.permit(MOST_CHANGES), &self.provider);
+        let outcome = match wanted {
+            ServiceEffect::Ensure(request) => {
+                let reply = provider.ensure_load_balancer(request, permit.clone()).await;
+                ServiceOutcome::Ensured(answered(reply, &permit))
+            }
+            ServiceEffect::UpdateTargets(request) => {
+                let reply = provider.update_targets(request, permit.clone()).await;
+                ServiceOutcome::Progressed(answered(reply, &permit))
+            }
+            ServiceEffect::Delete(request) => {
+                let reply = provider.delete_load_balancer(request, permit.clone()).await;
+                ServiceOutcome::Progressed(answered(reply, &permit))
+            }
+            ServiceEffect::Get(service) => {
+                ServiceOutcome::Got(provider.get_load_balancer(service, self.permit(0)).await)
+            }
+            // There is no cluster in which somebody else could have it.
+            ServiceEffect::FindOwner(_) => return done(ServiceOutcome::Owner(OwnerState::Gone)),
+            ServiceEffect::Vouch(_) => {
+                return done(ServiceOutcome::Vouched(Ok(Witnesses::default())));
+            }
+            ServiceEffect::ReadNamespace => return done(ServiceOutcome::NamespaceGoes(false)),
+            ServiceEffect::Read => {
+                let same = Box::new(service.clone());
+                return done(ServiceOutcome::Service(Ok(Some(same))));
+            }
+            ServiceEffect::TakeBudget(..) => return Outcome::Budget(Ok(())),
+            ServiceEffect::RecordEvent(event) => {
+                report.recorded(event);
+                return Outcome::Recorded;
+            }
+            ServiceEffect::Patch(patch) => {
+                report.wrote(effect, SERVICE_CONTROLLER, patch.to_json());
+                return match with_service_patch(service.clone(), patch) {
+                    Ok(new) => done(ServiceOutcome::Service(Ok(Some(Box::new(new))))),
+                    Err(_) => Outcome::Withheld,
+                };
+            }
+        };
+        let was_withheld = permit.has_withheld();
+        report.is_withheld |= was_withheld;
+        report.answer = match was_withheld {
+            true => "a change that was withheld".to_owned(),
+            false => outcome.to_string(),
+        };
+        match was_withheld {
+            true => Outcome::Withheld,
+            false => done(outcome),
+        }
+    }
+}
+
+fn done(outcome: ServiceOutcome) -> Outcome {
+    Outcome::Service(outcome)
+}
+
+fn answered<T>(
+    reply: Result<T, ProviderError>,
+    permit: &Permit,
+) -> Result<Answered<T>, ProviderError> {
+    let mutations = permit.mutations_made();
+    reply.map(|reply| Answered {
+        reply,
+        mutations,
+        in_use: Vec::new(),
+    })
+}
+
+fn node_outcome(
+    node: &Node,
+    effect: &Effect,
+    looked: &Result<Looked, ProviderError>,
+    report: &mut Reconciled,
+) -> Outcome {
+    match effect {
+        Effect::Find(_) => {
+            let outcome = Outcome::Looked(looked.clone());
+            report.answer = outcome.to_string();
+            outcome
+        }
+        Effect::PatchNodeStatus(_, patch) => {
+            report.wrote(effect, NODE_CONTROLLER, patch.to_json());
+            Outcome::Node(Ok(Some(Box::new(with_status(node.clone(), patch)))))
+        }
+        Effect::PatchNode(_, patch) => {
+            report.wrote(effect, NODE_CONTROLLER, patch.to_json());
+            Outcome::Node(Ok(Some(Box::new(with_patch(node.clone(), patch)))))
+        }
+        Effect::ReadNode(_) => Outcome::Node(Ok(Some(Box::new(node.clone())))),
+        Effect::TakeBudget(..) => Outcome::Budget(Ok(())),
+        Effect::RecordNodeEvent(_, event) => {
+            report.recorded(event);
+            Outcome::Recorded
+        }
+        // Effects of other controllers.
+        _ => Outcome::Withheld,
+    }
+}
+
+fn class(service: &Service) -> Option<String> {
+    service.spec.as_ref()?.load_balancer_class.clone()
+}
+
+impl Recorded {
+    /// Whether somebody should look at it.
+    pub(super) fn is_warning(&self) -> bool {
+        self.kind == "Warning"
+    }
+}
+
+impl Written {
+    /// The fields that people want to see, one line each.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let patch = &self.patch;
+        if let Value::Array(addresses) = &patch["status"]["addresses"] {
+            let addresses = addresses.iter().filter_map(|one| {
+                let (kind, address) = (one["type"].as_str()?, one["address"].as_str()?);
+                Some(format!("address {kind} {address}"))
+            });
+            lines.extend(addresses);
+        }
+        if let Some(provider_id) = patch["spec"]["providerID"].as_str() {
+            lines.push(format!("providerID {provider_id}"));
+        }
+        for (what, key) in [("label", "labels"), ("annotation", "annotations")] {
+            let values = patch["metadata"][key].as_object().into_iter().flatten();
+            lines.extend(values.map(|(key, value)| match value {
+                Value::String(value) => format!("{what} {key}={value}"),
+                _ => format!("{what} {key} is removed"),
+            }));
+        }
+        if let Value::Array(ingress) = &patch["status"]["loadBalancer"]["ingress"] {
+            lines.extend(ingress.iter().map(|one| format!("ingress {one}")));
+        }
+        if let Value::Array(conditions) = &patch["status"]["conditions"] {
+            lines.extend(conditions.iter().map(|one| {
+                let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+                format!(
+                    "condition {}={} {}: {}",
+                    text("type"),
+                    text("status"),
+                    text("reason"),
+                    text("message")
+                )
+            }));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_write_is_shown_field_by_field() {
+        let written = Written {
+            what: String::new(),
+            patch: json!({
+                "metadata": { "uid": "u", "labels": { "a": "b" } },
+                "spec": { "providerID": "acme://1", "taints": [] },
+                "status": { "addresses": [{ "type": "Hostname", "address": "h" }, { "$patch": "replace" }] },
+            }),
+        };
+        let expected = ["address Hostname h", "providerID acme://1", "label a=b"];
+        assert_eq!(written.lines(), expected);
+    }
+}

@@ -1,0 +1,144 @@
+//! Watches the calls of one loaded module, and disturbs its requests: for the commands that try and test modules. The
+//! manager loads no module with an interceptor.
+//!
+//! An interceptor stands behind every check of the egress: what reaches it was granted and permitted. It sees no
+//! credential, no header and no body, and cannot change what is sent: it can only keep a request from the cloud, or an
+//! answer from the guest.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ccm_core::permit::CloudRequest;
+use http::HeaderMap;
+use http::header::{HeaderValue, RETRY_AFTER};
+use tokio::time::{Instant, sleep_until};
+
+use crate::egress::{FetchError, FetchResponse};
+
+/// See the module's documentation.
+pub trait Interceptor: Send + Sync {
+    /// A permitted request is about to be sent. Returns what happens to it.
+    fn before(&self, request: &CloudRequest) -> Fault;
+
+    /// A request has ended after `took`: with what the guest got, and with the status that the cloud gave, if it was
+    /// sent and answered.
+    fn ended(
+        &self,
+        request: &CloudRequest,
+        answer: &Result<u16, FetchError>,
+        cloud: Option<u16>,
+        took: Duration,
+    );
+
+    /// A call of the guest has ended; `log` has the last lines that it logged.
+    fn called(&self, usage: &CallUsage, log: &[String]);
+}
+
+/// What happens to one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing: the cloud gets it, and the guest gets the answer.
+    None,
+    /// It is not sent, and answered with this status and no body.
+    Answer(u16),
+    /// It is not sent, and answered with 429 and `Retry-After`. The egress holds further requests back, as it does when
+    /// the cloud says so. Whole seconds.
+    Throttle(Duration),
+    /// The cloud gets it and acts on it, and the connection breaks before the answer arrives.
+    LoseAnswer,
+    /// The guest gets the first half of the answer's body, as if that were all.
+    CutAnswer,
+    /// It is not sent, and never answered: the call ends when its time is over.
+    Hang,
+}
+
+/// What one call took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallUsage {
+    /// The called function of the contract.
+    pub function: &'static str,
+    /// From its begin to its end, waiting included.
+    pub took: Duration,
+    /// CPU time.
+    pub computed: Duration,
+    /// Linear memory of the guest at its end, which is the most that it had: memory never shrinks. `None`: the guest ran
+    /// in another process.
+    pub memory_bytes: Option<usize>,
+    /// Requests that the guest tried to send from `init`, where none is sent.
+    pub requests_in_init: usize,
+}
+
+/// Lets `exchange` happen as the interceptor wants.
+///
+/// # Errors
+/// Those of the exchange, and of the fault.
+pub(crate) async fn disturbed(
+    interceptor: &dyn Interceptor,
+    request: &CloudRequest,
+    until: Instant,
+    hear: impl Fn(u16, &HeaderMap),
+    exchange: impl Future<Output = Result<FetchResponse, FetchError>>,
+) -> Result<FetchResponse, FetchError> {
+    let began = Instant::now();
+    let (answer, cloud) = match interceptor.before(request) {
+        Fault::None => sent(exchange).await,
+        Fault::Answer(status) => (Ok(made(status, &HeaderMap::new())), None),
+        Fault::Throttle(wait) => {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs()));
+            hear(429, &headers);
+            (Ok(made(429, &headers)), None)
+        }
+        Fault::LoseAnswer => {
+            let (_, cloud) = sent(exchange).await;
+            let lost = "the connection was closed before the answer arrived";
+            (Err(FetchError::Unavailable(lost.to_owned())), cloud)
+        }
+        Fault::CutAnswer => {
+            let (answer, cloud) = sent(exchange).await;
+            (answer.map(cut), cloud)
+        }
+        Fault::Hang => {
+            sleep_until(until).await;
+            (
+                Err(FetchError::TimedOut("no answer in time".to_owned())),
+                None,
+            )
+        }
+    };
+    let got = answer
+        .as_ref()
+        .map(|answer| answer.status)
+        .map_err(Clone::clone);
+    interceptor.ended(request, &got, cloud, began.elapsed());
+    answer
+}
+
+/// The answer, and the status that the cloud gave.
+async fn sent(
+    exchange: impl Future<Output = Result<FetchResponse, FetchError>>,
+) -> (Result<FetchResponse, FetchError>, Option<u16>) {
+    let answer = exchange.await;
+    let status = answer.as_ref().ok().map(|answer| answer.status);
+    (answer, status)
+}
+
+fn made(status: u16, headers: &HeaderMap) -> FetchResponse {
+    let shown = headers.iter().filter_map(|(name, value)| {
+        let value = value.to_str().ok()?;
+        Some((name.as_str().to_owned(), value.to_owned()))
+    });
+    FetchResponse {
+        status,
+        headers: shown.collect(),
+        body: Bytes::new().into(),
+    }
+}
+
+fn cut(answer: FetchResponse) -> FetchResponse {
+    let half = answer.body.len() / 2;
+    FetchResponse {
+        body: Bytes::copy_from_slice(&answer.body[..half]).into(),
+        ..answer
+    }
+}
