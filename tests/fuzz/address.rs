@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ccm_host::egress::address;
+use ccm_host::egress::address_policy;
 use ccm_tests::fuzz::{Target, Verdict};
 use url::{Host, Url};
 
@@ -70,7 +70,10 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
 
 fn judge(ip: IpAddr) -> Result<Verdict, String> {
     let all = ["0.0.0.0/0".parse().unwrap(), "::/0".parse().unwrap()];
-    let (unasked, granted) = (address::check(ip, &[]), address::check(ip, &all));
+    let (unasked, granted) = (
+        address_policy::check(ip, &[]),
+        address_policy::check(ip, &all),
+    );
     let inner = inner(ip);
     let is_any = |is: &dyn Fn(&IpAddr) -> bool| inner.iter().any(is);
     hold(granted.is_err() || !is_any(&is_forbidden), || {
@@ -83,7 +86,7 @@ fn judge(ip: IpAddr) -> Result<Verdict, String> {
     hold(unasked.is_err() || granted.is_ok(), || {
         format!("a grant takes {ip} away")
     })?;
-    hold(unasked.is_err() || !address::is_loopback(ip), || {
+    hold(unasked.is_err() || !address_policy::is_loopback(ip), || {
         format!("{ip} is this machine")
     })?;
     Ok(match unasked {

@@ -10,7 +10,7 @@ mod budget;
 mod cluster;
 mod rise;
 mod shared;
-pub mod targets;
+pub mod target_removal;
 
 use std::fmt;
 

@@ -12,7 +12,6 @@
 //! replaced or changed, and decisions follow from the current state, not from changes.
 
 mod account_proof;
-mod addresses;
 mod annotation_policy;
 mod carry_over;
 mod change_filter;
@@ -23,6 +22,7 @@ mod effective_targets;
 mod ensure;
 mod facts;
 mod ingress;
+mod ip_index;
 mod ownership;
 mod retained_state;
 mod source_ranges;
@@ -43,12 +43,12 @@ use crate::permit::Mode;
 use crate::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 
 pub use account_proof::{Account, is_same};
-pub use addresses::Addresses;
 pub use change_filter::{is_news, needs_update};
 pub use cloud_service::{
     cloud_service, health_check, needs_health_check, requests_only_local_traffic,
 };
 pub use facts::Facts;
+pub use ip_index::Addresses;
 pub use ownership::{Claim, Claims, ClaimsError, Owner};
 pub use retained_state::RetainedState;
 pub use source_ranges::{SourceRangesError, is_allow_all, source_ranges};

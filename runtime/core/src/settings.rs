@@ -239,7 +239,7 @@ impl Default for ServiceRules {
             is_default: true,
             adoption: Adoption::Never,
             ingress: IngressRules::default(),
-            confirm_removal: crate::brake::targets::CONFIRM_AFTER,
+            confirm_removal: crate::brake::target_removal::CONFIRM_AFTER,
             allowances: Allowances::default(),
         }
     }

@@ -10,17 +10,17 @@
 //! `+` is not covered by anything the old version requested, `-` is no longer requested, and `~` is worded differently
 //! but covered by earlier requests. Only `+` makes a version [wider](Difference::is_wider).
 
+mod http_rules;
 mod requests;
 #[cfg(test)]
 mod tests;
-mod written;
 
 use std::fmt;
 
 use ccm_host::limits::{CALL, CALL_CEILING, MEMORY_BYTES, MEMORY_CEILING_BYTES};
 use ccm_host::manifest::{Manifest, prefix_covers};
 
-pub use written::Requests;
+pub use requests::Requests;
 
 /// Prefix of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

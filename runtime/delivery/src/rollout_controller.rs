@@ -11,9 +11,9 @@ mod clock;
 mod fault_attribution;
 mod not_serving;
 mod perform;
+mod record_writer;
 mod self_check;
 mod source_watcher;
-mod status_writer;
 mod work;
 
 use std::sync::Arc;
@@ -35,9 +35,9 @@ use crate::source::{Source, SourceError};
 use crate::store::ModuleStore;
 use crate::trust::TrustPolicy;
 use clock::Clock;
+use record_writer::RecordWriter;
 use self_check::Check;
 use source_watcher::{Fed, SourceWatcher};
-use status_writer::StatusWriter;
 use work::{Ended, Resources};
 
 /// The right to decide, valid for one tenure.
@@ -104,7 +104,7 @@ pub struct RolloutController {
     facts: Facts,
     inputs: Inputs,
     source_watcher: SourceWatcher,
-    status_writer: StatusWriter,
+    record_writer: RecordWriter,
     metrics: Metrics,
     served: watch::Sender<Served>,
     active: Option<Arc<Active>>,
@@ -177,7 +177,7 @@ impl RolloutController {
             resources: Arc::new(resources),
             clock: Clock::start(pace),
             facts,
-            status_writer: StatusWriter::start(name.clone(), store_of_record.clone()),
+            record_writer: RecordWriter::start(name.clone(), store_of_record.clone()),
             inputs: Inputs {
                 seen: store_of_record.seen(),
                 store_of_record,
@@ -283,7 +283,7 @@ impl RolloutController {
         let leads = self.inputs.mode == Mode::Enforce && self.inputs.lead.borrow().is_some();
         if !leads {
             self.facts.follows();
-            self.status_writer.rests();
+            self.record_writer.rests();
             return;
         }
         if self.facts.role == Role::Leader {
@@ -320,7 +320,7 @@ impl RolloutController {
         self.facts.ordered(orders);
         // The record was deleted, or none was ever written. The state in the status also depends on the orders.
         if is_lost || is_ordered {
-            self.status_writer.writes_anew();
+            self.record_writer.writes_anew();
         }
     }
 

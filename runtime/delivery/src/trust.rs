@@ -11,6 +11,7 @@
 //! Evidence is hostile: anybody who can write to the module's source can write it. Each piece has a size limit and is
 //! verified alone; the first valid one is enough.
 
+mod crypto_provider;
 mod distrust;
 mod evidence;
 mod key;
@@ -18,7 +19,6 @@ mod keyless;
 mod refusal;
 #[cfg(test)]
 mod sample;
-mod signature_verification;
 #[cfg(test)]
 mod tests;
 mod trust_roots;

@@ -14,7 +14,7 @@
 //! connection from the pool or opening one, at most [`EgressLimits::connect`]. The lease gate (`wire`) checks again
 //! on each write whether this process may still send.
 
-pub mod address;
+pub mod address_policy;
 pub mod behind_proxy;
 pub mod path;
 pub mod resolve;

@@ -18,6 +18,7 @@ use crate::compile::cache::CacheError;
 use crate::compile::{CompilePipeline, Compiler};
 use crate::component::{Inspection, inspect};
 use crate::egress::{Egress, EgressLimits, QuotaGroups};
+use crate::epoch_ticker::Ticker;
 use crate::grant::Grants;
 use crate::guest_config::{self, GuestConfig};
 use crate::load_error::LoadError;
@@ -29,7 +30,6 @@ use crate::sandbox::{
 };
 use crate::sanitize::clean;
 use crate::store_data::Guest;
-use crate::ticker::Ticker;
 use crate::{engine, host_functions, limits, wasi};
 
 /// Options of a host.

@@ -29,6 +29,7 @@ mod compile;
 mod component;
 mod digest;
 mod engine;
+mod epoch_ticker;
 mod guest_config;
 mod guest_log;
 mod host;
@@ -46,7 +47,6 @@ mod state;
 mod store_data;
 #[cfg(test)]
 mod test_components;
-mod ticker;
 mod v0_1;
 mod wasi;
 

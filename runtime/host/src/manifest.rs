@@ -4,9 +4,9 @@
 //! bounded, parsed strictly, and never a source of rights. Rights come from [`Grants`] alone; the manifest can only
 //! narrow them.
 
-mod check;
 mod form;
-mod narrow;
+mod grant_check;
+mod validation;
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use serde::Serialize;
 use thiserror::Error;
 use url::Url;
 
-pub use narrow::{Granted, GrantedTarget, Missing, prefix_covers};
+pub use grant_check::{Granted, GrantedTarget, Missing, prefix_covers};
 
 use crate::egress::rules::Rule;
 use crate::grant::{Credential, Grants, RequestBudget, TargetGrant};
@@ -159,7 +159,7 @@ impl Manifest {
             return Err(ManifestError::TooLarge(json.len()));
         }
         let raw = serde_json::from_slice(json).map_err(ManifestError::Json)?;
-        check::check(raw).map_err(ManifestError::Mistakes)
+        validation::check(raw).map_err(ManifestError::Mistakes)
     }
 
     /// Intersection of requested and granted rights.
@@ -168,7 +168,7 @@ impl Manifest {
     /// Required but ungranted rights, line by line: such a module is not loaded. An optional target may be missing
     /// as a whole; a granted one must be granted with all its lines.
     pub fn narrow(&self, grants: Grants) -> Result<Granted, Missing> {
-        narrow::narrow(self, grants)
+        grant_check::narrow(self, grants)
     }
 
     /// Grants of exactly the required rights, without credentials: the start of a shipped module's built-in profile,

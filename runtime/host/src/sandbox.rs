@@ -9,9 +9,9 @@ mod cpu_scheduler;
 mod failure;
 mod function;
 mod in_process;
-mod meter;
 mod process;
 mod protocol;
+mod time_limit;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

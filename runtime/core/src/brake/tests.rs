@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::moment::Moment;
 
-mod targets;
+mod target_removal;
 
 fn at(seconds: u64) -> Moment {
     Moment(Duration::from_secs(seconds))

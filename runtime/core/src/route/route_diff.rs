@@ -1,4 +1,5 @@
 //! Plans the work after a listing: compares the routes each node wants with the listed ones. Keeps no state.
+//! What a listed route is, a blackhole for one, `listing` says; what is replaced at once, `facts`.
 
 use crate::event::reasons;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
 //! Computes the targets sent to the provider; when most current targets would be removed, keeps them until the removal
-//! is confirmed (`brake::targets`). Sends nothing.
+//! is confirmed (`brake::target_removal`). Sends nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::Facts;
 use super::stored_state::load_balancer_status;
 use super::targets::{self, names, union};
 use super::waiting::Obstacle;
-use crate::brake::targets::{PendingRemoval, Verdict, judge};
+use crate::brake::target_removal::{PendingRemoval, Verdict, judge};
 use crate::cloud::instance::CloudNode;
 use crate::moment::Moment;
 

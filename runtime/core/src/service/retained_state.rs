@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::targets::{Targets, are_same};
-use crate::brake::targets::PendingRemoval;
+use crate::brake::target_removal::PendingRemoval;
 use crate::cloud::instance::CloudNode;
 use crate::load_balancer::{CloudService, LoadBalancerStatus};
 use crate::moment::Moment;

@@ -1,132 +1,129 @@
-//! Differences in HTTP requests: targets and the lines of their rules.
+//! Everything a module requests, in a serializable form, so that it can be compared with another module when its own
+//! bytes are no longer available. Texts for people are left out.
 
-use std::collections::HashSet;
+use ccm_core::rollout::MOST_REQUESTS;
+use ccm_host::manifest::{Manifest, WantedLimits};
+use ccm_host::{CONTRACT_PACKAGE, Inspection};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use ccm_core::permit::Access;
-use ccm_host::egress::rules::{Line, Rule};
-use ccm_host::manifest::{AuthKind, Manifest, Target};
+/// The requests of a module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requests {
+    pub(super) manifest: Manifest,
+    /// Imported interfaces without their versions.
+    pub(super) imports: Vec<String>,
+    /// Exported interfaces of the contract only, without versions: toolchains add unused ones of their own.
+    pub(super) exports: Vec<String>,
+}
 
-use super::{Difference, Sign};
-
-impl Difference {
-    pub(super) fn targets(&mut self, old: &Manifest, new: &Manifest) {
-        let (was, is) = (asked(old), asked(new));
-        for target in &new.targets {
-            let same = old.targets.iter().find(|old| old.name == target.name);
-            if same.is_none_or(|old| place(old) != place(target)) {
-                let sign = match same.is_some_and(|old| reaches(old, target)) {
-                    true => Sign::Within,
-                    false => Sign::Wider,
-                };
-                self.add(sign, place(target));
-            } else if same.is_some_and(|old| old.required != target.required) {
-                let (sign, word) = match target.required {
-                    true => (Sign::Wider, "cannot do without"),
-                    false => (Sign::Within, "can do without"),
-                };
-                self.add(sign, format!("{word} target {}", target.name));
-            }
-            self.lines_of(target, &was, &is);
-        }
-        for target in &old.targets {
-            let same = new.targets.iter().find(|new| new.name == target.name);
-            if same.is_none_or(|new| place(new) != place(target)) {
-                self.add(Sign::Gone, place(target));
-            }
-            for one in was.iter().filter(|one| one.target.name == target.name) {
-                if !is.iter().any(|new| new.covers(one)) {
-                    self.add(Sign::Gone, one.text());
-                }
-            }
+impl Requests {
+    /// The requests of a module.
+    pub fn of(found: &Inspection) -> Requests {
+        Requests {
+            manifest: found.manifest.clone(),
+            imports: interfaces(&found.imports, ""),
+            exports: interfaces(&found.exports, &format!("{CONTRACT_PACKAGE}/")),
         }
     }
 
-    /// Compares the new lines of a target; skips those that were there before.
-    fn lines_of(&mut self, target: &Target, was: &[Asked<'_>], is: &[Asked<'_>]) {
-        let known: HashSet<String> = was
-            .iter()
-            .filter(|one| one.target.name == target.name && reaches(one.target, target))
-            .map(Asked::text)
-            .collect();
-        for one in is.iter().filter(|one| one.target.name == target.name) {
-            if known.contains(&one.text()) {
-                continue;
-            }
-            match was.iter().find(|old| old.covers(one)) {
-                None => self.add(Sign::Wider, one.text()),
-                // Differs only in the name of a placeholder.
-                Some(old) if one.covers(old) => {}
-                Some(_) => self.add(Sign::Within, one.text()),
-            }
+    /// Empty requests, for an unknown module: any request of another module is wider.
+    pub fn unknown() -> Requests {
+        let manifest = Manifest {
+            contract: String::new(),
+            name: String::new(),
+            version: String::new(),
+            description: String::new(),
+            schemes: Vec::new(),
+            targets: Vec::new(),
+            annotation_prefixes: Vec::new(),
+            config: Vec::new(),
+            limits: WantedLimits::default(),
+        };
+        Requests {
+            manifest,
+            imports: Vec::new(),
+            exports: Vec::new(),
         }
     }
-}
 
-/// One rule line and its target.
-struct Asked<'a> {
-    target: &'a Target,
-    line: Line,
-}
-
-fn asked(manifest: &Manifest) -> Vec<Asked<'_>> {
-    let of = |target| {
-        let lines = |rule: &Rule| rule.lines();
-        let target: &Target = target;
-        let lines = target.rules.iter().flat_map(lines);
-        lines.map(move |line| Asked { target, line })
-    };
-    manifest.targets.iter().flat_map(of).collect()
-}
-
-impl Asked<'_> {
-    /// Whether this line admits everything that the other one admits, under the same target name, which is what is
-    /// granted.
-    fn covers(&self, other: &Asked<'_>) -> bool {
-        self.target.name == other.target.name
-            && reaches(self.target, other.target)
-            && self.line.covers(&other.line)
-    }
-
-    fn text(&self) -> String {
-        let endpoint = &self.target.endpoint;
-        let host = endpoint.host_str().unwrap_or_default();
-        let port = endpoint.port().map(|port| format!(":{port}"));
-        let base = endpoint.path().trim_end_matches('/');
-        let Line {
-            method,
-            path,
-            query,
-            form,
-            access,
-        } = &self.line;
-        let port = port.unwrap_or_default();
-        let mut text = format!("{} {method} {host}{port}{base}{path}", endpoint.scheme());
-        for (place, fields) in [("?", query), ("form ", form)] {
-            for (name, value) in fields {
-                // The only part of a line that may contain any character.
-                let (name, value) = (name.escape_debug(), value.escape_debug());
-                text.push_str(&format!(" {place}{name}={value}"));
-            }
-        }
-        text.push_str(match access {
-            Access::Read => "  read",
-            Access::Write => "  write",
+    /// Serializes for [`Requests::read`]. `None`: the text would exceed the length limit of a record.
+    pub fn write(&self) -> Option<String> {
+        let Manifest {
+            contract,
+            name,
+            version,
+            description: _,
+            schemes,
+            targets,
+            annotation_prefixes,
+            config,
+            limits,
+        } = &self.manifest;
+        let targets = targets.iter().map(|target| {
+            json!({
+                "name": target.name,
+                "endpoint": target.endpoint.as_str(),
+                "auth": target.auth,
+                "required": target.required,
+                "rules": target.rules,
+            })
         });
-        text
+        let config = config.iter().filter(|key| key.required);
+        let config = config.map(|key| json!({"key": key.key, "required": true}));
+        let manifest = json!({
+            "contract": contract,
+            "name": name,
+            "version": version,
+            "schemes": schemes,
+            "targets": targets.collect::<Vec<_>>(),
+            "annotationPrefixes": annotation_prefixes,
+            "config": config.collect::<Vec<_>>(),
+            "limits": {"memoryMib": limits.memory_mib, "callSeconds": limits.call_seconds},
+        });
+        let text = json!({
+            "manifest": manifest,
+            "imports": self.imports,
+            "exports": self.exports,
+        });
+        Some(text.to_string()).filter(|text| text.len() <= MOST_REQUESTS)
+    }
+
+    /// Parses a serialized text; [`Requests::unknown`] if there is none or it is invalid.
+    pub fn read(text: Option<&str>) -> Requests {
+        let read = text.and_then(|text| serde_json::from_str::<Written>(text).ok());
+        let read = read.and_then(|written| {
+            let manifest = written.manifest.to_string();
+            Some(Requests {
+                manifest: Manifest::parse(manifest.as_bytes()).ok()?,
+                imports: written.imports,
+                exports: written.exports,
+            })
+        });
+        read.unwrap_or_else(Requests::unknown)
     }
 }
 
-/// Whether the new target has the same endpoint, with the same credential or none.
-fn reaches(old: &Target, new: &Target) -> bool {
-    old.endpoint == new.endpoint && (old.auth == new.auth || new.auth == AuthKind::None)
+#[derive(Deserialize)]
+struct Written {
+    manifest: Value,
+    imports: Vec<String>,
+    exports: Vec<String>,
 }
 
-fn place(target: &Target) -> String {
-    let Target {
-        name,
-        endpoint,
-        auth,
-        ..
-    } = target;
-    format!("target {name} at {endpoint}, credential: {auth}")
+/// Interfaces of one package without their versions: this host supports one version of each and links to the same
+/// functions whichever version a module names.
+fn interfaces(names: &[String], package: &str) -> Vec<String> {
+    let bare = |name: &String| match name.split_once('@') {
+        Some((bare, _)) => bare.to_owned(),
+        None => name.clone(),
+    };
+    let mut found: Vec<String> = names
+        .iter()
+        .filter(|name| name.starts_with(package))
+        .map(bare)
+        .collect();
+    found.sort();
+    found.dedup();
+    found
 }

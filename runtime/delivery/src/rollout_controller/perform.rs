@@ -54,7 +54,7 @@ impl RolloutController {
                 }
                 self.ready = None;
             }
-            Effect::Clear(order) => self.status_writer.clears(order.clone()),
+            Effect::Clear(order) => self.record_writer.clears(order.clone()),
             Effect::Tell(event) => self.tell(event),
         }
     }
@@ -85,7 +85,7 @@ impl RolloutController {
         let Some(record) = &self.facts.record else {
             return;
         };
-        self.status_writer.writes(Report {
+        self.record_writer.writes(Report {
             impairment: self.check.said.clone(),
             specification: self.inputs.specification.borrow().clone(),
             is_informational: false,
@@ -255,7 +255,7 @@ impl RolloutController {
         if let Some(result) = result {
             self.metrics.swapped(&self.name, result);
         }
-        self.status_writer.tells(event.clone());
+        self.record_writer.tells(event.clone());
     }
 
     /// Publishes the current state: record, metrics, and the reason if nothing serves.

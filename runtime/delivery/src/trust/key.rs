@@ -8,7 +8,7 @@ use sigstore_verify::crypto::{
 };
 use sigstore_verify::types::DerPublicKey;
 
-use super::{Misread, signature_verification};
+use super::{Misread, crypto_provider};
 
 /// A trusted public key: ECDSA on P-256 or P-384, Ed25519, or RSA.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ impl PublicKey {
     /// # Errors
     /// What the text is instead. Never quotes it: it could be a private key.
     pub fn from_pem(text: &str) -> Result<PublicKey, Misread> {
-        signature_verification::install();
+        crypto_provider::install();
         if text.len() > KEY_BYTES {
             return Err(Misread::new("this is too long to be a public key"));
         }
@@ -97,7 +97,7 @@ impl PublicKey {
     pub(super) fn made(&self, signature: &[u8], message: &[u8]) -> bool {
         self.schemes
             .iter()
-            .any(|scheme| signature_verification::made(*scheme, &self.bits, message, signature))
+            .any(|scheme| crypto_provider::made(*scheme, &self.bits, message, signature))
     }
 }
 

@@ -15,7 +15,7 @@ use sigstore_verify::{
 };
 
 use super::evidence::Claim;
-use super::{Misread, Refusal, signature_verification};
+use super::{Misread, Refusal, crypto_provider};
 
 /// Longest text of one part, in bytes. Sigstore's own root has 7 KiB.
 const TEXT_BYTES: usize = 256 << 10;
@@ -67,7 +67,7 @@ impl Roots {
                  a time stamps' authority is needed to know that a signature was made in them",
             ));
         }
-        signature_verification::install();
+        crypto_provider::install();
         let logs: Vec<Value> = logs.iter().map(|key| log(key)).collect::<Result<_, _>>()?;
         let stampers: Vec<Value> = match time_stamps.as_slice() {
             [] => Vec::new(),
@@ -87,7 +87,7 @@ impl Roots {
     /// # Errors
     /// What is missing or cannot be parsed.
     pub fn from_trusted_root(json: &str) -> Result<Roots, Misread> {
-        signature_verification::install();
+        crypto_provider::install();
         if json.len() > TEXT_BYTES {
             return Err(Misread::new("the trusted root is too long"));
         }
@@ -137,7 +137,7 @@ impl Roots {
             policy = policy.skip_tlog_unsafe();
         }
         let verify = |policy: &VerificationPolicy| {
-            signature_verification::with_message(claim.message().clone(), || {
+            crypto_provider::with_message(claim.message().clone(), || {
                 self.verifier.verify(claim.signed(), claim.bundle(), policy)
             })
         };

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use url::{Host, Url};
 
-use super::address::{self, AddressRefused};
+use super::address_policy::{self, AddressRefused};
 use crate::grant::ProxyGrant;
 
 /// Names of metadata services, which no proxy is asked for whatever they resolve to.
@@ -51,7 +51,7 @@ pub fn ranges(proxy: &ProxyGrant) -> Result<Vec<IpNet>, AddressRefused> {
     if let Ok(literal) = proxy.proxy.host().parse::<IpAddr>() {
         // The connector never asks the resolver about IP addresses, so this is their only check.
         ranges.push(IpNet::from(literal.to_canonical()));
-        address::check(literal, &ranges)?;
+        address_policy::check(literal, &ranges)?;
     }
     Ok(ranges)
 }

@@ -24,7 +24,7 @@ use thiserror::Error;
 use tower::{BoxError, Service};
 use url::{Host, Url};
 
-use super::address::{self, AddressRefused};
+use super::address_policy::{self, AddressRefused};
 use super::behind_proxy;
 use super::limits::EgressLimits;
 use super::resolve::{Lookup, Resolver};
@@ -196,8 +196,8 @@ pub(super) fn endpoint(endpoint: &Url, granted: &[IpNet]) -> Result<Vec<IpNet>, 
     if let Some(literal) = literal {
         // The connector never asks the resolver about IP addresses, so this is their only check.
         ranges.push(IpNet::from(literal.to_canonical()));
-        address::check(literal, &ranges).map_err(DialError::Address)?;
-        if endpoint.scheme() == "http" && !address::is_loopback(literal) {
+        address_policy::check(literal, &ranges).map_err(DialError::Address)?;
+        if endpoint.scheme() == "http" && !address_policy::is_loopback(literal) {
             return bad("http goes to loopback only; use https");
         }
     }

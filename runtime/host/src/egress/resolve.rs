@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use ipnet::IpNet;
 use thiserror::Error;
 
-use super::address::{self, AddressRefused};
+use super::address_policy::{self, AddressRefused};
 
 /// Maximum number of addresses of a name: more than any working name has, and few enough to check.
 const MAX_ADDRESSES: usize = 64;
@@ -73,7 +73,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Checks answers with [`address::check`] and the ranges `granted`; without TLS only loopback passes.
+    /// Checks answers with [`address_policy::check`] and the ranges `granted`; without TLS only loopback passes.
     pub fn new(
         lookup: Arc<dyn Lookup>,
         granted: impl Into<Arc<[IpNet]>>,
@@ -119,8 +119,8 @@ fn pass(found: &[IpAddr], granted: &[IpNet], only_loopback: bool) -> Result<(), 
         return Err(WhyRefused::TooMany(found.len()));
     }
     for address in found {
-        address::check(*address, granted).map_err(WhyRefused::Address)?;
-        if only_loopback && !address::is_loopback(*address) {
+        address_policy::check(*address, granted).map_err(WhyRefused::Address)?;
+        if only_loopback && !address_policy::is_loopback(*address) {
             return Err(WhyRefused::NotLoopback(*address));
         }
     }

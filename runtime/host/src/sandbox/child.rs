@@ -28,9 +28,9 @@ use crate::compile::cache;
 use crate::compile::child::Compiled;
 use crate::confine::{Child, confine};
 use crate::egress::FetchError;
+use crate::epoch_ticker::Ticker;
 use crate::guest_log::GuestLog;
 use crate::outbound::WayOut;
-use crate::ticker::Ticker;
 use crate::{engine, host};
 use parent::Socket;
 

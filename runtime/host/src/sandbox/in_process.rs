@@ -7,13 +7,13 @@ use wasmtime::Store;
 use wasmtime::component::InstancePre;
 
 use super::failure::Failure;
-use super::meter::Meter;
+use super::time_limit::TimeLimit;
 use super::{Answer, CallPhase, CpuScheduler, End, Exports, Performance};
 use crate::bindings::{common, lifecycle};
+use crate::epoch_ticker::Ticker;
 use crate::limits;
 use crate::state::StateStore;
 use crate::store_data::Guest;
-use crate::ticker::Ticker;
 
 /// In-process sandbox of one module.
 pub(crate) struct InProcess {
@@ -37,16 +37,16 @@ impl InProcess {
     ) -> End<R> {
         let _ticking = self.ticker.ticking();
         let mut store = self.store(&performance);
-        let mut meter = Meter::new(
+        let mut limit = TimeLimit::new(
             performance.deadline,
             limits::CALL_CPU,
             self.scheduler.clone(),
         );
-        let answer = self.steps(performance, &mut meter, &mut store, read).await;
+        let answer = self.steps(performance, &mut limit, &mut store, read).await;
         let guest = store.data();
         let memory_bytes = Some(guest.allowance.used_bytes());
         let requests_in_init = guest.way_out.refused;
-        let computed = meter.end(store).await;
+        let computed = limit.end(store).await;
         End {
             answer,
             computed,
@@ -58,15 +58,15 @@ impl InProcess {
     async fn steps<R: Send>(
         &self,
         performance: Performance,
-        meter: &mut Meter,
+        limit: &mut TimeLimit,
         store: &mut Store<Guest>,
         read: impl FnOnce(Result<Answer, common::Error>) -> R + Send,
     ) -> Result<R, (CallPhase, Failure)> {
-        let instance = meter
+        let instance = limit
             .run(self.component.instantiate_async(&mut *store))
             .await
             .map_err(|failure| (CallPhase::Instantiation, failure))?;
-        let enabled = meter
+        let enabled = limit
             .run(self.exports.init(store, &instance, &self.config))
             .await
             .map_err(|failure| (CallPhase::Init, failure))?;
@@ -80,7 +80,7 @@ impl InProcess {
             let answer = self.exports.call(&ask, store, &instance, enabled).await;
             answer.map(read)
         };
-        let answer = meter.run(called).await;
+        let answer = limit.run(called).await;
         answer.map_err(|failure| (CallPhase::Function, failure))
     }
 
@@ -94,7 +94,7 @@ impl InProcess {
         store.limiter(|guest| &mut guest.allowance);
         store.set_hostcall_fuel(limits::CROSSING_BYTES);
         store.set_max_component_handles(limits::HANDLES);
-        // The guest yields at every tick; the meter decides whether it may continue.
+        // The guest yields at every tick; the limit decides whether it may continue.
         store.set_epoch_deadline(1);
         store.epoch_deadline_async_yield_and_update(1);
         store

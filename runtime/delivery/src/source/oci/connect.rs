@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ccm_host::egress::resolve::Resolver;
 use ccm_host::egress::tls::{TlsError, Trust, client_config};
-use ccm_host::egress::{Lookup, address, behind_proxy};
+use ccm_host::egress::{Lookup, address_policy, behind_proxy};
 use ccm_host::grant::ProxyGrant;
 use ccm_proxy::NoProxy;
 use ipnet::IpNet;
@@ -170,7 +170,7 @@ impl Connections {
             if self.named.iter().any(is_named) {
                 ranges.push(IpNet::from(literal.to_canonical()));
             }
-            if let Err(refused) = address::check(literal, &ranges) {
+            if let Err(refused) = address_policy::check(literal, &ranges) {
                 return no(refused.why);
             }
         }
@@ -181,7 +181,7 @@ impl Connections {
         }
         match (url.scheme(), &self.plain) {
             ("https", _) => Ok(self.tls.request(method, url.clone())),
-            ("http", Some(_)) if literal.is_some_and(|ip| !address::is_loopback(ip)) => {
+            ("http", Some(_)) if literal.is_some_and(|ip| !address_policy::is_loopback(ip)) => {
                 no("http goes to loopback only")
             }
             ("http", Some(plain)) => Ok(plain.request(method, url.clone())),

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ccm_host::egress::address;
+use ccm_host::egress::address_policy;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue,
     LOCATION, RETRY_AFTER,
@@ -311,8 +311,8 @@ fn is_loopback(host: &str) -> bool {
     };
     match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(ip)) => address::is_loopback(ip.into()),
-        Some(url::Host::Ipv6(ip)) => address::is_loopback(ip.into()),
+        Some(url::Host::Ipv4(ip)) => address_policy::is_loopback(ip.into()),
+        Some(url::Host::Ipv6(ip)) => address_policy::is_loopback(ip.into()),
         None => false,
     }
 }

@@ -28,21 +28,21 @@ enum Note {
 type PendingReport = Option<(Report, u64)>;
 
 /// See the module's documentation. Dropping it ends the tasks.
-pub(super) struct StatusWriter {
+pub(super) struct RecordWriter {
     page: watch::Sender<PendingReport>,
     notes: mpsc::UnboundedSender<Note>,
     times: u64,
     tasks: [AbortHandle; 2],
 }
 
-impl StatusWriter {
+impl RecordWriter {
     /// Starts the tasks with nothing to write.
-    pub(super) fn start(name: String, store_of_record: Arc<dyn RecordStore>) -> StatusWriter {
+    pub(super) fn start(name: String, store_of_record: Arc<dyn RecordStore>) -> RecordWriter {
         let (page, pages) = watch::channel(None);
         let (notes, noted) = mpsc::unbounded_channel();
         let writer = tokio::spawn(write(name.clone(), store_of_record.clone(), pages));
         let notary = tokio::spawn(note(name, store_of_record, noted));
-        StatusWriter {
+        RecordWriter {
             page,
             notes,
             times: 0,
@@ -84,7 +84,7 @@ impl StatusWriter {
     }
 }
 
-impl Drop for StatusWriter {
+impl Drop for RecordWriter {
     fn drop(&mut self) {
         for task in &self.tasks {
             task.abort();

@@ -1,4 +1,4 @@
-//! Meters and stops a running guest: wall-clock time and CPU time. Calls that compute for long wait for permits.
+//! Stops a guest that runs too long: wall-clock time and CPU time. Calls that compute for long wait for permits.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -14,7 +14,7 @@ use crate::limits;
 
 /// Time budget of a call. The guest yields at every tick, so each poll is short; CPU time is summed over polls.
 /// Ticks are not counted, because they continue while a guest waits for an answer.
-pub(super) struct Meter {
+pub(super) struct TimeLimit {
     deadline: Instant,
     budget: Duration,
     used: Duration,
@@ -35,10 +35,10 @@ enum Progress {
     Has(Option<CpuPermit>),
 }
 
-impl Meter {
+impl TimeLimit {
     /// Creates a meter that stops the guest at `deadline`, or after `budget` of CPU time.
-    pub(super) fn new(deadline: Instant, budget: Duration, scheduler: CpuScheduler) -> Meter {
-        Meter {
+    pub(super) fn new(deadline: Instant, budget: Duration, scheduler: CpuScheduler) -> TimeLimit {
+        TimeLimit {
             deadline,
             budget,
             used: Duration::ZERO,

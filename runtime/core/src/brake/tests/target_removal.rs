@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::at;
-use crate::brake::targets::{CONFIRM_AFTER, PendingRemoval, Verdict, judge};
+use crate::brake::target_removal::{CONFIRM_AFTER, PendingRemoval, Verdict, judge};
 use crate::moment::Moment;
 
 fn set(names: &str) -> BTreeSet<String> {

@@ -1,4 +1,4 @@
-//! Thread that makes running guests yield every [`limits::TICK`]. Sleeps while no call is under way, and ends with
+//! Thread that makes running guests yield every [`limits::TICK`], so that `sandbox::time_limit` can stop them. Sleeps while no call is under way, and ends with
 //! the host and its providers.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -19,27 +19,27 @@ async fn spin() -> wasmtime::Result<()> {
 
 #[tokio::test]
 async fn computing_ends_with_its_budget() {
-    let mut meter = Meter::new(
+    let mut limit = TimeLimit::new(
         Instant::now() + LONG,
         Duration::from_millis(20),
         CpuScheduler::first(),
     );
-    assert!(matches!(meter.run(spin()).await, Err(Failure::Cpu(_))));
+    assert!(matches!(limit.run(spin()).await, Err(Failure::Cpu(_))));
 }
 
 #[tokio::test]
 async fn computing_ends_at_the_deadline() {
-    let mut meter = Meter::new(
+    let mut limit = TimeLimit::new(
         Instant::now() + Duration::from_millis(20),
         LONG,
         CpuScheduler::first(),
     );
-    assert!(matches!(meter.run(spin()).await, Err(Failure::Deadline)));
+    assert!(matches!(limit.run(spin()).await, Err(Failure::Deadline)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiting_costs_no_budget_and_ends_at_the_deadline() {
-    let mut meter = Meter::new(
+    let mut limit = TimeLimit::new(
         Instant::now() + LONG,
         Duration::from_millis(200),
         CpuScheduler::first(),
@@ -48,9 +48,9 @@ async fn waiting_costs_no_budget_and_ends_at_the_deadline() {
         sleep(LONG / 2).await;
         Ok(())
     };
-    meter.run(wait).await.unwrap();
+    limit.run(wait).await.unwrap();
     let forever = std::future::pending::<wasmtime::Result<()>>();
-    assert!(matches!(meter.run(forever).await, Err(Failure::Deadline)));
+    assert!(matches!(limit.run(forever).await, Err(Failure::Deadline)));
 }
 
 /// Computes for a long time, in polls of a tick, and notes how many others did at the same time.
@@ -71,9 +71,9 @@ async fn one_call_of_a_provider_computes_at_a_time_and_all_come_to_their_end() {
     let (computing, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let calls: Vec<_> = (0..4)
         .map(|_| {
-            let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
+            let mut limit = TimeLimit::new(Instant::now() + LONG, LONG, scheduler.clone());
             let computing = compute(computing.clone(), most.clone());
-            tokio::spawn(async move { meter.run(computing).await.is_ok() })
+            tokio::spawn(async move { limit.run(computing).await.is_ok() })
         })
         .collect();
     for call in calls {
@@ -106,7 +106,7 @@ async fn counted_beside(
     steps: usize,
     each: Duration,
 ) -> usize {
-    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.beside());
+    let mut limit = TimeLimit::new(Instant::now() + LONG, LONG, scheduler.beside());
     let count = counted.clone();
     let steps = async move {
         let before = count.load(Ordering::SeqCst);
@@ -117,7 +117,7 @@ async fn counted_beside(
         Ok(count.load(Ordering::SeqCst) - before)
     };
     // A task like the others: the runtime looks at what it blocks on more rarely.
-    let call = tokio::spawn(async move { meter.run(steps).await.unwrap() });
+    let call = tokio::spawn(async move { limit.run(steps).await.unwrap() });
     call.await.unwrap()
 }
 
@@ -129,9 +129,9 @@ async fn between_two_steps_of_a_call_a_neighbour_computes_for_one_tick_at_most()
     let counted = Arc::<AtomicUsize>::default();
     let hostile: Vec<_> = (0..limits::CALLS_AT_ONCE)
         .map(|_| {
-            let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
+            let mut limit = TimeLimit::new(Instant::now() + LONG, LONG, scheduler.clone());
             let slices = slices(counted.clone(), LONG);
-            tokio::spawn(async move { meter.run(slices).await.is_ok() })
+            tokio::spawn(async move { limit.run(slices).await.is_ok() })
         })
         .collect();
     while counted.load(Ordering::SeqCst) < limits::CALLS_AT_ONCE {
@@ -159,11 +159,11 @@ async fn b15_a_neighbour_whose_calls_all_take_nearly_all_of_their_time_computes_
             let backoff = backoff.clone();
             tokio::spawn(async move {
                 loop {
-                    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
+                    let mut limit = TimeLimit::new(Instant::now() + LONG, LONG, scheduler.clone());
                     let call = slices(counted.clone(), 3 * limits::CALL_CPU_AT_ONCE);
-                    let well = meter.run(call).await.is_ok();
+                    let well = limit.run(call).await.is_ok();
                     backoff.begin().await;
-                    backoff.ended(well, meter.end(()).await);
+                    backoff.ended(well, limit.end(()).await);
                     ended.fetch_add(1, Ordering::SeqCst);
                 }
             })
@@ -187,13 +187,13 @@ async fn between_two_steps_of_a_call_a_neighbour_makes_one_short_call_at_most() 
             let (scheduler, counted) = (scheduler.clone(), counted.clone());
             tokio::spawn(async move {
                 loop {
-                    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
+                    let mut limit = TimeLimit::new(Instant::now() + LONG, LONG, scheduler.clone());
                     let call = async {
                         counted.fetch_add(1, Ordering::SeqCst);
                         Ok(())
                     };
-                    meter.run(call).await.unwrap();
-                    meter.end(()).await;
+                    limit.run(call).await.unwrap();
+                    limit.end(()).await;
                 }
             })
         })
@@ -222,12 +222,12 @@ async fn the_end_of_a_call_is_a_turn_of_its_provider_and_counts() {
     let (computing, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let calls: Vec<_> = (0..4)
         .map(|_| {
-            let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
+            let mut limit = TimeLimit::new(Instant::now() + LONG, LONG, scheduler.clone());
             let part = compute(computing.clone(), most.clone());
             let ran = Heavy(computing.clone(), most.clone());
             tokio::spawn(async move {
-                meter.run(part).await.unwrap();
-                meter.end(ran).await
+                limit.run(part).await.unwrap();
+                limit.end(ran).await
             })
         })
         .collect();
@@ -242,7 +242,7 @@ async fn the_end_of_a_call_is_a_turn_of_its_provider_and_counts() {
 async fn a_call_that_did_not_end_in_time_ends_in_its_turn_all_the_same() {
     let scheduler = CpuScheduler::first();
     let until = Instant::now() + Duration::from_millis(20);
-    let mut late = Meter::new(until, LONG, scheduler.clone());
+    let mut late = TimeLimit::new(until, LONG, scheduler.clone());
     let other = scheduler.turn().unwrap();
     assert!(matches!(late.run(spin()).await, Err(Failure::Deadline)));
     let mut end = pin!(late.end(()));
@@ -262,13 +262,13 @@ async fn a_call_that_did_not_end_in_time_ends_in_its_turn_all_the_same() {
 async fn a_call_that_waits_to_compute_for_long_keeps_no_short_one_waiting() {
     let scheduler = CpuScheduler::first();
     let lane = scheduler.next_lane().await;
-    let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
+    let mut limit = TimeLimit::new(Instant::now() + LONG, LONG, scheduler.clone());
     let begun = async {
         compute_for(limits::CALL_CPU_AT_ONCE);
         Ok(())
     };
-    meter.run(begun).await.unwrap();
-    let mut next = pin!(meter.run(async { Ok(()) }));
+    limit.run(begun).await.unwrap();
+    let mut next = pin!(limit.run(async { Ok(()) }));
     let waker = std::task::Waker::noop();
     let poll = next.as_mut().poll(&mut Context::from_waker(waker));
     assert!(poll.is_pending(), "somebody else has the lane");
@@ -284,17 +284,17 @@ async fn a_short_call_ends_while_long_ones_go_on() {
     let scheduler = CpuScheduler::first();
     let long: Vec<_> = (0..3)
         .map(|_| {
-            let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
-            tokio::spawn(async move { meter.run(spin()).await.is_ok() })
+            let mut limit = TimeLimit::new(Instant::now() + LONG, LONG, scheduler.clone());
+            tokio::spawn(async move { limit.run(spin()).await.is_ok() })
         })
         .collect();
     for _ in 0..20 {
-        let mut meter = Meter::new(Instant::now() + LONG, LONG, scheduler.clone());
+        let mut limit = TimeLimit::new(Instant::now() + LONG, LONG, scheduler.clone());
         let short = async {
             tokio::task::yield_now().await;
             Ok(())
         };
-        meter.run(short).await.unwrap();
+        limit.run(short).await.unwrap();
     }
     for call in long {
         assert!(!call.is_finished());
