@@ -1,6 +1,7 @@
 //! The configuration, in a file or in objects: the written form (`raw`, unknown keys refused) and its meaning
 //! ([`ProviderConfig`]). Reports all mistakes together. Reads no files itself: the text, the environment and secret readers are arguments.
 
+mod credential;
 mod grants;
 mod load_balancers;
 mod object;

@@ -9,6 +9,7 @@ mod config_check;
 mod configmap;
 mod configured_providers;
 mod conformance;
+mod credential_form;
 mod diff;
 mod init;
 mod inspect;

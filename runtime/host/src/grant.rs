@@ -7,6 +7,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_core::name_syntax::is_dns_label;
 use ccm_proxy::{NoProxy, Proxy};
 use ipnet::IpNet;
 use url::Url;
@@ -125,6 +126,8 @@ pub enum Credential {
         /// Whole value of the header.
         value: Secret,
     },
+    /// AWS Signature Version 4: each request is signed for this region and service, over its body too.
+    AwsSigV4(AwsSigV4),
 }
 
 impl Credential {
@@ -135,8 +138,61 @@ impl Credential {
             Credential::Bearer(_) => "bearer",
             Credential::Basic { .. } => "basic",
             Credential::Header { .. } => "header",
+            Credential::AwsSigV4(_) => "aws-sigv4",
         }
     }
+}
+
+/// What requests to a service of AWS are signed with.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AwsSigV4 {
+    /// Region that the signature is valid in, such as `eu-central-1`.
+    pub region: String,
+    /// Service that it is valid for, as signatures name it: `ec2`, `elasticloadbalancing`. Not `s3`, which signs in
+    /// another way.
+    pub service: String,
+    /// Where the keys come from.
+    pub source: AwsSource,
+}
+
+impl AwsSigV4 {
+    /// Checks region and service, which become parts of each signature.
+    ///
+    /// # Errors
+    /// A human-readable description of the mistake.
+    pub fn check(&self) -> Result<(), String> {
+        for (what, text) in [("region", &self.region), ("service", &self.service)] {
+            if !is_dns_label(text) {
+                return Err(format!(
+                    "{what} {text:?}: expected lower-case letters, digits and dashes"
+                ));
+            }
+        }
+        match self.service.as_str() {
+            "s3" => {
+                Err("service \"s3\": it signs in another way, which is not supported".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Where keys of AWS come from.
+#[derive(Clone, PartialEq, Eq)]
+pub enum AwsSource {
+    /// The operator names them.
+    Keys(AwsKeys),
+}
+
+/// Keys of AWS.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AwsKeys {
+    /// Access key ID, which every signature shows.
+    pub access_key_id: String,
+    /// Secret access key, which is never sent.
+    pub secret_access_key: Secret,
+    /// Session token of temporary keys.
+    pub session_token: Option<Secret>,
 }
 
 /// Secret text. Wiped from memory when the last clone is dropped; clones share one allocation. Secrets with equal

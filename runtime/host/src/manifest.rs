@@ -10,6 +10,7 @@ mod validation;
 
 use std::fmt;
 
+use ccm_core::name_syntax::is_dns_label;
 use ccm_core::permit::Access;
 use serde::Serialize;
 use thiserror::Error;
@@ -55,7 +56,8 @@ pub struct Manifest {
 pub struct Target {
     /// Name that its requests use.
     pub name: String,
-    /// Default endpoint; a grant may name another.
+    /// Default endpoint; a grant may name another. With [`REGION`] in its host it is no default: the grant has to name
+    /// one, see [`Target::endpoint_in`].
     pub endpoint: Url,
     /// Kind of credential that the host is to add.
     pub auth: AuthKind,
@@ -67,8 +69,23 @@ pub struct Target {
     pub required: bool,
 }
 
+/// Stands in the host of a manifest's endpoint for the region, which only the grant can know:
+/// `https://ec2.{region}.amazonaws.com`.
+pub const REGION: &str = "{region}";
+
 impl Target {
-    /// Grant of exactly this target, without credential.
+    /// The endpoint in this region; the endpoint itself if the manifest names no region. `None` if the region cannot be
+    /// part of a host.
+    pub fn endpoint_in(&self, region: &str) -> Option<Url> {
+        let text = self.endpoint.as_str();
+        match text.contains(REGION) {
+            false => Some(self.endpoint.clone()),
+            true if is_dns_label(region) => text.replace(REGION, region).parse().ok(),
+            true => None,
+        }
+    }
+
+    /// Grant of exactly this target, without credential. No request can be sent to an endpoint with [`REGION`] in it.
     pub fn as_grant(&self) -> TargetGrant {
         TargetGrant {
             name: self.name.clone(),
@@ -85,7 +102,7 @@ impl Target {
 
 /// Kinds of credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum AuthKind {
     /// No credential.
     None,
@@ -95,9 +112,21 @@ pub enum AuthKind {
     Basic,
     /// A vendor-specific header, named by the grant.
     Header,
+    /// AWS Signature Version 4, for the region and the service of the grant.
+    #[serde(rename = "aws-sigv4")]
+    AwsSigV4,
 }
 
 impl AuthKind {
+    /// All kinds.
+    pub const ALL: [AuthKind; 5] = [
+        AuthKind::None,
+        AuthKind::Bearer,
+        AuthKind::Basic,
+        AuthKind::Header,
+        AuthKind::AwsSigV4,
+    ];
+
     /// Word in the manifest.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -105,6 +134,7 @@ impl AuthKind {
             AuthKind::Bearer => "bearer",
             AuthKind::Basic => "basic",
             AuthKind::Header => "header",
+            AuthKind::AwsSigV4 => "aws-sigv4",
         }
     }
 }

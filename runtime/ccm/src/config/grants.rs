@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use ccm_host::egress::rules::{RawRule, Rule};
 use ccm_host::egress::{check_endpoint, check_proxy};
-use ccm_host::grant::{Credential, Grants, RequestBudget, TargetGrant};
+use ccm_host::grant::{Grants, RequestBudget, TargetGrant};
 use ipnet::IpNet;
 
 use super::Surroundings;
+use super::credential::credential;
 use super::proxy::{ProxyChoice, proxy};
-use super::raw::{RawCredential, RawGrants, RawRequestBudget, RawTarget};
+use super::raw::{RawGrants, RawRequestBudget, RawTarget};
 use crate::flags::go_duration;
 
 /// Supported periods of request budgets: a second to a day.
@@ -55,10 +56,7 @@ fn target_grant(
     let endpoint = endpoint.map_err(|why| mistakes.push(format!("{place}: endpoint: {why}")));
     let addresses = ranges(&place, &raw.addresses, mistakes);
     let rules = rules(&place, raw.rules, mistakes);
-    let credential = credential(raw.credential, surroundings).unwrap_or_else(|mistake| {
-        mistakes.push(format!("{place}: credential: {mistake}"));
-        Credential::None
-    });
+    let credential = credential(&place, raw.credential, surroundings, mistakes);
     let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, surroundings, mistakes);
     let requests = raw.request_budget.map(request_budget).transpose();
     let requests = requests.unwrap_or_else(|mistake| {
@@ -157,22 +155,4 @@ fn rules(place: &str, raw: Vec<RawRule>, mistakes: &mut Vec<String>) -> Vec<Rule
         }
     }
     rules
-}
-
-fn credential(
-    raw: Option<RawCredential>,
-    surroundings: &Surroundings<'_>,
-) -> Result<Credential, String> {
-    Ok(match raw {
-        None => Credential::None,
-        Some(RawCredential::Bearer(source)) => Credential::Bearer(source.read(surroundings)?),
-        Some(RawCredential::Basic { user, password }) => Credential::Basic {
-            user,
-            password: password.read(surroundings)?,
-        },
-        Some(RawCredential::Header { name, value }) => Credential::Header {
-            name,
-            value: value.read(surroundings)?,
-        },
-    })
 }

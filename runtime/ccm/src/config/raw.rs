@@ -11,6 +11,7 @@ use ccm_host::egress::rules::RawRule;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::credential::RawCredential;
 use super::proxy::{RawProxy, RawProxyServer};
 use super::secret::{SecretKey, SecretSource};
 
@@ -305,39 +306,12 @@ pub(super) struct RawRequestBudget {
     pub(super) per: String,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) enum RawCredential {
-    /// A bearer token.
-    Bearer(SecretSource),
-    /// A user and a password.
-    Basic {
-        /// The user.
-        #[schemars(length(max = 1024))]
-        user: String,
-        /// The password.
-        password: SecretSource,
-    },
-    /// A header field.
-    Header {
-        /// The field's name.
-        #[schemars(length(min = 1, max = 256))]
-        name: String,
-        /// Its value.
-        value: SecretSource,
-    },
-}
-
 impl RawProvider {
     /// Every place in which it refers to a secret.
     pub(super) fn secret_sources(&self) -> impl Iterator<Item = &SecretSource> {
         let grants = self.grants.iter().flat_map(|grants| &grants.targets);
         let credentials = grants.filter_map(|target| target.credential.as_ref());
-        let sources = credentials.map(|credential| match credential {
-            RawCredential::Bearer(source) => source,
-            RawCredential::Basic { password, .. } => password,
-            RawCredential::Header { value, .. } => value,
-        });
+        let sources = credentials.flat_map(RawCredential::secret_sources);
         let proxies = self.proxies().filter_map(RawProxy::password);
         sources.chain(&self.registry.credentials).chain(proxies)
     }

@@ -7,11 +7,12 @@ use ccm_core::name_syntax::is_dns_label;
 use ccm_core::well_known::PROVIDER_KIND;
 use ccm_delivery::source::Location;
 use ccm_host::Inspection;
-use ccm_host::manifest::{AuthKind, Target};
+use ccm_host::manifest::Target;
 use serde_json::{Map, Value, json};
 
 use super::Verdict;
 use super::arguments::Init;
+use super::credential_form::credential_form;
 use super::terminal::Screen;
 use crate::config;
 
@@ -95,16 +96,14 @@ impl Object<'_> {
     }
 
     fn target(&self, target: &Target) -> Value {
-        let secret = json!({ "secret": {
-            "namespace": self.secret_namespace, "name": self.name, "key": target.name,
-        }});
-        let mut granted = json!({ "name": target.name, "endpoint": target.endpoint.as_str() });
-        let credential = match target.auth {
-            AuthKind::None => None,
-            AuthKind::Bearer => Some(json!({ "bearer": secret })),
-            AuthKind::Basic => Some(json!({ "basic": { "user": "user", "password": secret } })),
-            AuthKind::Header => Some(json!({ "header": { "name": "X-Token", "value": secret } })),
+        let secret = |shared: Option<&str>| {
+            let key = shared.unwrap_or(&target.name);
+            json!({ "secret": {
+                "namespace": self.secret_namespace, "name": self.name, "key": key,
+            }})
         };
+        let mut granted = json!({ "name": target.name, "endpoint": target.endpoint.as_str() });
+        let credential = credential_form(target, secret);
         if let Some(credential) = credential {
             granted["credential"] = credential;
         }

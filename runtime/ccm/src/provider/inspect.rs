@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use ccm_host::egress::rules::Rule;
-use ccm_host::manifest::{AuthKind, Manifest, Target};
+use ccm_host::manifest::{Manifest, Target};
 use ccm_host::{Inspection, LimitsGranted};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::arguments::{Inspect, InspectForm};
+use super::credential_form::credential_form;
 use super::terminal::Screen;
 use super::{Verdict, output};
 
@@ -183,14 +184,11 @@ fn entries(manifest: &Manifest, required: bool) -> Vec<TargetEntry<'_>> {
 }
 
 fn target_entry(target: &Target) -> TargetEntry<'_> {
-    let variable = format!("{}_SECRET", target.name.to_uppercase().replace('-', "_"));
-    let secret = json!({ "env": variable });
-    let credential = match target.auth {
-        AuthKind::None => None,
-        AuthKind::Bearer => Some(json!({ "bearer": secret })),
-        AuthKind::Basic => Some(json!({ "basic": { "user": "", "password": secret } })),
-        AuthKind::Header => Some(json!({ "header": { "name": "", "value": secret } })),
-    };
+    let credential = credential_form(target, |shared| {
+        let own = format!("{}-secret", target.name);
+        let variable = shared.unwrap_or(&own).to_uppercase().replace('-', "_");
+        json!({ "env": variable })
+    });
     TargetEntry {
         name: &target.name,
         endpoint: target.endpoint.as_str(),

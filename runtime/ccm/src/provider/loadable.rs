@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use anyhow::{Context as _, bail};
 use ccm_delivery::artifact::Artifact;
 use ccm_delivery::trust::TrustPolicy;
-use ccm_host::grant::{Credential, Grants, Secret};
+use ccm_host::grant::{AwsKeys, AwsSigV4, AwsSource, Credential, Grants, Secret};
 use ccm_host::manifest::{AuthKind, Manifest};
 use ccm_host::{GuestConfig, Host, Inspection, Interceptor, Loading, Module, Provider};
 
@@ -22,6 +22,9 @@ use crate::config::ProviderConfig;
 use crate::flags::ProviderIsolation;
 use crate::load_policy::ConfiguredLoadPolicy;
 use crate::provider_loading;
+
+/// Region of endpoints that the manifest leaves to the grant.
+const REGION: &str = "check";
 
 /// See the module's documentation.
 pub(super) struct Loadable {
@@ -240,6 +243,7 @@ fn everything(manifest: &Manifest) -> Grants {
     let mut grants = manifest.as_grants();
     let required = manifest.targets.iter().filter(|target| target.required);
     for (grant, target) in grants.targets.iter_mut().zip(required) {
+        grant.endpoint = target.endpoint_in(REGION).unwrap_or(grant.endpoint.clone());
         let secret = || Secret::new("check".to_owned());
         grant.credential = match target.auth {
             AuthKind::None => Credential::None,
@@ -252,6 +256,15 @@ fn everything(manifest: &Manifest) -> Grants {
                 name: "x-check".to_owned(),
                 value: secret(),
             },
+            AuthKind::AwsSigV4 => Credential::AwsSigV4(AwsSigV4 {
+                region: REGION.to_owned(),
+                service: "check".to_owned(),
+                source: AwsSource::Keys(AwsKeys {
+                    access_key_id: "check".to_owned(),
+                    secret_access_key: secret(),
+                    session_token: None,
+                }),
+            }),
         };
     }
     grants

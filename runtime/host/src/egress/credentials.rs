@@ -1,9 +1,11 @@
-//! Credentials: the header that the host adds to a target's requests, and the check that its value never comes back.
+//! Credentials: what the host adds to a target's requests, and the check that its value never comes back.
 //!
 //! A guest never sees a credential: the host adds it below everything that a guest can read, and withholds an answer
 //! that repeats it. No text that passed the [`SecretRedactor`] contains one.
 
+mod authentication;
 mod redactor;
+mod sigv4;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -13,6 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::grant::{Credential, Secret};
 
+pub(super) use authentication::{Authentication, identity};
 pub(super) use redactor::SecretRedactor;
 
 /// Why a credential is unusable. Never contains any part of its value.
@@ -27,10 +30,18 @@ pub enum CredentialError {
     /// Not a header name, or a header reserved for the host.
     #[error("the credential's header name is not a header that a credential can use")]
     Name,
+    /// The access key ID has characters that would end its place in a signature.
+    #[error("the access key ID has other characters than letters, digits and _ - .")]
+    AccessKeyId,
+    /// Region or service cannot be part of a signature.
+    #[error("the region or the service cannot be part of a signature")]
+    SigningScope,
+    /// The clock is beyond what a signature can say.
+    #[error("the clock is beyond every calendar")]
+    Clock,
 }
 
-/// Header that carries the credential; `None` without a credential. The value is marked as sensitive, so that HTTP/2
-/// keeps it out of its compression tables and debug output hides it.
+/// Header that carries the credential; `None` without one, or if it is no fixed header.
 ///
 /// # Errors
 /// See [`CredentialError`].
@@ -38,7 +49,7 @@ pub(super) fn header(
     credential: &Credential,
 ) -> Result<Option<(HeaderName, HeaderValue)>, CredentialError> {
     let (name, text) = match credential {
-        Credential::None => return Ok(None),
+        Credential::None | Credential::AwsSigV4(_) => return Ok(None),
         Credential::Bearer(token) => (AUTHORIZATION, filled("Bearer ", token)?),
         Credential::Basic { user, password } => {
             if user.contains(':') {
@@ -59,9 +70,17 @@ pub(super) fn header(
             (name, filled("", value)?)
         }
     };
-    let mut value = HeaderValue::from_str(&text).map_err(|_| CredentialError::Value)?;
+    Ok(Some((name, sensitive(&text)?)))
+}
+
+/// Header value that HTTP/2 keeps out of its compression tables and debug output hides.
+///
+/// # Errors
+/// No header can carry it.
+fn sensitive(text: &str) -> Result<HeaderValue, CredentialError> {
+    let mut value = HeaderValue::from_str(text).map_err(|_| CredentialError::Value)?;
     value.set_sensitive(true);
-    Ok(Some((name, value)))
+    Ok(value)
 }
 
 fn filled(prefix: &str, secret: &Secret) -> Result<Zeroizing<String>, CredentialError> {

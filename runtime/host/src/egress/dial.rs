@@ -189,6 +189,9 @@ pub(super) fn endpoint(endpoint: &Url, granted: &[IpNet]) -> Result<Vec<IpNet>, 
             if labels.split('.').any(str::is_empty) {
                 return bad("the host is no name: a part of it is empty");
             }
+            if labels.contains(['{', '}']) {
+                return bad("a placeholder stands in the host: put the region in its place");
+            }
             None
         }
         None => return bad("no host"),

@@ -148,13 +148,11 @@ impl QuotaShare {
 }
 
 fn key(provider: &str, target: &Target) -> Key {
-    let (name, value) = target.credential().unwrap_or_default();
     let mut hash = Sha256::new();
     for part in [
         provider.as_bytes(),
         target.endpoint.as_str().as_bytes(),
-        name.as_bytes(),
-        value,
+        &target.identity,
     ] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);

@@ -67,6 +67,8 @@ pub(super) struct MatchContext<'a> {
     pub given: &'a [Line],
     /// Header that carries the credential.
     pub credential: Option<&'a HeaderName>,
+    /// Whether the host signs requests: then no field of a guest's may be a part of a signature.
+    pub is_signed: bool,
 }
 
 /// Checks a request against a target. With `fresh`, neither this host nor caches on the way may serve a cached
@@ -121,6 +123,15 @@ pub(super) fn prepare(
         return Err(FetchError::Invalid(format!("{method} carries no body")));
     }
     let content = Content::read(&headers, body.as_deref())?;
+    if context.is_signed {
+        let fields = query.iter().chain(content.form().into_iter().flatten());
+        if let Some((name, _)) = fields.into_iter().find(|(name, _)| is_of_a_signature(name)) {
+            return Err(FetchError::Invalid(format!(
+                "field {name} belongs to the host, which signs requests to target {}",
+                context.name
+            )));
+        }
+    }
     let asked = Asked {
         method: &method,
         path: &path,
@@ -181,6 +192,20 @@ fn unrequested(context: &MatchContext<'_>, asked: &Asked<'_>) -> FetchError {
     FetchError::Denied(format!(
         "{method} {path} on target {name}: the module's own manifest does not request it, {grants}"
     ))
+}
+
+/// Whether AWS reads an identity or a signature from a query or form field of this name: those of version 4, and of
+/// version 2, which some services still know.
+fn is_of_a_signature(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let of_version_2 = [
+        "awsaccesskeyid",
+        "securitytoken",
+        "signature",
+        "signaturemethod",
+        "signatureversion",
+    ];
+    name.starts_with("x-amz-") || of_version_2.contains(&name.as_str())
 }
 
 fn is_bodiless(method: &Method) -> bool {

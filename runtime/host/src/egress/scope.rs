@@ -297,7 +297,7 @@ impl Call {
             requests.cloud_admits(provider, &target.name, quota.remaining);
         }
         allowed.answered(answer.status, request_identity::request_id(&answer));
-        if target.credential().is_some() {
+        if target.authentication.is_some() {
             self.tell(target, answer.status);
         }
         Ok(answer)

@@ -3,11 +3,11 @@
 //! A target belongs to one provider and one generation; generations share only its quota group.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::Request;
-use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue, USER_AGENT};
 use http_body_util::Full;
 use tokio::time::Instant;
 use url::Url;
@@ -15,7 +15,7 @@ use url::Url;
 use super::EgressError;
 use super::cloud_quota::CloudQuota;
 use super::credential_acceptance::Acceptance;
-use super::credentials::{self, SecretRedactor};
+use super::credentials::{Authentication, SecretRedactor, identity};
 use super::dial::{self, Client};
 use super::limits::EgressLimits;
 use super::message::FetchError;
@@ -52,8 +52,11 @@ pub(super) struct Target {
     pub proxy: Option<String>,
     /// Whether the target accepts the credential.
     pub acceptance: Acceptance,
+    /// How requests are authenticated; never visible to guests.
+    pub authentication: Authentication,
+    /// Identity of the credential, by which the quota is shared.
+    pub identity: [u8; 32],
     user_agent: Option<HeaderValue>,
-    credential: Option<(HeaderName, HeaderValue)>,
 }
 
 /// What a target admits at one moment, for people. Holds no credential.
@@ -104,11 +107,11 @@ impl Target {
         lookup: Arc<dyn Lookup>,
     ) -> Result<Target, EgressError> {
         let name = granted.grant.name.clone();
-        let credential = credentials::header(&granted.grant.credential).map_err(|source| {
-            EgressError::Credential {
-                target: name.clone(),
-                source,
-            }
+        let credential = &granted.grant.credential;
+        let authentication = Authentication::new(credential);
+        let authentication = authentication.map_err(|source| EgressError::Credential {
+            target: name.clone(),
+            source,
         })?;
         let gate = Arc::<LeaseGate>::default();
         let client =
@@ -124,14 +127,15 @@ impl Target {
             lines: granted.lines.clone(),
             changes: granted.changes.clone(),
             given: granted.grant.rules.iter().flat_map(Rule::lines).collect(),
-            watch: SecretRedactor::new(&granted.grant.credential),
+            watch: SecretRedactor::new(credential),
             client,
             gate,
             user_agent: HeaderValue::from_str(user_agent).ok(),
             proxy: granted.grant.route().map(|route| route.proxy.to_string()),
             share: QuotaShare::new(granted.grant.requests),
             acceptance: Acceptance::default(),
-            credential,
+            authentication,
+            identity: identity(credential),
         })
     }
 
@@ -139,12 +143,6 @@ impl Target {
     pub(super) fn through(&self) -> String {
         let proxy = self.proxy.as_deref();
         proxy.map_or_else(String::new, |proxy| format!(", through the proxy {proxy}"))
-    }
-
-    /// Header with the credential; never visible to guests.
-    pub(super) fn credential(&self) -> Option<(&str, &[u8])> {
-        let (name, value) = self.credential.as_ref()?;
-        Some((name.as_str(), value.as_bytes()))
     }
 
     /// The parts of the target that requests are checked against.
@@ -156,14 +154,15 @@ impl Target {
             lines: &self.lines,
             changes: &self.changes,
             given: &self.given,
-            credential: self.credential.as_ref().map(|(name, _)| name),
+            credential: self.authentication.header(),
+            is_signed: self.authentication.signs(),
         }
     }
 
     /// Builds the request for the HTTP client; the only place that writes the credential.
     ///
     /// # Errors
-    /// The URL cannot be sent.
+    /// The URL cannot be sent, or the request cannot be signed.
     pub(super) fn request(&self, prepared: &Prepared) -> Result<Request<Full<Bytes>>, FetchError> {
         let body = prepared.body.clone().unwrap_or_default();
         let mut request = Request::new(Full::new(body));
@@ -184,9 +183,11 @@ impl Target {
                 .entry(USER_AGENT)
                 .or_insert_with(|| user_agent.clone());
         }
-        if let Some((name, value)) = &self.credential {
-            headers.insert(name.clone(), value.clone());
-        }
+        let body = prepared.body.as_deref().unwrap_or_default();
+        let authenticated = self
+            .authentication
+            .authenticate(&mut request, body, SystemTime::now());
+        authenticated.map_err(|error| FetchError::Unavailable(error.to_string()))?;
         Ok(request)
     }
 }

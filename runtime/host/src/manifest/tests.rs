@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod regions;
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;

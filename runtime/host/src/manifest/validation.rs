@@ -11,7 +11,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::form::{is_scheme, prefix_form, text};
-use super::{AuthKind, ConfigKey, Manifest, Target, WantedLimits};
+use super::{AuthKind, ConfigKey, Manifest, REGION, Target, WantedLimits};
 use crate::egress::rules::{RawRule, Rule};
 use crate::sanitize::clean;
 
@@ -187,17 +187,13 @@ fn target(raw: RawTarget, wrong: &mut Vec<String>) -> Option<Target> {
     text(&place, &raw.why, wrong);
     let endpoint = endpoint(&raw.endpoint)
         .map_err(|why| wrong.push(format!("{place}: endpoint {:?}: {why}", raw.endpoint)));
-    let kinds = [
-        AuthKind::None,
-        AuthKind::Bearer,
-        AuthKind::Basic,
-        AuthKind::Header,
-    ];
-    let auth = kinds.into_iter().find(|kind| kind.as_str() == raw.auth);
+    let mut kinds = AuthKind::ALL.into_iter();
+    let auth = kinds.find(|kind| kind.as_str() == raw.auth);
     if auth.is_none() {
         wrong.push(format!(
-            "{place}: auth {:?}: expected none, bearer, basic or header",
-            raw.auth
+            "{place}: auth {:?}: expected one of {}",
+            raw.auth,
+            AuthKind::ALL.map(AuthKind::as_str).join(", ")
         ));
     }
     if raw.rules.is_empty() || raw.rules.len() > MAX_RULES {
@@ -238,19 +234,24 @@ fn rule(place: &str, index: usize, value: Value, wrong: &mut Vec<String>) -> Opt
         .ok()
 }
 
-/// Same form as in a grant; `http` only to loopback.
+/// Same form as in a grant; `http` only to loopback. The host may have [`REGION`] as a part.
 fn endpoint(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| error.to_string())?;
+    // Whatever stands there in the end is checked as an endpoint, with the grant.
+    let in_a_region: Url = match url.host_str() {
+        Some(host) if host.contains(REGION) => text
+            .replacen(REGION, "region", 1)
+            .parse()
+            .map_err(|_| format!("{REGION} stands in the host, and in its place a name"))?,
+        _ => url.clone(),
+    };
     let is_loopback = url
         .host_str()
         .is_some_and(|host| ["localhost", "127.0.0.1", "[::1]"].contains(&host));
     if url.scheme() == "http" && !is_loopback {
         return Err("expected https; http goes to loopback only".to_owned());
     }
-    match crate::egress::check_endpoint(&url) {
-        Ok(()) => Ok(url),
-        Err(error) => Err(error),
-    }
+    crate::egress::check_endpoint(&in_a_region).map(|()| url)
 }
 
 fn config_key(raw: RawConfigKey, wrong: &mut Vec<String>) -> ConfigKey {

@@ -7,6 +7,7 @@ mod addresses;
 mod answers;
 mod apart;
 mod audit;
+mod aws;
 mod bodies;
 mod certificates;
 mod complete;

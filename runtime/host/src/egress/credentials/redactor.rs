@@ -12,7 +12,7 @@ use percent_encoding::percent_decode;
 use zeroize::Zeroizing;
 
 use super::basic;
-use crate::grant::{Credential, Secret};
+use crate::grant::{AwsSource, Credential, Secret};
 
 /// Shorter values occur by chance in answers and error texts, and redacting them would reveal them.
 const SHORTEST_WATCHED: usize = 8;
@@ -44,6 +44,11 @@ impl SecretRedactor {
                 let long = words.filter(|word| word.len() >= SHORTEST_WORD);
                 let words = long.map(|word| Secret::new(word.to_owned()));
                 std::iter::once(value.clone()).chain(words).collect()
+            }
+            Credential::AwsSigV4(aws) => {
+                let AwsSource::Keys(keys) = &aws.source;
+                let token = keys.session_token.iter().cloned();
+                token.chain([keys.secret_access_key.clone()]).collect()
             }
         };
         values.retain(|value| value.expose().len() >= SHORTEST_WATCHED);
