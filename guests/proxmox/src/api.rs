@@ -1,0 +1,191 @@
+//! Requests to Proxmox VE and the JSON of its answers: the only file that speaks HTTP.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use ccm_guest::Error;
+use ccm_guest::http::{Request, Response, send_all};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+#[cfg(test)]
+mod tests;
+
+const API: &str = "api";
+/// The target with the guest agents, which an operator need not grant.
+pub const AGENT: &str = "agent";
+
+/// Every answer has its content below this key.
+#[derive(Deserialize)]
+struct Answer<T> {
+    data: T,
+}
+
+/// A machine in the list of the whole cluster.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Machine {
+    /// Its number, which another machine may get once this one is destroyed.
+    pub vmid: u64,
+    /// `qemu` or `lxc`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its name; missing for a while when its Proxmox node does not answer.
+    pub name: Option<String>,
+    /// The Proxmox node that it is on.
+    pub node: String,
+    /// `running`, `stopped`, or `unknown` when its Proxmox node does not answer.
+    pub status: String,
+    /// Its pool.
+    pub pool: Option<String>,
+    /// 1 for what only new machines are made from.
+    #[serde(default)]
+    pub template: u8,
+    /// Processors.
+    #[serde(default)]
+    pub maxcpu: f64,
+    /// Memory in bytes.
+    #[serde(default)]
+    pub maxmem: u64,
+}
+
+impl Machine {
+    /// Whether the Proxmox node that it is on answers.
+    pub fn is_reachable(&self) -> bool {
+        self.status != "unknown"
+    }
+
+    fn path(&self, what: &str) -> String {
+        format!("/nodes/{}/qemu/{}/{what}", self.node, self.vmid)
+    }
+}
+
+/// All virtual machines that the token may see: one request for the whole cluster.
+///
+/// # Errors
+/// When the list could not be read.
+pub fn machines(max_age: Duration) -> Result<Vec<Machine>, Error> {
+    let request = Request::get(API, "/cluster/resources").query("type", "vm");
+    let mut machines: Vec<Machine> = read(request.max_age(max_age).send()?)?;
+    machines.retain(|machine| machine.kind == "qemu" && machine.template == 0);
+    Ok(machines)
+}
+
+/// What the list does not say about a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct MachineConfig {
+    /// `uuid=…,sku=…` and more, separated by commas.
+    #[serde(default)]
+    smbios1: String,
+    /// `1`, or `enabled=1` among others, if there is a guest agent.
+    #[serde(default)]
+    agent: String,
+}
+
+/// The configurations of these machines, side by side, by number. Proxmox answers 595 for a node that it cannot reach, and
+/// 500 for a machine that is not there: errors both.
+pub fn configs<'a>(
+    machines: impl Iterator<Item = &'a Machine>,
+) -> BTreeMap<u64, Result<MachineConfig, Error>> {
+    let machines: BTreeMap<u64, &Machine> = machines.map(|one| (one.vmid, one)).collect();
+    let requests = machines
+        .values()
+        .map(|one| Request::get(API, one.path("config")));
+    let answers = send_all(requests.collect())
+        .into_iter()
+        .map(|answer| read(answer?));
+    machines.into_keys().zip(answers).collect()
+}
+
+impl MachineConfig {
+    /// The UUID that the machine's firmware shows, and the kubelet reports.
+    pub fn uuid(&self) -> Option<&str> {
+        self.smbios("uuid")
+    }
+
+    /// The SKU that the operator gave the machine.
+    pub fn sku(&self) -> Option<String> {
+        let sku = self.smbios("sku")?;
+        match self.smbios("base64") {
+            Some("1") => String::from_utf8(BASE64_STANDARD.decode(sku).ok()?).ok(),
+            _ => Some(sku.to_owned()),
+        }
+    }
+
+    /// Whether the machine should have a guest agent.
+    pub fn has_agent(&self) -> bool {
+        self.agent
+            .split(',')
+            .any(|part| matches!(part, "1" | "enabled=1"))
+    }
+
+    fn smbios(&self, key: &str) -> Option<&str> {
+        let mut pairs = self
+            .smbios1
+            .split(',')
+            .filter_map(|part| part.split_once('='));
+        pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+}
+
+#[derive(Deserialize)]
+struct Interfaces {
+    result: Vec<Interface>,
+}
+
+#[derive(Deserialize)]
+struct Interface {
+    #[serde(default, rename = "ip-addresses")]
+    addresses: Vec<InterfaceAddress>,
+}
+
+#[derive(Deserialize)]
+struct InterfaceAddress {
+    #[serde(rename = "ip-address")]
+    address: String,
+}
+
+/// Every address that the machine's guest agent reports.
+///
+/// # Errors
+/// When there is no answer, as while the agent is not running.
+pub fn agent_addresses(machine: &Machine) -> Result<Vec<String>, Error> {
+    let path = machine.path("agent/network-get-interfaces");
+    let interfaces: Interfaces = read(Request::get(AGENT, path).send()?)?;
+    let addresses = interfaces.result.into_iter().flat_map(|one| one.addresses);
+    Ok(addresses.map(|one| one.address).collect())
+}
+
+/// What the token may do: paths → privileges → 1 if it holds for everything below, too.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Rights(BTreeMap<String, BTreeMap<String, u8>>);
+
+/// The rights of the token.
+///
+/// # Errors
+/// When they could not be read.
+pub fn rights() -> Result<Rights, Error> {
+    read(Request::get(API, "/access/permissions").send()?)
+}
+
+impl Rights {
+    /// Whether the token may see any machine.
+    pub fn may_see_machines(&self) -> bool {
+        self.0.values().any(|one| one.contains_key("VM.Audit"))
+    }
+
+    /// Whether no machine of the cluster can be hidden from the token.
+    pub fn may_see_every_machine(&self) -> bool {
+        let below = |path| self.0.get(path).and_then(|one| one.get("VM.Audit"));
+        ["/", "/vms"]
+            .into_iter()
+            .any(|path| below(path) == Some(&1))
+    }
+}
+
+fn read<T: DeserializeOwned>(response: Response) -> Result<T, Error> {
+    let answer: Answer<T> = response.ok()?.json()?;
+    Ok(answer.data)
+}

@@ -1,0 +1,223 @@
+//! Selects the requests for a set of nodes and derives the lookups from the answers.
+//!
+//! # Guarantees
+//! - `gone` is said of a machine that the list lacks, if no machine can be hidden from the token; and of one in whose place
+//!   there is a machine with another UUID. Everything that could not be read is `unknown`.
+//! - A machine on a Proxmox node that does not answer is `unknown`.
+//! - A node without provider ID is found by name *and* UUID: a name alone could be anybody's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ccm_guest::{Error, FindReply, Lookup, Node};
+
+use crate::api::{self, Machine, MachineConfig};
+use crate::config::{Settings, Zone};
+use crate::machine::{self, ProviderId, is_named, is_same};
+
+#[cfg(test)]
+mod tests;
+
+/// How old the list may be while every node is ready, so that calls in a row share it.
+const LIST_AGE: Duration = Duration::from_secs(5);
+/// The label that a node has once it is initialised.
+const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
+/// Looks up all nodes.
+///
+/// # Errors
+/// When the list of machines could not be read: that concerns every node.
+pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
+    let ids: Vec<ProviderId> = nodes
+        .iter()
+        .map(|node| ProviderId::of(settings, node))
+        .collect();
+    let machines = match ids.iter().any(|id| id.is_ours()) {
+        true => api::machines(age(nodes))?,
+        false => Vec::new(),
+    };
+    let asked = nodes.iter().zip(ids);
+    let questions: Vec<Question<'_>> = asked
+        .map(|(node, id)| question(&machines, node, id))
+        .collect();
+    let answers = Answers::get(settings, &questions);
+    let asked = nodes.iter().zip(&questions);
+    let lookups = asked.map(|(node, question)| answers.lookup(node, question));
+    Ok(FindReply::new(lookups.collect()))
+}
+
+/// An answer about a node that is not ready may delete it: nothing that was kept may prove that.
+fn age(nodes: &[Node]) -> Duration {
+    match nodes.iter().all(|node| node.readiness().is_ready()) {
+        true => LIST_AGE,
+        false => Duration::ZERO,
+    }
+}
+
+/// What the list says about a node's machine, and what it leaves open.
+enum Question<'a> {
+    /// Nothing is open.
+    Answered(Lookup),
+    /// The node is known, and so is its machine.
+    Known(&'a Machine),
+    /// The list lacks the machine. Is it gone, or hidden?
+    Absent,
+    /// The number is another name's now. Was the machine renamed, or destroyed and its number given away?
+    Renamed(&'a Machine),
+    /// The node is new. Which of the machines with its name is it, and what is that one like?
+    New(Vec<&'a Machine>),
+}
+
+fn question<'a>(machines: &'a [Machine], node: &Node, id: ProviderId) -> Question<'a> {
+    let is_new = node.labels.iter().all(|(key, _)| key != INSTANCE_TYPE);
+    match id {
+        ProviderId::Machine(vmid) => match machines.iter().find(|machine| machine.vmid == vmid) {
+            None => Question::Absent,
+            Some(machine) if !machine.is_reachable() => Question::Answered(unreachable(machine)),
+            Some(machine) if !is_named(machine, &node.name) => Question::Renamed(machine),
+            Some(machine) if is_new => Question::New(vec![machine]),
+            Some(machine) => Question::Known(machine),
+        },
+        ProviderId::Missing => {
+            let named = machines
+                .iter()
+                .filter(|machine| is_named(machine, &node.name));
+            let named: Vec<&Machine> = named.collect();
+            match named.iter().find(|machine| !machine.is_reachable()) {
+                Some(machine) => Question::Answered(unreachable(machine)),
+                None => Question::New(named),
+            }
+        }
+        ProviderId::Foreign => Question::Answered(Lookup::NotMine),
+        ProviderId::Unreadable => Question::Answered(Lookup::Unknown(
+            "the provider ID is not of the form proxmox://<region>/<number>".to_owned(),
+        )),
+    }
+}
+
+fn unreachable(machine: &Machine) -> Lookup {
+    let Machine { vmid, node, .. } = machine;
+    Lookup::Unknown(format!(
+        "machine {vmid} is on {node}, which does not answer"
+    ))
+}
+
+/// What was asked after the list: one request for each machine in question, and one for all that are absent.
+struct Answers<'a> {
+    settings: &'a Settings,
+    configs: BTreeMap<u64, Result<MachineConfig, Error>>,
+    /// Why an absent machine may still be there. `None`: it is gone.
+    hidden: Option<String>,
+}
+
+impl<'a> Answers<'a> {
+    fn get(settings: &'a Settings, questions: &[Question<'_>]) -> Answers<'a> {
+        let open = questions.iter().flat_map(|question| match question {
+            Question::New(machines) => machines.as_slice(),
+            Question::Renamed(machine) => std::slice::from_ref(machine),
+            Question::Answered(_) | Question::Known(_) | Question::Absent => &[],
+        });
+        let is_absent = |question: &Question<'_>| matches!(question, Question::Absent);
+        Answers {
+            settings,
+            configs: api::configs(open.copied()),
+            hidden: match questions.iter().any(is_absent).then(api::rights) {
+                Some(Err(error)) => Some(error.message().to_owned()),
+                Some(Ok(rights)) if !rights.may_see_every_machine() => Some(
+                    "the list lacks the machine, and others may be hidden from the token: it needs VM.Audit on /vms".to_owned(),
+                ),
+                Some(Ok(_)) | None => None,
+            },
+        }
+    }
+
+    fn lookup(&self, node: &Node, question: &Question<'_>) -> Lookup {
+        match question {
+            Question::Answered(lookup) => lookup.clone(),
+            Question::Known(machine) => Lookup::Found(machine::listed(self.settings, machine)),
+            Question::Absent => match &self.hidden {
+                None => Lookup::Gone,
+                Some(why) => Lookup::Unknown(why.clone()),
+            },
+            Question::Renamed(machine) => self.renamed(node, machine),
+            Question::New(machines) => self.new_node(node, machines),
+        }
+    }
+
+    fn renamed(&self, node: &Node, machine: &Machine) -> Lookup {
+        match self.config(machine) {
+            Err(why) => Lookup::Unknown(why),
+            Ok(config) => match is_same(config, node) {
+                Some(true) => Lookup::Found(machine::listed(self.settings, machine)),
+                Some(false) => Lookup::Gone,
+                None => Lookup::Unknown(format!(
+                    "machine {} has another name, and there is no UUID to compare",
+                    machine.vmid
+                )),
+            },
+        }
+    }
+
+    fn new_node(&self, node: &Node, machines: &[&Machine]) -> Lookup {
+        let mut found = None;
+        for machine in machines {
+            let config = match self.config(machine) {
+                Ok(config) => config,
+                Err(why) => return Lookup::Unknown(why),
+            };
+            match (is_same(config, node), found) {
+                (Some(true), None) => found = Some((*machine, config)),
+                (Some(true), Some((other, _))) => {
+                    let why = format!(
+                        "the machines {} and {} have the node's name and UUID",
+                        other.vmid, machine.vmid
+                    );
+                    return Lookup::Unknown(why);
+                }
+                (Some(false), _) => {}
+                (None, _) => {
+                    let why = format!(
+                        "machine {} has the node's name, and there is no UUID to compare",
+                        machine.vmid
+                    );
+                    return Lookup::Unknown(why);
+                }
+            }
+        }
+        match found {
+            Some((machine, config)) => self.described(node, machine, config),
+            None => Lookup::NotMine,
+        }
+    }
+
+    fn described(&self, node: &Node, machine: &Machine, config: &MachineConfig) -> Lookup {
+        if self.settings.zone == Zone::Pool && machine.pool.is_none() {
+            return Lookup::Unknown(format!(
+                "machine {} is in no pool, and pools are the zones",
+                machine.vmid
+            ));
+        }
+        let reported = match &self.settings.agent {
+            Some(_) if config.has_agent() => api::agent_addresses(machine),
+            Some(_) | None => Ok(Vec::new()),
+        };
+        match reported {
+            Ok(reported) => Lookup::Found(machine::described(
+                self.settings,
+                node,
+                machine,
+                config,
+                &reported,
+            )),
+            Err(error) => Lookup::Unknown(error.message().to_owned()),
+        }
+    }
+
+    fn config(&self, machine: &Machine) -> Result<&MachineConfig, String> {
+        let config = self
+            .configs
+            .get(&machine.vmid)
+            .ok_or("it was not asked for")?;
+        config.as_ref().map_err(|error| error.message().to_owned())
+    }
+}

@@ -1,0 +1,419 @@
+//! Which requests answer which nodes, before a scripted Proxmox cluster.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use ccm_guest::http::FetchError;
+use ccm_guest::testing::{Answer, Seen, TestHost, config, json, node, ready};
+use ccm_guest::{Instances as _, Provider as _, SelfCheck as _};
+use serde_json::{Value, json as value};
+
+use super::*;
+use crate::Proxmox;
+
+const MANIFEST: &str = include_str!("../../manifest.json");
+
+/// What Proxmox knows: machines as (number, name, Proxmox node, status, UUID).
+#[derive(Clone)]
+struct Pve {
+    machines: Vec<(u64, &'static str, &'static str, &'static str, &'static str)>,
+    rights: Value,
+}
+
+impl Pve {
+    fn new(machines: &[(u64, &'static str, &'static str, &'static str, &'static str)]) -> Pve {
+        Pve {
+            machines: machines.to_vec(),
+            rights: value!({"/": {"VM.Audit": 1}}),
+        }
+    }
+
+    fn answer(&self, request: &Seen) -> Answer {
+        let data = |data: Value| json(200, &value!({"data": data}).to_string());
+        let path = request.path_only();
+        if path == "/cluster/resources" {
+            let list = self.machines.iter().map(|(vmid, name, node, status, _)| {
+                value!({
+                    "vmid": vmid, "type": "qemu", "name": name, "node": node, "status": status, "template": 0,
+                    "maxcpu": 2, "maxmem": 4_294_967_296_u64, "id": format!("qemu/{vmid}"),
+                })
+            });
+            let container = value!({"vmid": 900, "type": "lxc", "name": "new", "node": "pve1", "status": "running"});
+            let template = value!({"vmid": 901, "type": "qemu", "name": "new", "node": "pve1", "status": "stopped", "template": 1});
+            return data(list.chain([container, template]).collect());
+        }
+        if path == "/access/permissions" {
+            return data(self.rights.clone());
+        }
+        let mut known = self.machines.iter();
+        let its =
+            known.find(|(vmid, _, node, ..)| path == format!("/nodes/{node}/qemu/{vmid}/config"));
+        match its {
+            Some((.., "")) => data(value!({})),
+            Some((.., uuid)) => data(value!({"smbios1": format!("uuid={uuid}")})),
+            None => json(
+                500,
+                r#"{"data": null, "message": "Configuration file does not exist\n"}"#,
+            ),
+        }
+    }
+
+    fn host(&self) -> TestHost {
+        let pve = self.clone();
+        TestHost::new(MANIFEST, move |request| pve.answer(request))
+    }
+}
+
+fn provider() -> Proxmox {
+    Proxmox::init(&config(&[("PROXMOX_REGION", "home")])).unwrap()
+}
+
+/// A node that nobody has initialised.
+fn new(name: &str, uuid: &str) -> Node {
+    Node {
+        system_uuid: Some(uuid.to_owned()),
+        ..node(name, None)
+    }
+}
+
+/// A node that was initialised long ago.
+fn known(name: &str, id: &str, uuid: &str) -> Node {
+    Node {
+        labels: vec![(INSTANCE_TYPE.to_owned(), "2VCPU-4GB".to_owned())],
+        provider_id: Some(id.to_owned()),
+        ..new(name, uuid)
+    }
+}
+
+fn brief(lookup: &Lookup) -> String {
+    match lookup {
+        Lookup::Found(one) => one.provider_id.clone(),
+        Lookup::Gone => "gone".to_owned(),
+        Lookup::NotMine => "not mine".to_owned(),
+        Lookup::Unknown(why) => format!("unknown: {why}"),
+    }
+}
+
+fn ask(nodes: &[Node]) -> Vec<String> {
+    let reply = provider().find(nodes.to_vec()).unwrap();
+    reply.lookups.iter().map(brief).collect()
+}
+
+fn pve() -> Pve {
+    Pve::new(&[
+        (101, "a", "pve1", "running", "u-a"),
+        (102, "b.example.com", "pve2", "stopped", "u-b"),
+        (103, "c", "pve3", "unknown", "u-c"),
+        (104, "other", "pve1", "running", "u-d"),
+        (105, "renamed", "pve1", "running", "u-e"),
+        (106, "twin", "pve1", "running", "u-t"),
+        (107, "twin", "pve2", "running", "u-t"),
+        (108, "bare", "pve1", "running", ""),
+    ])
+}
+
+#[test]
+fn each_node_gets_what_is_proven_about_its_machine() {
+    let table = [
+        (new("a", "U-A"), "proxmox://home/101"),
+        (new("b", "u-b"), "proxmox://home/102"),
+        (new("a", "u-x"), "not mine"),
+        (new("nobody", "u-a"), "not mine"),
+        (
+            new("c", "u-c"),
+            "unknown: machine 103 is on pve3, which does not answer",
+        ),
+        (
+            new("twin", "u-t"),
+            "unknown: the machines 106 and 107 have the node's name and UUID",
+        ),
+        (
+            new("bare", "u-x"),
+            "unknown: machine 108 has the node's name, and there is no UUID to compare",
+        ),
+        (
+            node("a", None),
+            "unknown: machine 101 has the node's name, and there is no UUID to compare",
+        ),
+        (new("new", "u-n"), "not mine"),
+        (
+            known("a", "proxmox://home/101", "u-a"),
+            "proxmox://home/101",
+        ),
+        // The name tells enough: a machine that was made anew under its number and name is still the node's.
+        (
+            known("a", "proxmox://home/101", "u-x"),
+            "proxmox://home/101",
+        ),
+        (
+            known("c", "proxmox://home/103", "u-c"),
+            "unknown: machine 103 is on pve3, which does not answer",
+        ),
+        (known("d", "proxmox://home/104", "u-gone"), "gone"),
+        (
+            known("e", "proxmox://home/105", "u-e"),
+            "proxmox://home/105",
+        ),
+        (
+            known("f", "proxmox://home/108", "u-f"),
+            "unknown: machine 108 has another name, and there is no UUID to compare",
+        ),
+        (known("g", "proxmox://home/199", "u-g"), "gone"),
+        (known("h", "proxmox://elsewhere/101", "u-h"), "not mine"),
+        (known("i", "hcloud://101", "u-i"), "not mine"),
+        (
+            known("j", "proxmox://home/x", "u-j"),
+            "unknown: the provider ID is not of the form proxmox://<region>/<number>",
+        ),
+        // Given by the kubelet, and not initialised yet.
+        (
+            Node {
+                provider_id: Some("proxmox://home/101".to_owned()),
+                ..new("a", "u-a")
+            },
+            "proxmox://home/101",
+        ),
+    ];
+    let _host = pve().host();
+    let (nodes, expected): (Vec<Node>, Vec<&str>) = table.into_iter().unzip();
+    assert_eq!(ask(&nodes), expected);
+    for (node, expected) in nodes.iter().zip(&expected) {
+        assert_eq!(
+            ask(std::slice::from_ref(node)),
+            [*expected],
+            "{}",
+            node.name
+        );
+    }
+}
+
+#[test]
+fn what_may_be_hidden_is_not_gone() {
+    let pve = Pve {
+        rights: value!({"/pool/k8s": {"VM.Audit": 1}}),
+        ..pve()
+    };
+    let _host = pve.host();
+    let absent = known("g", "proxmox://home/199", "u-g");
+    let [said] = ask(&[absent]).try_into().unwrap();
+    assert!(
+        said.starts_with("unknown: the list lacks the machine"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_machine_that_is_switched_off_is_told() {
+    let _host = pve().host();
+    let nodes = vec![
+        known("a", "proxmox://home/101", "u-a"),
+        known("b", "proxmox://home/102", "u-b"),
+    ];
+    let reply = provider().find(nodes).unwrap();
+    let is_off = reply.lookups.iter().map(|one| match one {
+        Lookup::Found(instance) => instance.shutdown,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(is_off.collect::<Vec<_>>(), [Some(false), Some(true)]);
+}
+
+/// The table of `guests/README.md`.
+#[test]
+fn each_event_costs_this_many_requests() {
+    let machines = |count: u64| -> Pve {
+        let names: Vec<&'static str> = (0..count)
+            .map(|number| &*Box::leak(format!("n-{number}").into_boxed_str()))
+            .collect();
+        let list = (0..count)
+            .zip(names)
+            .map(|(number, name)| (number + 1, name, "pve1", "running", "u"));
+        Pve::new(&list.collect::<Vec<_>>())
+    };
+    let all = |count: u64| {
+        (0..count).map(|number| {
+            known(
+                &format!("n-{number}"),
+                &format!("proxmox://home/{}", number + 1),
+                "u",
+            )
+        })
+    };
+    let gone = |number: u64| {
+        known(
+            &format!("g-{number}"),
+            &format!("proxmox://home/{}", 9_000 + number),
+            "u",
+        )
+    };
+    let table: Vec<(&str, u64, Vec<Node>, usize)> = vec![
+        ("no node of ours", 3, vec![known("x", "hcloud://1", "u")], 0),
+        ("1 node", 3, all(1).map(ready).collect(), 1),
+        ("1000 nodes", 1_000, all(1_000).map(ready).collect(), 1),
+        ("5000 nodes", 5_000, all(5_000).map(ready).collect(), 1),
+        ("1 gone", 3, vec![gone(1)], 2),
+        (
+            "40 gone among 1000",
+            1_000,
+            all(960).chain((0..40).map(gone)).collect(),
+            2,
+        ),
+        ("a new node", 3, vec![new("n-1", "u")], 2),
+        (
+            "20 new nodes",
+            20,
+            (0..20)
+                .map(|number| new(&format!("n-{number}"), "u"))
+                .collect(),
+            21,
+        ),
+        (
+            "a renamed machine",
+            3,
+            vec![known("old", "proxmox://home/1", "u")],
+            2,
+        ),
+    ];
+    for (what, count, nodes, expected) in table {
+        let host = machines(count).host();
+        provider().find(nodes).unwrap();
+        assert_eq!(host.requests().len(), expected, "{what}");
+    }
+}
+
+#[test]
+fn the_list_is_shared_while_everybody_is_ready_and_never_kept_for_a_proof() {
+    let kept = |nodes: Vec<Node>| {
+        let host = pve().host();
+        provider().find(nodes).unwrap();
+        host.seen().remove(0).headers
+    };
+    let node = known("a", "proxmox://home/101", "u-a");
+    let header = ("cache-control".to_owned(), "max-age=5".to_owned());
+    assert_eq!(kept(vec![ready(node.clone())]), [header]);
+    assert_eq!(kept(vec![ready(node.clone()), node]), []);
+}
+
+#[test]
+fn nothing_is_gone_when_something_could_not_be_read() {
+    let troubles: [fn(&Seen) -> Option<Answer>; 6] = [
+        |_| Some(json(500, "")),
+        |_| Some(json(596, "")),
+        |_| Some(json(200, r#"{"data": [{"vmid": 101"#)),
+        |_| Some(json(200, r#"{"data": null}"#)),
+        |_| Some(Err(FetchError::TimedOut("late".to_owned()))),
+        // Only what comes after the list.
+        |request| (request.path_only() != "/cluster/resources").then(|| json(595, "")),
+    ];
+    for (number, trouble) in troubles.into_iter().enumerate() {
+        let pve = pve();
+        let host = TestHost::new(MANIFEST, move |request| {
+            trouble(request).unwrap_or_else(|| pve.answer(request))
+        });
+        let nodes = vec![
+            known("g", "proxmox://home/199", "u-g"),
+            known("d", "proxmox://home/104", "u-gone"),
+            new("a", "u-a"),
+        ];
+        match provider().find(nodes) {
+            Err(_) => {}
+            Ok(reply) => assert!(
+                reply
+                    .lookups
+                    .iter()
+                    .all(|one| matches!(one, Lookup::Unknown(_))),
+                "{number}: {:?}",
+                reply.lookups
+            ),
+        }
+        assert!(!host.requests().is_empty());
+    }
+}
+
+#[test]
+fn pools_are_zones_if_the_operator_says_so() {
+    let values = config(&[("PROXMOX_REGION", "home"), ("PROXMOX_ZONE", "pool")]);
+    let provider = Proxmox::init(&values).unwrap();
+    for (pool, expected) in [(value!("rack-a"), "rack-a"), (Value::Null, "in no pool")] {
+        let _host = TestHost::new(MANIFEST, move |request| {
+            let data = match request.path_only() {
+                "/cluster/resources" => value!([{
+                    "vmid": 101, "type": "qemu", "name": "a", "node": "pve1", "status": "running", "pool": pool,
+                }]),
+                _ => value!({"smbios1": "uuid=u-a"}),
+            };
+            json(200, &value!({"data": data}).to_string())
+        });
+        match provider
+            .find(vec![new("a", "u-a")])
+            .unwrap()
+            .lookups
+            .remove(0)
+        {
+            Lookup::Found(instance) => assert_eq!(instance.zone.as_deref(), Some(expected)),
+            Lookup::Unknown(why) => assert!(why.contains(expected), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_agent_is_asked_for_new_nodes_whose_machine_has_one() {
+    let mut values = config(&[
+        ("PROXMOX_REGION", "home"),
+        ("PROXMOX_EXTERNAL_CIDRS", "203.0.113.0/24"),
+    ]);
+    values.targets = Some(vec!["api".to_owned(), "agent".to_owned()]);
+    let provider = Proxmox::init(&values).unwrap();
+    for (agent, is_running, expected) in
+        [("0", true, "0"), ("1", true, "2"), ("1", false, "unknown")]
+    {
+        let host = TestHost::new(MANIFEST, move |request| {
+            let data = match request.path_only() {
+                "/cluster/resources" => value!([{
+                    "vmid": 101, "type": "qemu", "name": "a", "node": "pve1", "status": "running",
+                }]),
+                "/nodes/pve1/qemu/101/config" => value!({"smbios1": "uuid=u-a", "agent": agent}),
+                _ if !is_running => {
+                    return json(
+                        500,
+                        r#"{"data":null,"message":"QEMU guest agent is not running\n"}"#,
+                    );
+                }
+                _ => value!({"result": [
+                    {"name": "lo", "ip-addresses": [{"ip-address": "127.0.0.1", "ip-address-type": "ipv4", "prefix": 8}]},
+                    {"name": "eth0", "ip-addresses": [{"ip-address": "203.0.113.9", "ip-address-type": "ipv4", "prefix": 24}]},
+                    {"name": "down"},
+                ]}),
+            };
+            json(200, &value!({"data": data}).to_string())
+        });
+        match provider
+            .find(vec![new("a", "u-a")])
+            .unwrap()
+            .lookups
+            .remove(0)
+        {
+            Lookup::Found(instance) => assert_eq!(instance.addresses.len().to_string(), expected),
+            Lookup::Unknown(why) => assert!(
+                expected == "unknown" && why.contains("not running"),
+                "{why}"
+            ),
+            other => panic!("{other:?}"),
+        }
+        let requests = host.requests().len();
+        assert_eq!(requests, if agent == "1" { 3 } else { 2 });
+        // Known, it keeps what is stored, and nobody is asked.
+        provider
+            .find(vec![known("a", "proxmox://home/101", "u-a")])
+            .unwrap();
+        assert_eq!(host.requests().len(), requests + 1);
+    }
+}
+
+#[test]
+fn a_token_that_may_see_nothing_fails_the_self_check() {
+    for (rights, expected) in [(value!({"/": {"VM.Audit": 1}}), true), (value!({}), false)] {
+        let pve = Pve { rights, ..pve() };
+        let host = pve.host();
+        assert_eq!(provider().check().is_ok(), expected);
+        assert_eq!(host.requests(), ["GET /access/permissions"]);
+    }
+}

@@ -1,0 +1,158 @@
+//! Provider IDs, and machines of the API as instances of the contract. Pure: no request, no clock.
+
+use std::net::IpAddr;
+
+use ccm_guest::{Address, AddressType, Instance, Node};
+
+use crate::api::{Machine, MachineConfig};
+use crate::config::{Ranges, Settings, Zone, is_label_value};
+
+#[cfg(test)]
+mod tests;
+
+/// Labels of the Go manager, by which existing clusters select: do not change.
+const REGION: &str = "topology.proxmox.sinextra.dev/region";
+const ZONE: &str = "topology.proxmox.sinextra.dev/zone";
+
+/// The machine that a node's provider ID refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProviderId {
+    /// `proxmox://<region>/<vmid>`, of this region.
+    Machine(u64),
+    /// The node has none yet.
+    Missing,
+    /// Another region's, or of another scheme.
+    Foreign,
+    /// This scheme, in a form that this provider does not write.
+    Unreadable,
+}
+
+impl ProviderId {
+    /// Reads `spec.providerID`.
+    pub fn of(settings: &Settings, node: &Node) -> ProviderId {
+        let Some(text) = node.provider_id.as_deref().filter(|text| !text.is_empty()) else {
+            return ProviderId::Missing;
+        };
+        let Some(rest) = text.strip_prefix("proxmox://") else {
+            return ProviderId::Foreign;
+        };
+        match rest.split_once('/') {
+            Some((region, _)) if region != settings.region => ProviderId::Foreign,
+            // A provider ID never changes, so only the canonical spelling of a number could be kept.
+            Some((_, number)) => match number.parse::<u64>() {
+                Ok(vmid) if vmid.to_string() == number => ProviderId::Machine(vmid),
+                _ => ProviderId::Unreadable,
+            },
+            None => ProviderId::Unreadable,
+        }
+    }
+
+    /// Whether the list of machines says something about the node.
+    pub fn is_ours(self) -> bool {
+        matches!(self, ProviderId::Machine(_) | ProviderId::Missing)
+    }
+}
+
+/// Whether a machine's name is the node's: the same, or with a domain.
+pub fn is_named(machine: &Machine, node: &str) -> bool {
+    let name = machine.name.as_deref().unwrap_or_default();
+    let rest = name.strip_prefix(node);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Whether the machine shows its kubelet the UUID that the node reports. `None`: one of them has none.
+pub fn is_same(config: &MachineConfig, node: &Node) -> Option<bool> {
+    let reported = node
+        .system_uuid
+        .as_deref()
+        .filter(|uuid| !uuid.is_empty())?;
+    Some(reported.eq_ignore_ascii_case(config.uuid()?))
+}
+
+/// The instance as far as the cluster's list tells it: all that can change while a node lives.
+pub fn listed(settings: &Settings, machine: &Machine) -> Instance {
+    let region = &settings.region;
+    Instance {
+        zone: zone(settings, machine).map(str::to_owned),
+        region: Some(region.clone()),
+        shutdown: Some(machine.status == "stopped"),
+        ..Instance::new(format!("proxmox://{region}/{}", machine.vmid))
+    }
+}
+
+/// The instance of a new node. `reported` are the addresses of its guest agent; without them it keeps its kubelet's.
+pub fn described(
+    settings: &Settings,
+    node: &Node,
+    machine: &Machine,
+    config: &MachineConfig,
+    reported: &[String],
+) -> Instance {
+    let listed = listed(settings, machine);
+    let topology = [(REGION, &listed.region), (ZONE, &listed.zone)];
+    let labels = topology
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
+    Instance {
+        instance_type: Some(instance_type(machine, config)),
+        addresses: addresses(settings.agent.as_ref(), node, reported),
+        labels: labels.collect(),
+        ..listed
+    }
+}
+
+fn zone<'a>(settings: &Settings, machine: &'a Machine) -> Option<&'a str> {
+    match settings.zone {
+        Zone::Node => Some(&machine.node),
+        Zone::Pool => machine.pool.as_deref(),
+    }
+}
+
+/// The SKU if it can be a label, or else the size, both as the Go manager has them.
+fn instance_type(machine: &Machine, config: &MachineConfig) -> String {
+    let size = || format!("{}VCPU-{}GB", machine.maxcpu, machine.maxmem >> 30);
+    config
+        .sku()
+        .filter(|sku| is_label_value(sku))
+        .unwrap_or_else(size)
+}
+
+/// Name, the kubelet's own addresses, and those of the agent that are in a range of the operator's.
+fn addresses(ranges: Option<&Ranges>, node: &Node, reported: &[String]) -> Vec<Address> {
+    let mut addresses = vec![Address {
+        address_type: AddressType::Hostname,
+        address: node.name.clone(),
+    }];
+    let is_ip = |one: &&Address| {
+        matches!(
+            one.address_type,
+            AddressType::InternalIp | AddressType::ExternalIp
+        )
+    };
+    let own = node.addresses.iter().filter(is_ip).cloned();
+    let typed = reported.iter().filter_map(|text| {
+        let address: IpAddr = text.parse().ok()?;
+        let is_in = |ranges: &[ipnet::IpNet]| ranges.iter().any(|range| range.contains(&address));
+        let address_type = match ranges? {
+            ranges if is_in(&ranges.internal) => AddressType::InternalIp,
+            ranges if is_in(&ranges.external) => AddressType::ExternalIp,
+            _ => return None,
+        };
+        let address = address.to_string();
+        Some(Address {
+            address_type,
+            address,
+        })
+    });
+    let typed: Vec<Address> = typed.collect();
+    // Without anything to add, the stored ones are kept as they are.
+    if typed.is_empty() {
+        return Vec::new();
+    }
+    for one in own.chain(typed) {
+        if addresses.iter().all(|known| known.address != one.address) {
+            addresses.push(one);
+        }
+    }
+    addresses
+}
