@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ccm_guest::Error;
-use ccm_guest::http::{Request, Response, send_all};
+use ccm_guest::http::{Request, Response, path, send_all};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -56,8 +56,10 @@ impl Machine {
         self.status != "unknown"
     }
 
-    fn path(&self, what: &str) -> String {
-        format!("/nodes/{}/qemu/{}/{what}", self.node, self.vmid)
+    fn get(&self, target: &str, what: &[&str]) -> Request {
+        let vmid = self.vmid.to_string();
+        let machine = ["nodes", &self.node, "qemu", &vmid];
+        Request::get(target, path(machine.iter().chain(what)))
     }
 }
 
@@ -89,9 +91,7 @@ pub fn configs<'a>(
     machines: impl Iterator<Item = &'a Machine>,
 ) -> BTreeMap<u64, Result<MachineConfig, Error>> {
     let machines: BTreeMap<u64, &Machine> = machines.map(|one| (one.vmid, one)).collect();
-    let requests = machines
-        .values()
-        .map(|one| Request::get(API, one.path("config")));
+    let requests = machines.values().map(|one| one.get(API, &["config"]));
     let answers = send_all(requests.collect())
         .into_iter()
         .map(|answer| read(answer?));
@@ -151,8 +151,8 @@ struct InterfaceAddress {
 /// # Errors
 /// When there is no answer, as while the agent is not running.
 pub fn agent_addresses(machine: &Machine) -> Result<Vec<String>, Error> {
-    let path = machine.path("agent/network-get-interfaces");
-    let interfaces: Interfaces = read(Request::get(AGENT, path).send()?)?;
+    let request = machine.get(AGENT, &["agent", "network-get-interfaces"]);
+    let interfaces: Interfaces = read(request.send()?)?;
     let addresses = interfaces.result.into_iter().flat_map(|one| one.addresses);
     Ok(addresses.map(|one| one.address).collect())
 }

@@ -44,49 +44,49 @@ impl Settings {
     /// # Errors
     /// [`Error::Invalid`] with every mistake at once.
     pub fn read(config: &Config) -> Result<Settings, Error> {
-        let mut values = config.values();
-        let region = values.text("PROXMOX_REGION").unwrap_or_default();
-        if !is_label_value(&region) {
-            values.mistake(
-                "PROXMOX_REGION",
-                "must be set to the name of the Proxmox cluster: letters, digits, '-', '_' and '.', at most 63",
-            );
-        }
-        let zones = [("node", Zone::Node), ("pool", Zone::Pool)];
-        let zone = values.choice("PROXMOX_ZONE", &zones).unwrap_or(Zone::Node);
-        let ranges = Ranges {
-            internal: ranges(&mut values, "PROXMOX_INTERNAL_CIDRS"),
-            external: ranges(&mut values, "PROXMOX_EXTERNAL_CIDRS"),
-        };
         let is_granted = config.is_granted(AGENT);
-        let is_empty = ranges.internal.is_empty() && ranges.external.is_empty();
-        if !is_granted && !is_empty {
-            let what = "has no effect unless the target agent is granted";
-            values.mistake("PROXMOX_INTERNAL_CIDRS or PROXMOX_EXTERNAL_CIDRS", what);
-        }
-        values.finish()?;
-        Ok(Settings {
-            region,
-            zone,
-            agent: (is_granted && !is_empty).then_some(ranges),
+        config.read(|values| Settings {
+            region: region(values),
+            zone: values
+                .choice(
+                    "PROXMOX_ZONE",
+                    &[("node", Zone::Node), ("pool", Zone::Pool)],
+                )
+                .unwrap_or(Zone::Node),
+            agent: agent(values, is_granted),
         })
     }
 }
 
-fn ranges(values: &mut Values<'_>, key: &str) -> Vec<IpNet> {
-    let text = values.text(key).unwrap_or_default();
-    let parts = text
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty());
-    let mut ranges = Vec::new();
-    for part in parts {
-        match part.parse() {
-            Ok(range) => ranges.push(range),
-            Err(_) => values.mistake(key, format_args!("{part:?} is no range such as 10.0.0.0/8")),
-        }
+fn region(values: &mut Values<'_>) -> String {
+    const KEY: &str = "PROXMOX_REGION";
+    let region = values.required(KEY).unwrap_or_default();
+    if !region.is_empty() && !is_label_value(region) {
+        let what = "must be a label's value: letters, digits, '-', '_' and '.', at most 63";
+        values.wrong::<()>(KEY, what);
     }
-    ranges
+    region.to_owned()
+}
+
+fn agent(values: &mut Values<'_>, is_granted: bool) -> Option<Ranges> {
+    let ranges = Ranges {
+        internal: ranges(values, "PROXMOX_INTERNAL_CIDRS"),
+        external: ranges(values, "PROXMOX_EXTERNAL_CIDRS"),
+    };
+    let is_empty = ranges.internal.is_empty() && ranges.external.is_empty();
+    if !is_granted && !is_empty {
+        values.mistake("PROXMOX_INTERNAL_CIDRS and PROXMOX_EXTERNAL_CIDRS have no effect unless the target agent is granted");
+    }
+    (is_granted && !is_empty).then_some(ranges)
+}
+
+fn ranges(values: &mut Values<'_>, key: &str) -> Vec<IpNet> {
+    let parts = values.list(key).unwrap_or_default();
+    let read = parts.into_iter().filter_map(|part| match part.parse() {
+        Ok(range) => Some(range),
+        Err(_) => values.wrong_part(key, part, "is no range such as 10.0.0.0/8"),
+    });
+    read.collect()
 }
 
 /// Whether the text can be the value of a label, as region, zone and instance type are.

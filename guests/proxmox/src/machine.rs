@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 
+use ccm_guest::provider_id::{MachineId, number};
 use ccm_guest::{Address, AddressType, Instance, Node};
+
+use ipnet::IpNet;
 
 use crate::api::{Machine, MachineConfig};
 use crate::config::{Ranges, Settings, Zone, is_label_value};
@@ -30,19 +33,14 @@ pub enum ProviderId {
 impl ProviderId {
     /// Reads `spec.providerID`.
     pub fn of(settings: &Settings, node: &Node) -> ProviderId {
-        let Some(text) = node.provider_id.as_deref().filter(|text| !text.is_empty()) else {
-            return ProviderId::Missing;
+        let id = match node.machine_id("proxmox") {
+            MachineId::Unset => return ProviderId::Missing,
+            MachineId::Foreign => return ProviderId::Foreign,
+            MachineId::Own(id) => id,
         };
-        let Some(rest) = text.strip_prefix("proxmox://") else {
-            return ProviderId::Foreign;
-        };
-        match rest.split_once('/') {
+        match id.split_once('/') {
             Some((region, _)) if region != settings.region => ProviderId::Foreign,
-            // A provider ID never changes, so only the canonical spelling of a number could be kept.
-            Some((_, number)) => match number.parse::<u64>() {
-                Ok(vmid) if vmid.to_string() == number => ProviderId::Machine(vmid),
-                _ => ProviderId::Unreadable,
-            },
+            Some((_, vmid)) => number(vmid).map_or(ProviderId::Unreadable, ProviderId::Machine),
             None => ProviderId::Unreadable,
         }
     }
@@ -117,12 +115,22 @@ fn instance_type(machine: &Machine, config: &MachineConfig) -> String {
         .unwrap_or_else(size)
 }
 
-/// Name, the kubelet's own addresses, and those of the agent that are in a range of the operator's.
+/// Name, the kubelet's own addresses, and those of the agent that are in a range of the operator's. None to store if there
+/// is nothing to add.
 fn addresses(ranges: Option<&Ranges>, node: &Node, reported: &[String]) -> Vec<Address> {
-    let mut addresses = vec![Address {
-        address_type: AddressType::Hostname,
-        address: node.name.clone(),
-    }];
+    let typed = reported.iter().filter_map(|text| {
+        let address: IpAddr = text.parse().ok()?;
+        let is_in = |ranges: &[IpNet]| ranges.iter().any(|range| range.contains(&address));
+        match ranges? {
+            ranges if is_in(&ranges.internal) => Some(Address::internal(address)),
+            ranges if is_in(&ranges.external) => Some(Address::external(address)),
+            _ => None,
+        }
+    });
+    let typed: Vec<Address> = typed.collect();
+    if typed.is_empty() {
+        return Vec::new();
+    }
     let is_ip = |one: &&Address| {
         matches!(
             one.address_type,
@@ -130,25 +138,7 @@ fn addresses(ranges: Option<&Ranges>, node: &Node, reported: &[String]) -> Vec<A
         )
     };
     let own = node.addresses.iter().filter(is_ip).cloned();
-    let typed = reported.iter().filter_map(|text| {
-        let address: IpAddr = text.parse().ok()?;
-        let is_in = |ranges: &[ipnet::IpNet]| ranges.iter().any(|range| range.contains(&address));
-        let address_type = match ranges? {
-            ranges if is_in(&ranges.internal) => AddressType::InternalIp,
-            ranges if is_in(&ranges.external) => AddressType::ExternalIp,
-            _ => return None,
-        };
-        let address = address.to_string();
-        Some(Address {
-            address_type,
-            address,
-        })
-    });
-    let typed: Vec<Address> = typed.collect();
-    // Without anything to add, the stored ones are kept as they are.
-    if typed.is_empty() {
-        return Vec::new();
-    }
+    let mut addresses = vec![Address::hostname(&node.name)];
     for one in own.chain(typed) {
         if addresses.iter().all(|known| known.address != one.address) {
             addresses.push(one);

@@ -54,10 +54,10 @@ impl Document {
     /// [`Error::Invalid`] with every mistake at once.
     pub fn read(config: &Config) -> Result<Document, Error> {
         let mut mistakes = Mistakes::default();
-        let values = config.values();
+        let mut values = config.values();
         let document = match values.text(KEY) {
             None => mistakes.add(KEY, "not set, so that no node would be anybody's"),
-            Some(text) => match serde_saphyr::from_str::<Value>(&text) {
+            Some(text) => match serde_saphyr::from_str::<Value>(text) {
                 Ok(value) => document(&value, &mut mistakes),
                 Err(error) => mistakes.add(KEY, format_args!("neither YAML nor JSON: {error}")),
             },
@@ -286,10 +286,7 @@ fn address(place: &str, value: &Value, mistakes: &mut Mistakes) -> Option<Addres
     };
     let address = fields.text("address", "an address of its type", is_right, mistakes);
     match (kind, address) {
-        (Some(kind), Some(address)) => Some(Address {
-            address_type: address_type(&kind)?,
-            address,
-        }),
+        (Some(kind), Some(address)) => Some(Address::new(address_type(&kind)?, address)),
         _ if mistakes.len() > before => None,
         _ => mistakes.add(place, "type and address have to be set"),
     }

@@ -84,10 +84,7 @@ impl Rule {
         let addresses = self.addresses.get(&node.name).cloned().unwrap_or_default();
         let has_name = addresses.iter().any(is_hostname);
         // Kubelets report the name first; without any address they keep all of theirs.
-        let hostname = (!addresses.is_empty() && !has_name).then(|| Address {
-            address_type: AddressType::Hostname,
-            address: node.name.clone(),
-        });
+        let hostname = (!addresses.is_empty() && !has_name).then(|| Address::hostname(&node.name));
         Instance {
             instance_type: self.instance_type.clone(),
             zone: self.zone.clone(),

@@ -57,7 +57,7 @@ fn all_mistakes_are_told_at_once() {
         panic!("taken");
     };
     let parts = [
-        "PROXMOX_REGION: must be",
+        "PROXMOX_REGION: must be a label",
         "PROXMOX_ZONE: must be one of node, pool",
         "\"10.0.0.1/33\" is no range",
         "no effect unless the target agent is granted",
@@ -65,5 +65,6 @@ fn all_mistakes_are_told_at_once() {
     for part in parts {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(read(&[], false).is_err(), "a region is needed");
+    let unset = read(&[], false);
+    assert!(matches!(unset, Err(Error::Invalid(text)) if text == "PROXMOX_REGION: must be set"));
 }

@@ -112,10 +112,7 @@ fn a_new_node_gets_type_place_and_labels() {
 #[test]
 fn addresses_of_the_agent_count_within_the_operators_ranges() {
     let mut node = node("worker-1", None);
-    node.addresses = vec![Address {
-        address_type: AddressType::InternalIp,
-        address: "10.0.0.5".to_owned(),
-    }];
+    node.addresses = vec![Address::internal("10.0.0.5")];
     let settings = settings(Some(("10.0.0.0/16", "203.0.113.0/24")));
     let shown = |reported: &[&str]| -> Vec<String> {
         let reported: Vec<String> = reported.iter().map(|one| (*one).to_owned()).collect();

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::{config, node};
-use ccm_guest::{Address, AddressType, Instances as _, Provider as _};
+use ccm_guest::{Address, Instances as _, Provider as _};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
@@ -139,10 +139,7 @@ fn nodes() -> impl Strategy<Value = Node> {
         if !rack.is_empty() {
             node.labels = vec![("rack".to_owned(), rack.to_owned())];
         }
-        node.addresses = vec![Address {
-            address_type: AddressType::InternalIp,
-            address: format!("10.0.0.{host}"),
-        }];
+        node.addresses = vec![Address::internal(format!("10.0.0.{host}"))];
         node
     })
 }

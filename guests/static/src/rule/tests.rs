@@ -18,13 +18,6 @@ fn rule() -> Rule {
     }
 }
 
-fn address(address_type: AddressType, address: &str) -> Address {
-    Address {
-        address_type,
-        address: address.to_owned(),
-    }
-}
-
 #[test]
 fn one_star_stands_for_any_characters() {
     let table = [
@@ -78,17 +71,14 @@ fn an_address_counts_wherever_the_kubelet_says_it() {
         ..rule()
     };
     let mut reported = node("a", None);
-    reported.addresses = vec![
-        address(AddressType::Hostname, "a"),
-        address(AddressType::InternalIp, "10.0.7.3"),
-    ];
+    reported.addresses = vec![Address::hostname("a"), Address::internal("10.0.7.3")];
     let mut given = node("b", None);
     given.annotations = vec![(
         PROVIDED_NODE_IP.to_owned(),
         "2001:db8::1, 10.0.7.4".to_owned(),
     )];
     let mut elsewhere = node("c", None);
-    elsewhere.addresses = vec![address(AddressType::InternalIp, "10.0.8.3")];
+    elsewhere.addresses = vec![Address::internal("10.0.8.3")];
     let matched = [reported, given, elsewhere, node("d", None)].map(|node| rule.matches(&node));
     assert_eq!(matched, [true, true, false, false]);
 }
@@ -96,8 +86,8 @@ fn an_address_counts_wherever_the_kubelet_says_it() {
 #[test]
 fn listed_addresses_are_all_that_a_node_has_and_begin_with_its_name() {
     let listed = vec![
-        address(AddressType::InternalIp, "10.0.7.3"),
-        address(AddressType::ExternalIp, "203.0.113.3"),
+        Address::internal("10.0.7.3"),
+        Address::external("203.0.113.3"),
     ];
     let rule = Rule {
         addresses: BTreeMap::from([("a".to_owned(), listed)]),
