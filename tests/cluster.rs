@@ -36,6 +36,8 @@ mod drop_in;
 mod endpoints;
 #[path = "cluster/go_managers.rs"]
 mod go_managers;
+#[path = "cluster/hybrid.rs"]
+mod hybrid;
 #[path = "cluster/identities.rs"]
 mod identities;
 #[path = "cluster/initialise.rs"]
@@ -74,6 +76,10 @@ mod provider_objects;
 mod provider_schema;
 #[path = "cluster/providers.rs"]
 mod providers;
+#[path = "foreign/proxmox/pve.rs"]
+mod pve;
+#[path = "foreign/python.rs"]
+mod python;
 #[path = "cluster/record.rs"]
 mod record;
 #[path = "cluster/refused.rs"]
@@ -100,3 +106,9 @@ mod two_allocators;
 mod unserved;
 #[path = "cluster/world.rs"]
 mod world;
+
+use std::path::PathBuf;
+
+fn checkout() -> PathBuf {
+    world::root()
+}

@@ -18,6 +18,10 @@ mod metrics;
 mod monitoring;
 #[path = "foreign/proxies.rs"]
 mod proxies;
+#[path = "foreign/proxmox.rs"]
+mod proxmox;
+#[path = "foreign/proxmox/pve.rs"]
+mod pve;
 #[path = "foreign/python.rs"]
 mod python;
 #[path = "foreign/robot.rs"]

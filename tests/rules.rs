@@ -20,3 +20,5 @@ mod lists;
 mod monitoring;
 #[path = "rules/tidy.rs"]
 mod tidy;
+#[path = "rules/tutorial.rs"]
+mod tutorial;

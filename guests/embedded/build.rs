@@ -5,13 +5,29 @@ use std::env;
 use guest_build::Guest;
 
 /// A feature, and the guest that it embeds.
-const SHIPPED: &[(&str, Guest<'_>)] = &[(
-    "HCLOUD",
-    Guest {
-        package: "guest-hcloud",
-        folder: "guests/hcloud",
-    },
-)];
+const SHIPPED: &[(&str, Guest<'_>)] = &[
+    (
+        "HCLOUD",
+        Guest {
+            package: "guest-hcloud",
+            folder: "guests/hcloud",
+        },
+    ),
+    (
+        "PROXMOX",
+        Guest {
+            package: "guest-proxmox",
+            folder: "guests/proxmox",
+        },
+    ),
+    (
+        "STATIC",
+        Guest {
+            package: "guest-static",
+            folder: "guests/static",
+        },
+    ),
+];
 
 fn main() {
     let chosen = SHIPPED.iter().filter(|(feature, _)| is_on(feature));

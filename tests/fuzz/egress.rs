@@ -104,6 +104,7 @@ static WORLD: LazyLock<(Runtime, Arc<Egress>)> = LazyLock::new(|| {
                 credential: Credential::None,
                 addresses: Vec::new(),
                 ca_pem: None,
+                fingerprints: Vec::new(),
                 proxy: None,
             },
         }

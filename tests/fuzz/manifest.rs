@@ -60,6 +60,7 @@ fn operator() -> Grants {
         credential,
         addresses: Vec::new(),
         ca_pem: None,
+        fingerprints: Vec::new(),
         proxy: None,
     };
     let api = vec![
@@ -131,6 +132,7 @@ fn is_within(granted: &Granted) -> Result<(), String> {
         let is_same = grant.endpoint == given.endpoint
             && grant.addresses.is_empty()
             && grant.ca_pem.is_none()
+            && grant.fingerprints.is_empty()
             && (grant.credential == given.credential || grant.credential == Credential::None);
         hold(is_same, || {
             format!("the target {} is another one", grant.name)

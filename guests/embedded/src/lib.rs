@@ -16,11 +16,29 @@ pub struct EmbeddedGuest {
 #[cfg(feature = "hcloud")]
 pub const HCLOUD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-hcloud.wasm"));
 
+/// Proxmox VE.
+#[cfg(feature = "proxmox")]
+pub const PROXMOX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-proxmox.wasm"));
+
+/// Machines without a cloud.
+#[cfg(feature = "static")]
+pub const STATIC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-static.wasm"));
+
 /// Every provider that this build embeds, in the order of the names.
 pub const ALL: &[EmbeddedGuest] = &[
     #[cfg(feature = "hcloud")]
     EmbeddedGuest {
         name: "hcloud",
         wasm: HCLOUD,
+    },
+    #[cfg(feature = "proxmox")]
+    EmbeddedGuest {
+        name: "proxmox",
+        wasm: PROXMOX,
+    },
+    #[cfg(feature = "static")]
+    EmbeddedGuest {
+        name: "static",
+        wasm: STATIC,
     },
 ];

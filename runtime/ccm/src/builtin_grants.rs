@@ -15,9 +15,9 @@ use ccm_host::grant::{Credential, Grants, Secret, TargetGrant};
 use ccm_host::manifest::Manifest;
 
 pub(crate) use self::metrics::{MetricsMistake, metrics_address};
-use self::profile::{Login, PROFILES, Profile, TargetProfile};
+use self::profile::{Login, PROFILES, PrivateServer, Profile, Switch, TargetProfile};
 pub(crate) use self::unknown::unknown;
-use crate::config::{ProviderConfig, Surroundings};
+use crate::config::{self, ProviderConfig, Surroundings};
 
 /// The embedded module of this name.
 pub(crate) fn module(name: &str) -> Option<&'static [u8]> {
@@ -150,20 +150,30 @@ impl Terms {
             ));
             return;
         };
-        if let Some(switch) = profile.switch
-            && !values.get(switch).is_some_and(|value| is_true(value))
-        {
-            self.switched_off(switch, &profile.login, surroundings);
-            return;
+        match &profile.switch {
+            Some(Switch::True(key)) if !values.get(*key).is_some_and(|value| is_true(value)) => {
+                self.switched_off(key, &profile.login, surroundings);
+                return;
+            }
+            Some(Switch::AnySet(keys)) if !keys.iter().any(|key| values.contains_key(*key)) => {
+                return;
+            }
+            Some(_) | None => {}
         }
         let mut grant = requested.as_grant();
-        if let Some(endpoint) = (surroundings.variable)(profile.endpoint) {
-            match endpoint.trim().trim_end_matches('/').parse() {
+        match (surroundings.variable)(profile.endpoint) {
+            Some(endpoint) => match endpoint.trim().trim_end_matches('/').parse() {
                 Ok(url) => grant.endpoint = url,
-                Err(error) => self
-                    .mistakes
-                    .push(format!("{} {endpoint:?}: {error}", profile.endpoint)),
-            }
+                Err(error) => self.mistake(format!("{} {endpoint:?}: {error}", profile.endpoint)),
+            },
+            None if profile.private.is_some() => self.mistake(format!(
+                "{} is not set: the URL of your {} server",
+                profile.endpoint, manifest.name
+            )),
+            None => {}
+        }
+        if let Some(private) = &profile.private {
+            self.private(private, &mut grant, surroundings);
         }
         match self.login(&profile.login, profile.without_login, surroundings) {
             Some(credential) => {
@@ -171,6 +181,44 @@ impl Terms {
                 self.put(grant);
             }
             None => self.notes.extend(profile.without_login.map(str::to_owned)),
+        }
+    }
+
+    /// Adds a mistake that another target of the same server may have brought before.
+    fn mistake(&mut self, mistake: String) {
+        if !self.mistakes.contains(&mistake) {
+            self.mistakes.push(mistake);
+        }
+    }
+
+    /// How a server of the operator's is reached and known.
+    fn private(
+        &mut self,
+        profile: &PrivateServer,
+        grant: &mut TargetGrant,
+        surroundings: &Surroundings<'_>,
+    ) {
+        let list = |name: &str| -> Vec<String> {
+            let text = (surroundings.variable)(name).unwrap_or_default();
+            let parts = text
+                .split(',')
+                .map(str::trim)
+                .filter(|part| !part.is_empty());
+            parts.map(str::to_owned).collect()
+        };
+        let mut mistakes = Vec::new();
+        let place = profile.addresses;
+        grant.addresses = config::ranges(place, &list(place), &mut mistakes);
+        let place = profile.fingerprints;
+        grant.fingerprints = config::fingerprints(place, &list(place), &mut mistakes);
+        if let Some(path) = (surroundings.variable)(profile.ca_file) {
+            match (surroundings.file)(path.as_ref()) {
+                Ok(pem) => grant.ca_pem = Some(pem),
+                Err(error) => mistakes.push(format!("{} {path}: {error}", profile.ca_file)),
+            }
+        }
+        for mistake in mistakes {
+            self.mistake(mistake);
         }
     }
 
@@ -212,6 +260,14 @@ impl Terms {
                 user: self.secret(user, surroundings),
                 password: Secret::new(self.secret(password, surroundings)),
             },
+            Login::Authorization { before, variable } => {
+                let token = self.secret(variable, surroundings);
+                let token = token.strip_prefix(before).unwrap_or(&token);
+                Credential::Header {
+                    name: "Authorization".to_owned(),
+                    value: Secret::new(format!("{before}{token}")),
+                }
+            }
         })
     }
 
@@ -237,7 +293,7 @@ impl Terms {
             secret => Ok(secret.to_owned()),
         });
         filled.unwrap_or_else(|mistake| {
-            self.mistakes.push(mistake);
+            self.mistake(mistake);
             OPENS_NOTHING.to_owned()
         })
     }
@@ -277,7 +333,7 @@ impl Login {
     /// The variables that hold it.
     fn variables(&self) -> Vec<&'static str> {
         match self {
-            Login::Token { variable, .. } => vec![variable],
+            Login::Token { variable, .. } | Login::Authorization { variable, .. } => vec![variable],
             Login::Basic { user, password } => vec![user, password],
         }
     }

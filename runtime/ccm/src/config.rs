@@ -24,6 +24,7 @@ use ccm_delivery::source::Location;
 use ccm_delivery::trust::TrustPolicy;
 use ccm_host::grant::{Grants, Secret};
 
+pub(crate) use grants::{fingerprints, ranges};
 pub(crate) use load_balancers::LoadBalancerConfig;
 pub(crate) use object::{MOST_SPEC_BYTES, WrittenObject, beside, invalid};
 pub(crate) use proxy::ProxyChoice;

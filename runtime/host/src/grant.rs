@@ -13,6 +13,8 @@ use ipnet::IpNet;
 use url::Url;
 use zeroize::Zeroizing;
 
+pub use crate::egress::tls::Fingerprint;
+
 use crate::egress::rules::Rule;
 
 /// All grants of one provider.
@@ -40,6 +42,9 @@ pub struct TargetGrant {
     pub addresses: Vec<IpNet>,
     /// CA certificates in PEM form. If set, they replace the platform's roots.
     pub ca_pem: Option<String>,
+    /// Fingerprints of the server's certificate. If there are any, only such a certificate is taken: then neither its name and
+    /// dates nor its signer count, unless [`TargetGrant::ca_pem`] is set as well.
+    pub fingerprints: Vec<Fingerprint>,
     /// Request budget of the target.
     pub requests: RequestBudget,
     /// The proxy on the way to it, unless the proxy's own exceptions name the endpoint; see [`TargetGrant::route`].

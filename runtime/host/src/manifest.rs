@@ -94,6 +94,7 @@ impl Target {
             credential: Credential::None,
             addresses: Vec::new(),
             ca_pem: None,
+            fingerprints: Vec::new(),
             requests: RequestBudget::default(),
             proxy: None,
         }

@@ -34,12 +34,39 @@ pub(super) struct TargetProfile {
     pub(super) name: &'static str,
     /// Variable that replaces the endpoint.
     pub(super) endpoint: &'static str,
+    /// For a server of the operator's: the variable of the endpoint has to be set, and these may be.
+    pub(super) private: Option<PrivateServer>,
     /// Its credential.
     pub(super) login: Login,
-    /// Configuration key that must be true for it to be granted. `None`: always granted.
-    pub(super) switch: Option<&'static str>,
+    /// When it is granted. `None`: always.
+    pub(super) switch: Option<Switch>,
     /// What follows, for people, when no credential is set: the target is not granted. `None`: that is a mistake.
     pub(super) without_login: Option<&'static str>,
+}
+
+/// What has to be known about a server that no vendor runs.
+pub(super) struct PrivateServer {
+    /// Variable of the private ranges that its name may resolve to, separated by commas.
+    pub(super) addresses: &'static str,
+    /// Variable of the file with the authorities of its certificate.
+    pub(super) ca_file: &'static str,
+    /// Variable of its certificate's fingerprints, separated by commas.
+    pub(super) fingerprints: &'static str,
+}
+
+impl PrivateServer {
+    /// The variables.
+    pub(super) fn variables(&self) -> [&'static str; 3] {
+        [self.addresses, self.ca_file, self.fingerprints]
+    }
+}
+
+/// What says that a target is wanted.
+pub(super) enum Switch {
+    /// A configuration key that is true.
+    True(&'static str),
+    /// One of these configuration keys has a value.
+    AnySet(&'static [&'static str]),
 }
 
 /// Variables with a credential. Each may have the suffix `_FILE`: then it names a file that holds the value. Of both, the
@@ -59,6 +86,13 @@ pub(super) enum Login {
         /// Variable of the password.
         password: &'static str,
     },
+    /// A token in a form of the vendor's.
+    Authorization {
+        /// What stands before the token in the header `Authorization`.
+        before: &'static str,
+        /// The variable.
+        variable: &'static str,
+    },
 }
 
 /// Variables that have no effect.
@@ -69,12 +103,15 @@ pub(super) struct Unserved {
     pub(super) variables: &'static [&'static str],
 }
 
-pub(super) const PROFILES: &[Profile] = &[Profile {
+pub(super) const PROFILES: &[Profile] = &[HCLOUD, PROXMOX, STATIC];
+
+const HCLOUD: Profile = Profile {
     guest: "hcloud",
     targets: &[
         TargetProfile {
             name: "api",
             endpoint: "HCLOUD_ENDPOINT",
+            private: None,
             login: Login::Token {
                 variable: "HCLOUD_TOKEN",
                 length: 64,
@@ -85,11 +122,12 @@ pub(super) const PROFILES: &[Profile] = &[Profile {
         TargetProfile {
             name: "robot",
             endpoint: "ROBOT_ENDPOINT",
+            private: None,
             login: Login::Basic {
                 user: "ROBOT_USER",
                 password: "ROBOT_PASSWORD",
             },
-            switch: Some("ROBOT_ENABLED"),
+            switch: Some(Switch::True("ROBOT_ENABLED")),
             without_login: Some(
                 "ROBOT_ENABLED without ROBOT_USER and ROBOT_PASSWORD: dedicated servers are targets of load balancers by their nodes' InternalIP, and the controllers of nodes leave them alone",
             ),
@@ -107,4 +145,53 @@ pub(super) const PROFILES: &[Profile] = &[Profile {
     // As the vendor's manager, but for load balancers that name an owner.
     adoption: Adoption::Unowned,
     prefixes: &["HCLOUD_", "ROBOT_"],
-}];
+};
+
+const PROXMOX: Profile = Profile {
+    guest: "proxmox",
+    targets: &[
+        TargetProfile {
+            name: "api",
+            endpoint: "PROXMOX_ENDPOINT",
+            private: Some(PROXMOX_SERVER),
+            login: PROXMOX_LOGIN,
+            switch: None,
+            without_login: None,
+        },
+        TargetProfile {
+            name: "agent",
+            endpoint: "PROXMOX_ENDPOINT",
+            private: Some(PROXMOX_SERVER),
+            login: PROXMOX_LOGIN,
+            switch: Some(Switch::AnySet(&[
+                "PROXMOX_INTERNAL_CIDRS",
+                "PROXMOX_EXTERNAL_CIDRS",
+            ])),
+            without_login: None,
+        },
+    ],
+    metrics: None,
+    unserved: &[],
+    adoption: Adoption::Never,
+    prefixes: &["PROXMOX_"],
+};
+
+const PROXMOX_SERVER: PrivateServer = PrivateServer {
+    addresses: "PROXMOX_ADDRESSES",
+    ca_file: "PROXMOX_CA_FILE",
+    fingerprints: "PROXMOX_FINGERPRINTS",
+};
+
+const PROXMOX_LOGIN: Login = Login::Authorization {
+    before: "PVEAPIToken=",
+    variable: "PROXMOX_TOKEN",
+};
+
+const STATIC: Profile = Profile {
+    guest: "static",
+    targets: &[],
+    metrics: None,
+    unserved: &[],
+    adoption: Adoption::Never,
+    prefixes: &["STATIC_"],
+};

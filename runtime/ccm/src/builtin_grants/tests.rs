@@ -4,16 +4,25 @@
 use super::*;
 
 mod drop_in;
+mod on_premises;
 
 const TOKEN: &str = "jr5g7ZHpPptyhJzZyHw2Pqu4g9gTqDvEceYpngPf79jN_NOT_VALID_dzhepnahq";
 
 fn manifest() -> Manifest {
-    let wasm = module("hcloud").unwrap();
-    ccm_host::inspect("hcloud", wasm).unwrap().manifest
+    manifest_of("hcloud")
+}
+
+fn manifest_of(guest: &str) -> Manifest {
+    let wasm = module(guest).unwrap();
+    ccm_host::inspect(guest, wasm).unwrap().manifest
+}
+
+fn read(variables: &[(&str, &str)]) -> Terms {
+    read_for("hcloud", variables)
 }
 
 /// Reads with these variables; `/secret` is a file that holds one.
-fn read(variables: &[(&str, &str)]) -> Terms {
+fn read_for(guest: &str, variables: &[(&str, &str)]) -> Terms {
     let surroundings = Surroundings {
         absent: None,
         variable: &|name| {
@@ -26,9 +35,9 @@ fn read(variables: &[(&str, &str)]) -> Terms {
         },
         secret: &|_| Err("no cluster".to_owned()),
     };
-    let manifest = manifest();
+    let manifest = manifest_of(guest);
     let values = values(&manifest, &surroundings);
-    grants("hcloud", &manifest, &values, &surroundings)
+    grants(guest, &manifest, &values, &surroundings)
 }
 
 /// The granted targets: name, endpoint, kind of credential.
@@ -158,8 +167,8 @@ fn what_has_no_effect_is_said_in_one_line_for_each_reason() {
 
 #[test]
 fn every_variable_of_a_profile_has_one_meaning() {
-    let manifest = manifest();
     for profile in PROFILES {
+        let manifest = manifest_of(profile.guest);
         let unserved = profile.unserved.iter().flat_map(|one| one.variables);
         for variable in unserved {
             assert!(
@@ -170,8 +179,14 @@ fn every_variable_of_a_profile_has_one_meaning() {
         let optional = manifest.targets.iter().filter(|target| !target.required);
         for target in optional {
             let profile = profile.targets.iter().find(|one| one.name == target.name);
-            let switch = profile.expect(&target.name).switch.expect(&target.name);
-            assert!(manifest.config.iter().any(|key| key.key == switch));
+            let switch = profile.expect(&target.name).switch.as_ref();
+            let keys: Vec<&str> = match switch.expect(&target.name) {
+                Switch::True(key) => vec![key],
+                Switch::AnySet(keys) => keys.to_vec(),
+            };
+            for wanted in keys {
+                assert!(manifest.config.iter().any(|key| key.key == wanted));
+            }
         }
     }
 }

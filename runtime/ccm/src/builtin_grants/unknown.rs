@@ -50,7 +50,10 @@ pub(super) fn is_known(profile: &Profile, manifest: &Manifest, name: &str) -> bo
     manifest.config.iter().any(|key| key.key == name)
         || targets.any(|target| {
             let mut variables = target.login.variables().into_iter();
-            name == target.endpoint || variables.any(is_of_target)
+            let private = target.private.as_ref();
+            name == target.endpoint
+                || private.is_some_and(|private| private.variables().contains(&name))
+                || variables.any(is_of_target)
         })
         || profile
             .metrics

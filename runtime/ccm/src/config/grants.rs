@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ccm_host::egress::rules::{RawRule, Rule};
 use ccm_host::egress::{check_endpoint, check_proxy};
-use ccm_host::grant::{Grants, RequestBudget, TargetGrant};
+use ccm_host::grant::{Fingerprint, Grants, RequestBudget, TargetGrant};
 use ipnet::IpNet;
 
 use super::Surroundings;
@@ -58,6 +58,12 @@ fn target_grant(
     let rules = rules(&place, raw.rules, mistakes);
     let credential = credential(&place, raw.credential, surroundings, mistakes);
     let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, surroundings, mistakes);
+    let fingerprints = fingerprints(&place, &raw.certificate_fingerprints, mistakes);
+    if endpoint.as_ref().is_ok_and(|url| url.scheme() != "https") && !fingerprints.is_empty() {
+        mistakes.push(format!(
+            "{place}: certificateFingerprints: only an endpoint at https:// has a certificate"
+        ));
+    }
     let requests = raw.request_budget.map(request_budget).transpose();
     let requests = requests.unwrap_or_else(|mistake| {
         mistakes.push(format!("{place}: requestBudget: {mistake}"));
@@ -74,6 +80,7 @@ fn target_grant(
         credential,
         addresses,
         ca_pem,
+        fingerprints,
         requests: requests.unwrap_or_default(),
         proxy: proxy.or(default).grant(),
     };
@@ -113,6 +120,22 @@ pub(super) fn authorities(
     }
 }
 
+/// Parses fingerprints of certificates.
+pub(crate) fn fingerprints(
+    place: &str,
+    texts: &[String],
+    mistakes: &mut Vec<String>,
+) -> Vec<Fingerprint> {
+    let read = texts.iter().filter_map(|text| match text.parse() {
+        Ok(fingerprint) => Some(fingerprint),
+        Err(error) => {
+            mistakes.push(format!("{place}: fingerprint {text:?}: {error}"));
+            None
+        }
+    });
+    read.collect()
+}
+
 fn request_budget(raw: RawRequestBudget) -> Result<RequestBudget, String> {
     let requests = NonZeroU32::new(raw.requests).ok_or("requests has to be at least 1")?;
     let per = go_duration(&raw.per).map_err(|error| format!("per: {error}"))?;
@@ -123,7 +146,7 @@ fn request_budget(raw: RawRequestBudget) -> Result<RequestBudget, String> {
 }
 
 /// Parses addresses and ranges.
-pub(super) fn ranges(place: &str, texts: &[String], mistakes: &mut Vec<String>) -> Vec<IpNet> {
+pub(crate) fn ranges(place: &str, texts: &[String], mistakes: &mut Vec<String>) -> Vec<IpNet> {
     let mut ranges = Vec::new();
     for text in texts {
         match text

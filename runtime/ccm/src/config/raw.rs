@@ -52,7 +52,7 @@ pub(super) struct RawProvider {
     pub(super) trust: RawTrust,
     /// The module's own keys, as `ccm provider inspect` lists them.
     #[serde(default)]
-    #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 4096}))]
+    #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 65536}))]
     pub(super) config: BTreeMap<String, String>,
     /// What the module may reach. The module's own request can only narrow it. Default: the built-in profile, for shipped modules only, which also reads variables.
     pub(super) grants: Option<RawGrants>,
@@ -282,6 +282,16 @@ pub(super) struct RawTarget {
     /// The only certificates to trust, in PEM form.
     #[schemars(length(max = 65536))]
     pub(super) ca_pem: Option<String>,
+    /// SHA-256 fingerprints of the server's certificate, as Proxmox and openssl show them. With one, only such a certificate is trusted, whatever its name, dates and signer; with caPem or caFile only if those vouch for it, too. Default: none.
+    #[serde(default)]
+    #[schemars(
+        length(max = 8),
+        inner(
+            length(max = 95),
+            regex(pattern = r"^[0-9a-fA-F]{2}(:?[0-9a-fA-F]{2}){31}$")
+        )
+    )]
+    pub(super) certificate_fingerprints: Vec<String>,
     /// How many requests the target gets. Default: 6000 a minute.
     pub(super) request_budget: Option<RawRequestBudget>,
     /// The proxy on the way to the target. Default: the provider's.

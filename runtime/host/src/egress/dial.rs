@@ -86,7 +86,7 @@ pub(super) fn client(
         Some(proxy) => through(proxy, &grant.endpoint, lookup, gate)?,
     };
     let trust = match encrypted {
-        true => Trust::given(grant.ca_pem.as_deref()),
+        true => Trust::pinned(&grant.fingerprints, grant.ca_pem.as_deref()),
         false => Trust::Nobody,
     };
     let mut tls = tls::client_config(trust)?;

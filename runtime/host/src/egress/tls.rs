@@ -1,22 +1,30 @@
-//! TLS configuration of outgoing connections: rustls with ring, and the trusted roots. The caller sets ALPN
-//! protocols.
+//! TLS configuration of outgoing connections: rustls with ring, and what is trusted. The caller sets ALPN protocols.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
 
-use rustls::client::Resumption;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 
-/// Trusted root certificates.
+pub use fingerprint::{Fingerprint, FingerprintError};
+
+mod fingerprint;
+
+/// The certificates that are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust<'a> {
     /// Roots of the platform.
     Platform,
-    /// Only these certificates, in PEM.
+    /// Only those that these certificates, in PEM, vouch for.
     Only(&'a str),
+    /// Only the certificates with these fingerprints, whatever they say about names and dates and whoever signed them; if there
+    /// are roots (PEM), only those that these vouch for as well.
+    Pinned(&'a [Fingerprint], Option<&'a str>),
     /// No roots, for a client that never uses TLS. The platform's roots are not read.
     Nobody,
 }
@@ -25,6 +33,14 @@ impl<'a> Trust<'a> {
     /// The operator's certificates, or the platform's roots if there are none.
     pub fn given(ca_pem: Option<&'a str>) -> Trust<'a> {
         ca_pem.map_or(Trust::Platform, Trust::Only)
+    }
+
+    /// The same, unless the operator names fingerprints.
+    pub fn pinned(fingerprints: &'a [Fingerprint], ca_pem: Option<&'a str>) -> Trust<'a> {
+        match fingerprints {
+            [] => Trust::given(ca_pem),
+            fingerprints => Trust::Pinned(fingerprints, ca_pem),
+        }
     }
 }
 
@@ -62,12 +78,26 @@ pub fn client_config(trust: Trust<'_>) -> Result<ClientConfig, TlsError> {
             let roots = roots(pem).map_err(TlsError::Certificates)?;
             versions.with_root_certificates(roots).with_no_client_auth()
         }
+        Trust::Pinned(fingerprints, ca_pem) => {
+            let chain = ca_pem.map(|pem| chain(pem, ring.clone())).transpose()?;
+            let verifier = fingerprint::Verifier::new(fingerprints, chain, ring);
+            versions
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(verifier))
+                .with_no_client_auth()
+        }
         Trust::Nobody => versions
             .with_root_certificates(RootCertStore::empty())
             .with_no_client_auth(),
     };
     config.resumption = Resumption::disabled();
     Ok(config)
+}
+
+fn chain(pem: &str, ring: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, TlsError> {
+    let roots = roots(pem).map_err(TlsError::Certificates)?;
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), ring).build();
+    Ok(verifier.map_err(|error| TlsError::Certificates(Box::new(error)))?)
 }
 
 fn roots(pem: &str) -> Result<RootCertStore, Box<dyn StdError + Send + Sync>> {

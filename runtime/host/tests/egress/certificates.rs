@@ -24,7 +24,7 @@ use crate::world::{error, get, scope};
 
 /// What a server shows, which may change, and which names it was asked for.
 #[derive(Debug, Default)]
-struct Shown {
+pub(crate) struct Shown {
     certificate: Mutex<Option<Arc<CertifiedKey>>>,
     asked: Mutex<Vec<Option<String>>>,
 }
@@ -39,16 +39,17 @@ impl ResolvesServerCert for Shown {
 
 impl Shown {
     /// From now on this certificate is shown.
-    fn show(&self, (certificate, key): (rcgen::Certificate, KeyPair)) {
+    pub(crate) fn show(&self, (certificate, key): (rcgen::Certificate, KeyPair)) {
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let chain = vec![certificate.der().clone()];
-        let provider = ring::default_provider();
-        let shown = CertifiedKey::from_der(chain, key, &provider).unwrap();
+        // Whether the key is the certificate's is for the client to find out.
+        let key = ring::sign::any_supported_type(&key).unwrap();
+        let shown = CertifiedKey::new(chain, key);
         *self.certificate.lock().unwrap() = Some(Arc::new(shown));
     }
 
     /// A server that closes each connection after one answer.
-    async fn serve(self: &Arc<Shown>) -> Server {
+    pub(crate) async fn serve(self: &Arc<Shown>) -> Server {
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
@@ -64,12 +65,14 @@ fn params() -> CertificateParams {
     CertificateParams::new(["cloud.test".to_owned()]).unwrap()
 }
 
-fn signed_by(authority: &CertifiedIssuer<'_, impl SigningKey>) -> (rcgen::Certificate, KeyPair) {
+pub(crate) fn signed_by(
+    authority: &CertifiedIssuer<'_, impl SigningKey>,
+) -> (rcgen::Certificate, KeyPair) {
     let key = KeyPair::generate().unwrap();
     (params().signed_by(&key, authority).unwrap(), key)
 }
 
-fn self_signed() -> (rcgen::Certificate, KeyPair) {
+pub(crate) fn self_signed() -> (rcgen::Certificate, KeyPair) {
     let key = KeyPair::generate().unwrap();
     (params().self_signed(&key).unwrap(), key)
 }

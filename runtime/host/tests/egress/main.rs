@@ -18,6 +18,7 @@ mod kept;
 mod limits;
 mod patience;
 mod permits;
+mod pinned;
 mod proxies;
 mod proxy_server;
 mod requests;

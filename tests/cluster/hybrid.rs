@@ -1,0 +1,308 @@
+//! A hybrid cluster: servers of Hetzner Cloud, machines of a Proxmox cluster on the operator's own floor, bare metal, and a laptop
+//! that is nobody's. Each node and each Service has exactly one owner, from the first look through restarts and swaps of modules
+//! to the end of a machine, and nobody touches another's.
+//!
+//! Proxmox is played by fakepve, which others make (`tests/foreign/proxmox`): this test needs Python 3.11 with pip.
+
+use std::collections::BTreeMap;
+
+use ccm_sim::hetzner::ServerSpec;
+use ccm_tests::process::Process;
+use ccm_tests::versions::numbered;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+use crate::delivered::{Delivered, RIGHTS};
+use crate::kubelet::{addresses, is_tainted, uninitialized};
+use crate::lifecycle::YOUNG;
+use crate::pve::{Pve, SECRET, machine};
+use crate::python::Client;
+use crate::services::{Services, load_balancer};
+use crate::world::{Setup, World};
+
+const OWNER: &str = "wasm-ccm.dev/provider";
+/// Who owns which nodes.
+const OWNERS: &[(&str, &str)] = &[
+    ("cloud-1", "hcloud"),
+    ("cloud-2", "hcloud"),
+    ("floor-1", "proxmox"),
+    ("floor-2", "proxmox"),
+    ("metal-1", "static"),
+    ("metal-2", "static"),
+];
+/// Nobody's.
+const LAPTOP: &str = "laptop";
+
+fn uuid(name: &str) -> String {
+    let number = name.bytes().map(u64::from).sum::<u64>();
+    format!("0b1ad2a0-55b9-4f0e-a6a2-{number:012}")
+}
+
+/// What the operator writes about bare metal.
+fn metal(retired: &[&str]) -> Value {
+    let document = json!({
+        "rules": [{
+            "names": ["metal-*"],
+            "selector": {"matchLabels": {"rack": "a"}},
+            "providerID": "metal://rack-a/{name}",
+            "zone": "rack-a",
+            "region": "floor",
+            "instanceType": "r640",
+            "addresses": {"metal-1": [{"type": "InternalIP", "address": "10.7.0.11"}]},
+        }],
+        "retired": retired,
+    });
+    json!(document.to_string())
+}
+
+/// The three providers, each from a file, none with a selector: every new node is looked at by all of them.
+struct Entries<'a> {
+    world: &'a World,
+    hcloud: Value,
+    proxmox: Value,
+    metal: Value,
+}
+
+impl Entries<'_> {
+    fn of<'a>(world: &'a World, delivered: &Delivered<'_>, pve: &Pve) -> Entries<'a> {
+        let source = |name: &str, wasm: &[u8]| {
+            let file = world.file(&format!("{name}.wasm"), wasm);
+            format!("file://{}", file.display())
+        };
+        let hcloud = source("hcloud", embedded_guests::HCLOUD);
+        let mut hcloud = delivered.entry("hcloud", &hcloud);
+        hcloud["defaultLoadBalancer"] = json!(true);
+        let inspection = ccm_host::inspect("proxmox", embedded_guests::PROXMOX).unwrap();
+        let target = &inspection.manifest.targets[0];
+        let proxmox = json!({
+            "name": "proxmox",
+            "source": source("proxmox", embedded_guests::PROXMOX),
+            "config": {"PROXMOX_REGION": "floor"},
+            "rollout": hcloud["rollout"],
+            "grants": {"targets": [{
+                "name": target.name,
+                "endpoint": format!("{}/api2/json", pve.url),
+                "certificateFingerprints": [pve.fingerprint.to_string()],
+                "credential": {"header": {"name": "Authorization", "value": {"env": "PVE_TOKEN"}}},
+                "rules": [
+                    {"methods": ["GET"], "path": "/cluster/resources", "query": {"type": ["vm"]}, "access": "read"},
+                    {"methods": ["GET"], "path": "/nodes/{node}/qemu/{vmid}/config", "access": "read"},
+                    {"methods": ["GET"], "path": "/access/permissions", "access": "read"},
+                ],
+            }]},
+        });
+        let metal = json!({
+            "name": "static",
+            "source": source("static", embedded_guests::STATIC),
+            "config": {"STATIC_NODES": metal(&[])},
+            "rollout": hcloud["rollout"],
+            "nodes": {"schemes": ["metal"]},
+            "grants": {},
+        });
+        Entries {
+            world,
+            hcloud,
+            proxmox,
+            metal,
+        }
+    }
+
+    fn configure(&self, delivered: &Delivered<'_>) {
+        delivered.configure(&[
+            self.hcloud.clone(),
+            self.proxmox.clone(),
+            self.metal.clone(),
+        ]);
+    }
+
+    /// Puts another version into the place of the one that serves, as a rename does.
+    fn swap(&self, name: &str, wasm: &[u8]) {
+        let new = self.world.file(&format!("{name}.wasm.new"), wasm);
+        std::fs::rename(&new, new.with_file_name(format!("{name}.wasm"))).unwrap();
+    }
+}
+
+/// A node joins, with the UUID that its machine shows its kubelet.
+async fn joins(world: &World, name: &str) {
+    let node = json!({
+        "metadata": {"name": name, "labels": {"rack": "a"}},
+        "spec": {"taints": [uninitialized()]},
+        "status": {
+            "addresses": [{"type": "Hostname", "address": name}],
+            "nodeInfo": {
+                "systemUUID": uuid(name), "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "",
+                "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "",
+                "operatingSystem": "linux", "osImage": "",
+            },
+        },
+    });
+    let node: Node = serde_json::from_value(node).unwrap();
+    world
+        .nodes
+        .create(&PostParams::default(), &node)
+        .await
+        .unwrap();
+    world.report(name, "True").await;
+}
+
+/// Who owns each node, and by which provider ID.
+async fn owned(world: &World) -> BTreeMap<String, (Option<String>, Option<String>)> {
+    let nodes = world.nodes.list(&Default::default()).await.unwrap();
+    let owned = nodes.into_iter().map(|node| {
+        let labels = node.metadata.labels.unwrap_or_default();
+        let provider_id = node.spec.and_then(|spec| spec.provider_id);
+        (
+            node.metadata.name.unwrap(),
+            (labels.get(OWNER).cloned(), provider_id),
+        )
+    });
+    owned.collect()
+}
+
+async fn are_initialised(world: &World, ccm: &mut Process, names: &[(&str, &str)]) {
+    for (name, owner) in names {
+        let node = world.initialised(ccm, name).await;
+        let labels = node.metadata.labels.unwrap();
+        assert_eq!(
+            labels.get(OWNER).map(String::as_str),
+            Some(*owner),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_anothers() {
+    let world = World::start(Setup {
+        rights: RIGHTS,
+        server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
+        ..Setup::default()
+    })
+    .await;
+    let client = Client::install("proxmox");
+    let mut pve = Pve::serve(&client);
+    world.cloud.add_server(ServerSpec::named("cloud-1"));
+    let second_server = world.cloud.add_server(ServerSpec::named("cloud-2"));
+    pve.calls(
+        &client,
+        json!([
+            machine("pve1", 101, "floor-1", &uuid("floor-1"), json!({})),
+            machine("pve1", 102, "floor-2", &uuid("floor-2"), json!({})),
+            // Somebody else's machine, which has the name of a node.
+            machine("pve1", 103, "metal-1", &uuid("another"), json!({})),
+        ]),
+    );
+    let delivered = Delivered::of(&world).await;
+    let services = Services::of(&world).await;
+    let mut entries = Entries::of(&world, &delivered, &pve);
+    entries.configure(&delivered);
+    let authorization = Pve::authorization(SECRET);
+    let variables = [("PVE_TOKEN", authorization.as_str())];
+    let flags: Vec<String> = YOUNG.iter().map(|flag| (*flag).to_owned()).collect();
+    let start = || delivered.ccm_with(&flags, &variables);
+
+    // The first of each, and the laptop.
+    let mut ccm = start();
+    let (first, second): (Vec<_>, Vec<_>) =
+        OWNERS.iter().partition(|(name, _)| name.ends_with("-1"));
+    joins(&world, LAPTOP).await;
+    for (name, _) in &first {
+        joins(&world, name).await;
+    }
+    are_initialised(&world, &mut ccm, &first).await;
+    services.create("web", load_balancer(&[80])).await;
+    services.has_address(&mut ccm, "web").await;
+    let mut of_another = load_balancer(&[80]);
+    of_another["loadBalancerClass"] = json!("example.com/nobody");
+    services.create("nobodys", of_another).await;
+    let node = world.nodes.get("metal-1").await.unwrap();
+    let expected = json!([
+        {"type": "Hostname", "address": "metal-1"},
+        {"type": "InternalIP", "address": "10.7.0.11"},
+    ]);
+    assert_eq!(addresses(&node), expected);
+    let before = owned(&world).await;
+
+    // A restart in the middle, and the others join.
+    world.stop(ccm).await;
+    for (name, _) in &second {
+        joins(&world, name).await;
+    }
+    let mut ccm = start();
+    are_initialised(&world, &mut ccm, &second).await;
+
+    // Two modules are swapped while all of them serve.
+    let modules = [
+        ("proxmox", numbered(embedded_guests::PROXMOX, "0.1.1")),
+        ("static", numbered(embedded_guests::STATIC, "0.1.1")),
+    ];
+    for (name, wasm) in &modules {
+        entries.swap(name, wasm);
+    }
+    for (name, wasm) in &modules {
+        delivered.serves(&mut ccm, name, wasm).await;
+    }
+    let now = owned(&world).await;
+    for (name, owner) in &before {
+        assert_eq!(now.get(name), Some(owner), "{name}");
+    }
+    let ids = [
+        ("floor-1", "proxmox://floor/101"),
+        ("floor-2", "proxmox://floor/102"),
+        ("metal-2", "metal://rack-a/metal-2"),
+    ];
+    for (name, id) in ids {
+        assert_eq!(now[name].1.as_deref(), Some(id));
+    }
+    assert_eq!(now[LAPTOP], (None, None));
+
+    // The second machine of each ends in its own way, and the laptop falls silent, too.
+    pve.calls(
+        &client,
+        json!([
+            ["post", "nodes/pve1/qemu/102/status/stop", {}],
+            ["delete", "nodes/pve1/qemu/102", {}],
+        ]),
+    );
+    world.cloud.remove_server(second_server);
+    entries.metal["config"]["STATIC_NODES"] = metal(&["metal-2"]);
+    entries.configure(&delivered);
+    for name in second.iter().map(|(name, _)| *name).chain([LAPTOP]) {
+        world.report(name, "Unknown").await;
+    }
+    let is_over =
+        |nodes: &BTreeMap<String, Node>| second.iter().all(|(name, _)| !nodes.contains_key(*name));
+    let left = world
+        .nodes_until(&mut ccm, "three nodes to go", is_over)
+        .await;
+    services.delete("web").await;
+    services.is_gone(&mut ccm, "web").await;
+    world.stop(ccm).await;
+
+    // What is left is what it was; the laptop was never written to, and exactly three nodes were deleted.
+    assert!(is_tainted(&left[LAPTOP]));
+    assert_eq!(world.writes_to(LAPTOP), []);
+    let mut deleted: Vec<String> = world.deletions().into_iter().map(|one| one.name).collect();
+    deleted.sort();
+    assert_eq!(deleted, ["cloud-2", "floor-2", "metal-2"]);
+    let now = owned(&world).await;
+    assert_eq!(now, before);
+    let nobodys = services.api.get("nobodys").await.unwrap();
+    assert!(
+        !nobodys
+            .metadata
+            .annotations
+            .unwrap_or_default()
+            .contains_key(OWNER)
+    );
+    assert_eq!(nobodys.metadata.finalizers, None);
+    // Proxmox was read and never written to.
+    let requests = pve.requests();
+    assert!(!requests.is_empty());
+    assert!(
+        requests.iter().all(|one| one.starts_with("GET ")),
+        "{requests:?}"
+    );
+    assert_eq!(world.cloud.load_balancers(), Vec::<Value>::new());
+}

@@ -1,0 +1,282 @@
+//! The shipped Proxmox guest in the real sandbox before fakepve, which others make, unmodified and in a process of its own;
+//! proxmoxer, a client of others, makes and destroys the machines. The server vouches for itself, as on an operator's own
+//! floor: the grant names its certificate's fingerprint.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::cloud::{
+    CloudNode, CloudProvider as _, FindReply, Instance, Lookup, ProviderError, Readiness,
+};
+use ccm_core::permit::Permit;
+use ccm_host::grant::{Credential, Fingerprint, Grants, Secret, TargetGrant};
+use ccm_host::{GuestConfig, Module, Provider};
+use serde_json::json;
+
+use super::pve::{Pve, SECRET, USER, machine};
+use super::python::Client;
+
+/// What an operator grants, with this secret of the token and this certificate.
+fn grants(pve: &Pve, secret: &str, fingerprint: Fingerprint, is_agent_granted: bool) -> Grants {
+    let inspection = ccm_host::inspect("proxmox", embedded_guests::PROXMOX).unwrap();
+    let targets = inspection.manifest.targets.iter();
+    let targets = targets.filter(|target| target.required || is_agent_granted);
+    let grant = |target: &ccm_host::manifest::Target| TargetGrant {
+        endpoint: format!("{}/api2/json", pve.url).parse().unwrap(),
+        credential: Credential::Header {
+            name: "Authorization".to_owned(),
+            value: Secret::new(Pve::authorization(secret)),
+        },
+        fingerprints: vec![fingerprint],
+        ..target.as_grant()
+    };
+    Grants {
+        targets: targets.map(grant).collect(),
+        annotation_prefixes: Vec::new(),
+    }
+}
+
+async fn load(grants: Grants, values: &[(&str, &str)]) -> Provider {
+    let module = Module {
+        source: "embedded:proxmox".to_owned(),
+        wasm: embedded_guests::PROXMOX.to_vec(),
+    };
+    let values = [("PROXMOX_REGION", "home")].iter().chain(values);
+    let config = GuestConfig {
+        values: values
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+        ..GuestConfig::default()
+    };
+    super::host().load(module, grants, config).await.unwrap()
+}
+
+fn permit() -> Arc<Permit> {
+    let until = ccm_host::egress::now().after(Duration::from_secs(60));
+    Arc::new(Permit::read_only(until))
+}
+
+fn new(name: &str, uuid: &str) -> CloudNode {
+    CloudNode {
+        system_uuid: Some(uuid.to_owned()),
+        ..super::node(name, None)
+    }
+}
+
+fn known(name: &str, vmid: u64, uuid: &str) -> CloudNode {
+    let label = (
+        "node.kubernetes.io/instance-type".to_owned(),
+        "x".to_owned(),
+    );
+    CloudNode {
+        provider_id: Some(format!("proxmox://home/{vmid}")),
+        labels: [label].into(),
+        readiness: Readiness::Unknown,
+        ..new(name, uuid)
+    }
+}
+
+fn brief(reply: &FindReply) -> Vec<String> {
+    let show = |lookup: &Lookup| match lookup {
+        Lookup::Found(instance) => instance.provider_id.clone(),
+        Lookup::Gone => "gone".to_owned(),
+        Lookup::NotMine => "not mine".to_owned(),
+        Lookup::Unknown(why) => format!("unknown: {why}"),
+    };
+    reply.lookups.iter().map(show).collect()
+}
+
+fn instance(reply: &FindReply) -> &Instance {
+    match reply.lookups.as_slice() {
+        [Lookup::Found(instance)] => instance,
+        other => panic!("{other:?}"),
+    }
+}
+
+const UUIDS: [&str; 3] = [
+    "0b1ad2a0-55b9-4f0e-a6a2-4b5c2b1a7f10",
+    "1c2be3b1-66ca-4a1f-b7b3-5c6d3c2b8a21",
+    "2d3cf4c2-77db-4b2a-88c4-6d7e4d3c9b32",
+];
+
+#[test]
+fn proxmox_is_served_by_a_simulator_of_others_and_driven_by_a_client_of_others() {
+    let client = Client::install("proxmox");
+    let mut pve = Pve::serve(&client);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    pve.order(&json!(["add_node", "pve2"]));
+    let [a, b, c] = UUIDS;
+    pve.calls(
+        &client,
+        json!([
+            machine("pve1", 101, "worker-1", a, json!({"agent": "1"})),
+            machine(
+                "pve1",
+                102,
+                "worker-2.example.com",
+                b,
+                json!({"smbios1": format!("uuid={b},base64=1,sku=YmlnLTE=")})
+            ),
+            machine("pve2", 103, "worker-3", c, json!({})),
+        ]),
+    );
+    runtime.block_on(lives(&client, &mut pve));
+    runtime.block_on(trouble(&mut pve));
+}
+
+/// Machines that come, stop, go, and leave their number to others.
+async fn lives(client: &Client, pve: &mut Pve) {
+    let [a, b, c] = UUIDS;
+    let provider = load(grants(pve, SECRET, pve.fingerprint, false), &[]).await;
+    assert_eq!(provider.warnings(), [] as [&str; 0]);
+    provider.self_check(permit()).await.unwrap();
+    assert_eq!(pve.requests(), ["GET /api2/json/access/permissions"]);
+
+    let find = async |nodes: &[CloudNode]| provider.find(nodes, permit()).await.unwrap();
+    let reply = find(&[new("worker-1", &a.to_uppercase())]).await;
+    let first = instance(&reply);
+    assert_eq!(first.provider_id, "proxmox://home/101");
+    assert_eq!(first.instance_type.as_deref(), Some("2VCPU-2GB"));
+    assert_eq!(
+        (first.zone.as_deref(), first.region.as_deref()),
+        (Some("pve1"), Some("home"))
+    );
+    assert_eq!(first.shutdown, Some(false));
+    let asked = [
+        "GET /api2/json/cluster/resources",
+        "GET /api2/json/nodes/pve1/qemu/101/config",
+    ];
+    assert_eq!(pve.requests(), asked);
+    let reply = find(&[new("worker-2", b)]).await;
+    assert_eq!(instance(&reply).instance_type.as_deref(), Some("big-1"));
+    // The name is another's, or nobody's.
+    let reply = find(&[new("worker-3", a), new("laptop", c)]).await;
+    assert_eq!(brief(&reply), ["not mine", "not mine"]);
+    pve.requests();
+
+    let nodes = [
+        known("worker-1", 101, a),
+        known("worker-2", 102, b),
+        known("worker-3", 103, c),
+    ];
+    let all = [
+        "proxmox://home/101",
+        "proxmox://home/102",
+        "proxmox://home/103",
+    ];
+    assert_eq!(brief(&find(&nodes).await), all);
+    assert_eq!(
+        pve.requests(),
+        ["GET /api2/json/cluster/resources"],
+        "one list for all"
+    );
+
+    pve.calls(
+        client,
+        json!([["post", "nodes/pve1/qemu/102/status/stop", {}]]),
+    );
+    assert_eq!(instance(&find(&nodes[1..2]).await).shutdown, Some(true));
+    pve.calls(client, json!([["delete", "nodes/pve1/qemu/102", {}]]));
+    let reply = provider.find_fresh(&nodes, permit()).await.unwrap();
+    assert_eq!(brief(&reply), [all[0], "gone", all[2]]);
+    assert!(reply.complete, "two answers, both whole");
+
+    // Its number is another machine's now.
+    pve.calls(
+        client,
+        json!([machine(
+            "pve2",
+            102,
+            "database",
+            &UUIDS[1].replace('1', "9"),
+            json!({})
+        )]),
+    );
+    let reply = provider.find_fresh(&nodes, permit()).await.unwrap();
+    assert_eq!(brief(&reply), [all[0], "gone", all[2]]);
+    assert!(reply.complete);
+
+    // A pool, as a zone.
+    pve.calls(
+        client,
+        json!([
+            ["post", "pools", {"poolid": "rack-a"}],
+            ["put", "pools/rack-a", {"vms": "101"}],
+        ]),
+    );
+    let pools = load(
+        grants(pve, SECRET, pve.fingerprint, false),
+        &[("PROXMOX_ZONE", "pool")],
+    )
+    .await;
+    let reply = pools.find(&[new("worker-1", a)], permit()).await.unwrap();
+    assert_eq!(instance(&reply).zone.as_deref(), Some("rack-a"));
+
+    // The guest agent, once it runs.
+    let ranges = [("PROXMOX_EXTERNAL_CIDRS", "203.0.113.0/24")];
+    let agents = load(grants(pve, SECRET, pve.fingerprint, true), &ranges).await;
+    let reply = agents.find(&[new("worker-1", a)], permit()).await.unwrap();
+    assert!(
+        brief(&reply)[0].contains("guest agent is not running"),
+        "{reply:?}"
+    );
+    let interfaces = json!([
+        {"name": "lo", "ip-addresses": [{"ip-address": "127.0.0.1", "ip-address-type": "ipv4", "prefix": 8}]},
+        {"name": "eth0", "ip-addresses": [{"ip-address": "203.0.113.7", "ip-address-type": "ipv4", "prefix": 24}]},
+        {"name": "cni0", "ip-addresses": [{"ip-address": "10.244.0.1", "ip-address-type": "ipv4", "prefix": 24}]},
+    ]);
+    pve.order(&json!(["agent", 101, interfaces]));
+    let reply = agents.find(&[new("worker-1", a)], permit()).await.unwrap();
+    let addresses = instance(&reply).addresses.iter();
+    let addresses: Vec<_> = addresses.map(|one| one.address.as_str()).collect();
+    assert_eq!(addresses, ["worker-1", "203.0.113.7"]);
+}
+
+/// A Proxmox node that does not answer, a token that sees less, a wrong token, a wrong certificate.
+async fn trouble(pve: &mut Pve) {
+    let [a, b, c] = UUIDS;
+    let provider = load(grants(pve, SECRET, pve.fingerprint, false), &[]).await;
+    let absent = known("gone", 199, b);
+    pve.order(&json!(["set_node_offline", "pve2"]));
+    let nodes = [
+        known("worker-1", 101, a),
+        known("worker-3", 103, c),
+        absent.clone(),
+    ];
+    let reply = provider.find_fresh(&nodes, permit()).await.unwrap();
+    let unreachable = "unknown: machine 103 is on pve2, which does not answer";
+    assert_eq!(brief(&reply), ["proxmox://home/101", unreachable, "gone"]);
+    pve.order(&json!(["set_node_offline", "pve2", false]));
+
+    // From here on the token has no rights but these: what it does not see is not gone.
+    pve.order(&json!(["grant", USER, "/pool/rack-a", "VM.Audit"]));
+    let nodes = [known("worker-1", 101, a), known("worker-3", 103, c), absent];
+    let reply = provider.find_fresh(&nodes, permit()).await.unwrap();
+    let said = brief(&reply);
+    assert_eq!(said[0], "proxmox://home/101");
+    for one in &said[1..] {
+        assert!(
+            one.starts_with("unknown: the list lacks the machine"),
+            "{one}"
+        );
+    }
+
+    let stranger = load(grants(pve, "another-secret", pve.fingerprint, false), &[]).await;
+    let refused = stranger.find(&nodes, permit()).await.unwrap_err();
+    assert!(matches!(refused, ProviderError::Denied(_)), "{refused:?}");
+    assert!(!refused.to_string().contains("another-secret"), "{refused}");
+
+    pve.requests();
+    let other: Fingerprint = vec!["ab"; 32].join(":").parse().unwrap();
+    let impostor = load(grants(pve, SECRET, other, false), &[]).await;
+    let refused = impostor.find(&nodes, permit()).await.unwrap_err();
+    let line = format!(
+        "its SHA-256 fingerprint is {}, and the grant names {other}",
+        pve.fingerprint
+    );
+    assert!(refused.to_string().contains(&line), "{refused}");
+    assert_eq!(pve.requests(), [] as [&str; 0]);
+}
