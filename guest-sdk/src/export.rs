@@ -6,6 +6,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Once;
 
+pub mod manifest;
+
 use crate::bindings::lifecycle::exports::ccm::provider::lifecycle::Config as RawConfig;
 use crate::{Capability, Config, Error, Provider, log};
 
@@ -70,19 +72,58 @@ fn report_panics() {
 /// }
 /// ```
 ///
-/// `interfaces` is any subset of `instances`, `load_balancer`, `routes` and `self_check`; the provider type must
-/// implement the trait of each. `lifecycle` is always exported. `manifest` is a path relative to the crate's
-/// `Cargo.toml`; the file's bytes become the custom section `ccm:manifest`, which the host reads without running the
-/// component.
+/// The arguments come in any order. `interfaces` is any subset of `instances`, `load_balancer`, `routes` and `self_check`; the
+/// provider type must implement the trait of each. `lifecycle` is always exported. `manifest` is a path relative to the
+/// crate's `Cargo.toml`; the file becomes the custom section `ccm:manifest`, which the host reads without running the
+/// component. Its mistakes are errors of the compiler. The version is that of `Cargo.toml`: the macro puts it in, and a
+/// manifest that has one has the same.
 ///
-/// Outside Wasm only the types are checked: component export names do not link into a native library.
+/// Outside Wasm the types and the manifest are only checked: component export names do not link into a native library.
 #[macro_export]
 macro_rules! export_provider {
-    (
-        provider: $provider:ident,
-        interfaces: [$($interface:ident),+ $(,)?],
-        manifest: $manifest:literal $(,)?
-    ) => {
+    (@read [$($provider:ident)?] [$($interfaces:tt)?] [$($manifest:literal)?] provider: $found:ident $(, $($rest:tt)*)?) => {
+        $crate::export_provider!(@read [$found] [$($interfaces)?] [$($manifest)?] $($($rest)*)?);
+    };
+    (@read [$($provider:ident)?] [$($interfaces:tt)?] [$($manifest:literal)?] interfaces: $found:tt $(, $($rest:tt)*)?) => {
+        $crate::export_provider!(@read [$($provider)?] [$found] [$($manifest)?] $($($rest)*)?);
+    };
+    (@read [$($provider:ident)?] [$($interfaces:tt)?] [$($manifest:literal)?] manifest: $found:literal $(, $($rest:tt)*)?) => {
+        $crate::export_provider!(@read [$($provider)?] [$($interfaces)?] [$found] $($($rest)*)?);
+    };
+    (@read [$provider:ident] [[$($interface:ident),+ $(,)?]] [$manifest:literal]) => {
+        const _: () = {
+            const FILE: &[u8] = ::core::include_bytes!(::core::concat!(
+                ::core::env!("CARGO_MANIFEST_DIR"),
+                "/",
+                $manifest
+            ));
+            const VERSION: &str = ::core::env!("CARGO_PKG_VERSION");
+            const LENGTH: usize = $crate::export::manifest::checked_length(FILE, VERSION);
+            $crate::export_provider!(@both $provider FILE VERSION LENGTH $($interface)+);
+        };
+    };
+    (@read [] $interfaces:tt $manifest:tt) => {
+        ::core::compile_error!("export_provider! needs `provider: YourType`");
+    };
+    (@read $provider:tt [] $manifest:tt) => {
+        ::core::compile_error!("export_provider! needs `interfaces: [instances]`, or others of load_balancer, routes and self_check");
+    };
+    (@read $provider:tt $interfaces:tt []) => {
+        ::core::compile_error!("export_provider! needs `manifest: \"manifest.json\"`, relative to Cargo.toml");
+    };
+    (@read $provider:tt $interfaces:tt $manifest:tt $($rest:tt)*) => {
+        ::core::compile_error!(
+            "export_provider! takes `provider: YourType`, `interfaces: [instances, load_balancer, routes, self_check]` and `manifest: \"manifest.json\"`"
+        );
+    };
+
+    (@both $provider:ident $file:ident $version:ident $length:ident $($interface:ident)+) => {
+        #[cfg(not(target_arch = "wasm32"))]
+        const _: () = {
+            $($crate::export_provider!(@check $interface $provider);)+
+            const _: usize = $length;
+        };
+
         #[cfg(target_arch = "wasm32")]
         #[allow(
             unsafe_code,
@@ -92,19 +133,9 @@ macro_rules! export_provider {
             reason = "generated: exported functions and custom sections need unsafe attributes"
         )]
         const _: () = {
-            const MANIFEST: &[u8] = ::core::include_bytes!(::core::concat!(
-                ::core::env!("CARGO_MANIFEST_DIR"),
-                "/",
-                $manifest
-            ));
-
             #[unsafe(link_section = "ccm:manifest")]
             #[used]
-            static SECTION: [u8; MANIFEST.len()] = {
-                let mut bytes = [0; MANIFEST.len()];
-                bytes.copy_from_slice(MANIFEST);
-                bytes
-            };
+            static SECTION: [u8; $length] = $crate::export::manifest::with_version($file, $version);
 
             ::std::thread_local! {
                 static PROVIDER: $crate::export::Slot<$provider> = const { ::std::cell::RefCell::new(None) };
@@ -124,16 +155,6 @@ macro_rules! export_provider {
             $crate::bindings::lifecycle::export_lifecycle!(Component with_types_in $crate::bindings::lifecycle);
 
             $($crate::export_provider!(@export $interface);)+
-        };
-
-        #[cfg(not(target_arch = "wasm32"))]
-        const _: () = {
-            $($crate::export_provider!(@check $interface $provider);)+
-            const _: &[u8] = ::core::include_bytes!(::core::concat!(
-                ::core::env!("CARGO_MANIFEST_DIR"),
-                "/",
-                $manifest
-            ));
         };
     };
 
@@ -218,4 +239,17 @@ macro_rules! export_provider {
         }
         $crate::bindings::routes::export_routes!(Component with_types_in $crate::bindings::routes);
     };
+
+    (@capability $other:ident) => { $crate::export_provider!(@unknown $other) };
+    (@check $other:ident $provider:ident) => { $crate::export_provider!(@unknown $other); };
+    (@export $other:ident) => {};
+    (@unknown $other:ident) => {
+        ::core::compile_error!(::core::concat!(
+            "there is no interface `",
+            ::core::stringify!($other),
+            "`: instances, load_balancer, routes, self_check"
+        ))
+    };
+
+    ($($arguments:tt)*) => { $crate::export_provider!(@read [] [] [] $($arguments)*); };
 }

@@ -1,20 +1,30 @@
 //! A scripted host for native tests: [`TestHost`] answers the provider's requests and records them.
 //!
-//! It belongs to the thread that created it, so tests can run in parallel. Like the real host it denies requests that
-//! no rule of the manifest covers. It is no sandbox and enforces only the per-call limits of the contract.
+//! It belongs to the thread that created it, so tests can run in parallel. It is as strict as the real host, and says so in
+//! the same words: about requests (targets, rules, paths, headers, sizes), about what `init` may do, and, for a provider
+//! that is called through it ([`TestHost::find`] and the others), about answers. It is no sandbox: it neither isolates
+//! nor limits memory and computing time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::Config;
 use crate::bindings::host::ccm::provider::http as raw;
 use crate::http::{FetchError, method_name};
 use crate::log::Level;
 
+mod calls;
+mod fields;
+mod headers;
 pub(crate) mod host;
-mod rules;
+mod manifest;
+mod path;
+mod request;
+mod samples;
+mod shape;
+
+pub use samples::{config, listed, node, ready, service};
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +36,11 @@ pub type Answer = Result<(u16, Vec<(String, String)>, Vec<u8>), FetchError>;
 pub fn json(status: u16, body: &str) -> Answer {
     let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
     Ok((status, headers, body.as_bytes().to_vec()))
+}
+
+/// A response without a body, such as 204.
+pub fn status(status: u16) -> Answer {
+    Ok((status, Vec::new(), Vec::new()))
 }
 
 /// A request of the provider, as the host sees it.
@@ -86,11 +101,24 @@ impl Seen {
     }
 }
 
+/// Answers one request, for a test that compares this host with the real one.
+///
+/// # Errors
+/// What the real host would answer in place of the cloud.
+#[doc(hidden)]
+pub fn fetch(request: &raw::Request) -> Result<raw::Response, FetchError> {
+    host::http::fetch(request)
+}
+
 type Script = dyn FnMut(&Seen) -> Answer;
 
 struct World {
     script: Box<Script>,
-    rules: Option<rules::Rules>,
+    manifest: Option<manifest::Manifest>,
+    /// Whether `init` runs, which sends no requests.
+    is_closed: bool,
+    /// How long the cloud takes for each answer.
+    latency: Duration,
     seen: Vec<Seen>,
     lines: Vec<(Level, String)>,
     now: Duration,
@@ -114,10 +142,10 @@ impl TestHost {
     /// # Panics
     /// When the thread already has a test host, or the manifest cannot be parsed.
     pub fn new(manifest: &str, script: impl FnMut(&Seen) -> Answer + 'static) -> TestHost {
-        TestHost::start(Some(rules::Rules::parse(manifest)), Box::new(script))
+        TestHost::start(Some(manifest::Manifest::parse(manifest)), Box::new(script))
     }
 
-    /// Like [`TestHost::new`], but allows every request: for tests of code outside a provider.
+    /// Like [`TestHost::new`], but without rules: for tests of code outside a provider.
     ///
     /// # Panics
     /// When the thread already has a test host.
@@ -125,10 +153,12 @@ impl TestHost {
         TestHost::start(None, Box::new(script))
     }
 
-    fn start(rules: Option<rules::Rules>, script: Box<Script>) -> TestHost {
+    fn start(manifest: Option<manifest::Manifest>, script: Box<Script>) -> TestHost {
         let world = Rc::new(RefCell::new(World {
             script,
-            rules,
+            manifest,
+            is_closed: false,
+            latency: Duration::ZERO,
             seen: Vec::new(),
             lines: Vec::new(),
             now: Duration::ZERO,
@@ -162,6 +192,11 @@ impl TestHost {
         self.world.borrow_mut().now += by;
     }
 
+    /// Lets the cloud take so long for each answer: both clocks move forward by it, once for requests sent side by side.
+    pub fn set_latency(&self, latency: Duration) {
+        self.world.borrow_mut().latency = latency;
+    }
+
     /// Empties the state store, as the host does on a swap and before a confirming look-up.
     pub fn forget_state(&self) {
         self.world.borrow_mut().kept.clear();
@@ -171,83 +206,5 @@ impl TestHost {
 impl Drop for TestHost {
     fn drop(&mut self) {
         WORLD.with_borrow_mut(|slot| *slot = None);
-    }
-}
-
-/// A configuration with these values and the cluster name `kubernetes`.
-pub fn config(values: &[(&str, &str)]) -> Config {
-    Config {
-        cluster_name: "kubernetes".to_owned(),
-        cluster_cidrs: Vec::new(),
-        values: values
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect(),
-        targets: None,
-    }
-}
-
-/// The node with its kubelet reporting ready.
-#[must_use]
-pub fn ready(mut node: crate::Node) -> crate::Node {
-    node.extra = vec![("ready".to_owned(), "true".to_owned())];
-    node
-}
-
-/// The node as the host passes it to `routes.list`: without labels and annotations.
-#[must_use]
-pub fn listed(mut node: crate::Node) -> crate::Node {
-    node.labels.clear();
-    node.annotations.clear();
-    node
-}
-
-/// A new node as the host passes it: readiness `unknown`.
-pub fn node(name: &str, provider_id: Option<&str>) -> crate::Node {
-    crate::Node {
-        name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
-        provider_id: provider_id.map(str::to_owned),
-        labels: Vec::new(),
-        annotations: Vec::new(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
-        extra: vec![("ready".to_owned(), "unknown".to_owned())],
-    }
-}
-
-/// A new Service of type LoadBalancer as the host passes it, with TCP ports given as (port, node port).
-pub fn service(name: &str, ports: &[(u16, u16)]) -> crate::load_balancer::Service {
-    let ports = ports
-        .iter()
-        .map(|(port, node_port)| crate::load_balancer::ServicePort {
-            name: None,
-            protocol: crate::Protocol::Tcp,
-            app_protocol: None,
-            port: *port,
-            node_port: Some(*node_port),
-        });
-    crate::load_balancer::Service {
-        namespace: "default".to_owned(),
-        name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
-        annotations: Vec::new(),
-        labels: Vec::new(),
-        ports: ports.collect(),
-        class: None,
-        requested_ip: None,
-        source_ranges: Vec::new(),
-        external_traffic_policy: None,
-        health_check_node_port: None,
-        ip_families: Vec::new(),
-        ip_family_policy: None,
-        session_affinity_seconds: None,
-        cluster_ips: Vec::new(),
-        status: crate::LoadBalancerStatus {
-            ingress: Vec::new(),
-        },
-        extra: Vec::new(),
     }
 }

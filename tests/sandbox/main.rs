@@ -11,6 +11,7 @@
 //! - `load_balancers`: load balancers from end to end.
 //! - `rollout`: one provider's versions from their offer to their end.
 //! - `swap`: generations that are swapped under load.
+//! - `test_host`: the SDK's `TestHost` beside the real one.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -29,6 +30,7 @@ mod loading;
 mod misbehaving;
 mod rollout;
 mod swap;
+mod test_host;
 
 use std::process::ExitCode;
 
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         load_balancers::trials(),
         rollout::trials(),
         swap::trials(),
+        test_host::trials(),
     ];
     harness::run(trials.into_iter().flatten().collect())
 }

@@ -16,17 +16,17 @@
 pub(crate) mod behaviours;
 mod cluster;
 mod files;
-mod law;
+pub(crate) mod law;
 mod lines;
 pub(crate) mod load_balancers;
 mod memory;
 mod repeated;
 mod requests;
 mod routed;
-mod routes;
+pub(crate) mod routes;
 mod services;
 pub(crate) mod stage;
-mod steps;
+pub(crate) mod steps;
 pub(crate) mod target;
 mod turns;
 

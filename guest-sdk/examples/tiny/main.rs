@@ -1,7 +1,7 @@
 //! The smallest provider that is honest: machines of an imaginary cloud, one request for each.
 
-use ccm_guest::http::Request;
-use ccm_guest::{Config, Error, FindReply, Instance, Instances, Lookup, Node, Provider};
+use ccm_guest::http::{self, Request};
+use ccm_guest::{Config, Error, FindReply, Instance, Instances, Lookup, MachineId, Node, Provider};
 
 struct Tiny;
 
@@ -19,23 +19,17 @@ impl Instances for Tiny {
 }
 
 fn look_up(node: &Node) -> Result<Lookup, Error> {
-    let id = node
-        .provider_id
-        .as_deref()
-        .and_then(|text| text.strip_prefix("tiny://"));
-    let Some(id) = id else {
+    let MachineId::Own(id) = node.machine_id("tiny") else {
         return Ok(Lookup::NotMine);
     };
-    match Request::get("api", format!("/machines/{id}"))
-        .send()?
-        .found()?
-    {
-        Some(answer) => Ok(Lookup::Found(Instance {
-            instance_type: answer.json()?,
+    let machine = Request::get("api", http::path(["machines", id]));
+    Ok(match machine.find_json()? {
+        Some(size) => Lookup::Found(Instance {
+            instance_type: size,
             ..Instance::new(format!("tiny://{id}"))
-        })),
-        None => Ok(Lookup::Gone),
-    }
+        }),
+        None => Lookup::Gone,
+    })
 }
 
 ccm_guest::export_provider! { provider: Tiny, interfaces: [instances], manifest: "examples/tiny/manifest.json" }

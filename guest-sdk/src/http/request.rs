@@ -176,7 +176,9 @@ impl Request {
         self
     }
 
-    pub(super) fn to_raw(&self) -> raw::Request {
+    /// The request as the host gets it.
+    #[doc(hidden)]
+    pub fn to_raw(&self) -> raw::Request {
         let mut raw = self.raw.clone();
         if !self.form.is_empty() {
             let mut body = form_urlencoded::Serializer::new(String::new());

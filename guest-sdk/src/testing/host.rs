@@ -11,48 +11,59 @@ fn world<T>(f: impl FnOnce(&mut World) -> T) -> Option<T> {
 }
 
 pub(crate) mod http {
-    use super::super::{Seen, rules};
-    use super::world;
+    use super::super::{Seen, headers, request};
+    use super::{World, world};
     use crate::bindings::host::ccm::provider::http::{FetchError, Request, Response};
 
-    pub(crate) fn fetch(request: &Request) -> Result<Response, FetchError> {
-        send(request, 1)
-    }
+    /// Maximum number of requests in one `fetch-all`, and of those sent side by side.
+    const BATCH: usize = 64;
+    const SIDE_BY_SIDE: usize = 8;
 
-    pub(crate) fn fetch_all(requests: &[Request]) -> Vec<Result<Response, FetchError>> {
-        // Larger batches run in groups of the contract's concurrency limit.
-        let side_by_side = requests.len().min(8);
-        requests
-            .iter()
-            .map(|request| send(request, side_by_side))
-            .collect()
-    }
+    type Outcome = Result<Response, FetchError>;
 
-    fn send(request: &Request, side_by_side: usize) -> Result<Response, FetchError> {
-        let seen = Seen::new(request, side_by_side);
+    pub(crate) fn fetch(request: &Request) -> Outcome {
         let answer = world(|world| {
-            world.seen.push(seen.clone());
-            if !rules::is_path(&request.path) {
-                return Err(FetchError::Invalid(format!(
-                    "{:?} is no path",
-                    request.path
-                )));
-            }
-            match &world.rules {
-                Some(rules) if !rules.allow(request) => Err(FetchError::Denied(
-                    "no rule of the manifest covers this request".to_owned(),
-                )),
-                _ => (world.script)(&seen),
-            }
+            world.now += world.latency;
+            send(world, request, 1)
         });
-        let (status, headers, body) = answer.unwrap_or_else(|| {
-            Err(FetchError::Unavailable(
-                "this thread has no test host".to_owned(),
-            ))
-        })?;
+        answer.unwrap_or_else(nobody)
+    }
+
+    pub(crate) fn fetch_all(requests: &[Request]) -> Vec<Outcome> {
+        if requests.len() > BATCH {
+            let why = format!("{} requests at once, at most {BATCH}", requests.len());
+            let refused = |_: &Request| Err(FetchError::Invalid(why.clone()));
+            return requests.iter().map(refused).collect();
+        }
+        let answers = world(|world| {
+            let windows = requests.chunks(SIDE_BY_SIDE);
+            let answers = windows.flat_map(|window| {
+                world.now += world.latency;
+                let send = |request| send(world, request, window.len());
+                window.iter().map(send).collect::<Vec<_>>()
+            });
+            answers.collect()
+        });
+        answers.unwrap_or_else(|| requests.iter().map(|_| nobody()).collect())
+    }
+
+    fn nobody() -> Outcome {
+        let why = "this thread has no test host".to_owned();
+        Err(FetchError::Unavailable(why))
+    }
+
+    fn send(world: &mut World, request: &Request, side_by_side: usize) -> Outcome {
+        let seen = Seen::new(request, side_by_side);
+        world.seen.push(seen.clone());
+        if world.is_closed {
+            let why = "no requests are sent during init".to_owned();
+            return Err(FetchError::Denied(why));
+        }
+        request::check(world.manifest.as_ref(), request)?;
+        let (status, headers, body) = (world.script)(&seen)?;
         Ok(Response {
             status,
-            headers,
+            headers: headers::shown(headers),
             body,
         })
     }
@@ -88,10 +99,10 @@ pub(crate) mod random {
 
     /// A counter, so that tests are repeatable.
     pub(crate) fn bytes(length: u32) -> Vec<u8> {
+        let most = crate::random::MAX_BYTES;
         assert!(
-            length <= crate::random::MAX_BYTES,
-            "the host traps on more than {} bytes",
-            crate::random::MAX_BYTES
+            length <= most,
+            "{length} random bytes asked for, at most {most} allowed"
         );
         let next = |world: &mut super::World| {
             world.random = world.random.wrapping_add(1);
@@ -109,6 +120,8 @@ pub(crate) mod state {
     /// Maximum size of keys and values together, in bytes.
     const ROOM: usize = 256 * 1024;
     const LONGEST: u64 = 3_600_000;
+    /// Maximum number of entries.
+    const ENTRIES: usize = 1024;
 
     pub(crate) fn get(key: &str) -> Option<Vec<u8>> {
         world(|world| {
@@ -124,15 +137,11 @@ pub(crate) mod state {
     pub(crate) fn set(key: &str, value: &[u8], ttl_ms: u64) -> bool {
         let stored = world(|world| {
             let now = world.now;
-            world
-                .kept
-                .retain(|kept, (_, end)| kept != key && now < *end);
-            let used: usize = world
-                .kept
-                .iter()
-                .map(|(key, (value, _))| key.len() + value.len())
-                .sum();
-            let fits = used + key.len() + value.len() <= ROOM;
+            world.kept.retain(|_, (_, end)| now < *end);
+            let others = || world.kept.iter().filter(|(kept, _)| *kept != key);
+            let used = others().map(|(key, (value, _))| key.len() + value.len());
+            let used: usize = used.sum();
+            let fits = others().count() < ENTRIES && used + key.len() + value.len() <= ROOM;
             if fits {
                 let end = now + Duration::from_millis(ttl_ms.min(LONGEST));
                 world.kept.insert(key.to_owned(), (value.to_vec(), end));

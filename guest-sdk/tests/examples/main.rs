@@ -1,5 +1,6 @@
 //! The examples do what the documents say of them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod balancer;
 mod readme;
 mod routes;

@@ -148,10 +148,7 @@ pub fn is_shut_off(settings: &RobotSettings, number: u64, max_age: Duration) -> 
             status => Some(status == "shut off"),
         },
         Err(error) => {
-            log::debug(
-                "the power state is not known",
-                &[("reason", error.message())],
-            );
+            log::debug!(reason = error.message(); "the power state is not known");
             None
         }
     }
@@ -189,9 +186,7 @@ fn ask(settings: &RobotSettings, request: Request) -> Result<Response, Error> {
 }
 
 fn leave_alone(reason: &str, wait: Duration) {
-    let seconds = wait.as_secs().to_string();
-    let fields = [("reason", reason), ("seconds", seconds.as_str())];
-    log::warn("Robot is left alone for a while", &fields);
+    log::warn!(reason, seconds = wait.as_secs(); "Robot is left alone for a while");
     state::set(HOLD, reason.as_bytes(), wait);
 }
 

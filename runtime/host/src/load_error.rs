@@ -23,7 +23,7 @@ pub enum LoadError {
     },
     /// The module has no manifest.
     #[error(
-        "{module} has no manifest: no custom section `ccm:manifest` in the component or its core modules; the SDK's macro puts it there"
+        "{module} has no manifest: no custom section `ccm:manifest` in the component or its core modules; the SDK's macro puts it there, and `ccm provider pack --manifest FILE` for other languages"
     )]
     NoManifest {
         /// Origin of the module.

@@ -85,7 +85,7 @@ fn a_component_that_is_given_its_manifest_loads() {
     };
     let said = pack(&manifest, &[]);
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-    assert!(said.out.contains("hcloud 0.1.0"), "{}", said.out);
+    assert!(said.out.contains("hcloud 0.2.0"), "{}", said.out);
     let bytes = std::fs::read(&packed).unwrap();
     assert!(
         said.out.contains(&Digest::of(&bytes).to_string()),
@@ -103,7 +103,7 @@ fn a_manifest_at_the_top_is_replaced_only_when_that_is_said() {
     let folder = TempDir::new().unwrap();
     let component = file(&folder, "guest.wasm", &unmarked());
     let manifest = file(&folder, "manifest.json", MANIFEST.as_bytes());
-    let newer = MANIFEST.replacen(r#""version": "0.1.0""#, r#""version": "0.2.0""#, 1);
+    let newer = MANIFEST.replacen(r#""version": "0.2.0""#, r#""version": "0.3.0""#, 1);
     assert_ne!(newer, MANIFEST);
     let newer = file(&folder, "newer.json", newer.as_bytes());
     let packed = folder.path().join("provider.wasm");
@@ -122,7 +122,7 @@ fn a_manifest_at_the_top_is_replaced_only_when_that_is_said() {
 
     let said = pack(&packed, &newer, &["--replace"]);
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-    assert!(said.out.contains("hcloud 0.2.0"), "{}", said.out);
+    assert!(said.out.contains("hcloud 0.3.0"), "{}", said.out);
     let said = pack(&packed, &manifest, &["--replace"]);
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     assert_eq!(std::fs::read(&packed).unwrap(), first);

@@ -45,7 +45,7 @@ pub(crate) fn mood(behaviour: Behaviour) -> Mood {
 }
 
 /// What a host has to do about each behaviour. Every behaviour has its line: without one this does not compile.
-fn law(behaviour: Behaviour) -> Law {
+pub(crate) fn law(behaviour: Behaviour) -> Law {
     match behaviour {
         Behaviour::Honest => answers(|replies| {
             assert_eq!(found(&replies[0]).len(), 2);

@@ -2,7 +2,7 @@
 //! honest one. What has the wrong shape is an error of the guest; what has the right one and the wrong meaning arrives
 //! as it is, for core to judge; no call changes more than its permit allows.
 
-mod steps;
+pub(crate) mod steps;
 mod whole;
 
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// What a host has to do about each behaviour. Every behaviour has its line: without one this does not compile.
-fn law(balancing: Balancing) -> Law<Function> {
+pub(crate) fn law(balancing: Balancing) -> Law<Function> {
     let worthless = |words| Law::new([fails(Ensure, "internal", words)]);
     match balancing {
         Balancing::Honest => Law::new([

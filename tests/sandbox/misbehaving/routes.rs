@@ -2,7 +2,7 @@
 //! What has the wrong shape is an error of the guest, for the whole list; what has the right one and the wrong meaning
 //! arrives as it is, for core to judge; no call changes more than its permit allows, and `list` nothing.
 
-mod replies;
+pub(crate) mod replies;
 mod whole;
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// What a host has to do about each behaviour. Every behaviour has its line: without one this does not compile.
-fn law(routing: Routing) -> Law<Function> {
+pub(crate) fn law(routing: Routing) -> Law<Function> {
     let worthless = |words| Law::new([fails(List, "internal", words)]);
     match routing {
         Routing::Honest => Law::new([

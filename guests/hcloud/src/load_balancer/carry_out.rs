@@ -102,7 +102,7 @@ impl Done {
             match self.send(id, &change) {
                 Ok(()) => self.more |= change.unsettles,
                 Err(refusal) if refusal.is_busy() => {
-                    log::info("the cloud is busy", &[("refusal", refusal.error.message())]);
+                    log::info!(refusal = refusal.error.message(); "the cloud is busy");
                     if running > 0 {
                         state::set(ONE_BY_ONE, &[], REMEMBERED);
                         left.push_front(change);
@@ -150,7 +150,7 @@ impl Done {
         } else if refusal.is("not_found") {
             self.absent.push(node);
         } else if refusal.is_about_target() {
-            log::warn("the node cannot be a target", &[("node", &node)]);
+            log::warn!(node; "the node cannot be a target");
             let error = named(&node, &refusal.error);
             self.trouble.get_or_insert(error);
         } else if !refusal.is("target_already_defined") {
@@ -171,10 +171,6 @@ fn named(node: &str, error: &Error) -> Error {
 
 /// Logs a write and its reason.
 fn announce(id: u64, change: &Change) {
-    let id = id.to_string();
-    let (write, why) = (change.action.as_str(), change.why.as_str());
-    log::info(
-        "changing the load balancer",
-        &[("id", &id), ("write", write), ("why", why)],
-    );
+    let Change { action, why, .. } = change;
+    log::info!(id, write = action, why; "changing the load balancer");
 }

@@ -55,7 +55,7 @@ pub fn delete(request: &DeleteRequest) -> Result<ProgressReply, Error> {
         let found = match api::certificates_of(&service.uid) {
             // Without its load balancer, only the hint still refers to the certificate.
             Err(Error::Unavailable(why)) => {
-                log::warn("the certificates are not known", &[("reason", &why)]);
+                log::warn!(reason = why; "the certificates are not known");
                 return Ok(come_back(&hint, events));
             }
             answer => answer?,
@@ -106,14 +106,9 @@ fn remove(found: &LoadBalancer, events: &mut Vec<Event>) -> Result<(), Refusal> 
     if found.protection.delete {
         return release(found, events);
     }
-    let id = found.id.to_string();
-    let fields = [
-        ("id", id.as_str()),
-        ("name", found.name.as_str()),
-        ("why", "the Service has none any more"),
-    ];
-    log::info("deleting the load balancer", &fields);
-    match api::delete(found.id) {
+    let LoadBalancer { id, name, .. } = found;
+    log::info!(id, name, why = "the Service has none any more"; "deleting the load balancer");
+    match api::delete(*id) {
         // Protection was enabled after the read.
         Err(refusal) if refusal.is("protected") => release(found, events),
         answer => answer,
@@ -125,13 +120,8 @@ fn release(found: &LoadBalancer, events: &mut Vec<Event>) -> Result<(), Refusal>
     let mut labels = found.labels.clone();
     labels.remove(SERVICE_UID);
     labels.remove(certificates::ORDERED);
-    log::info(
-        "taking the Service's label off the load balancer",
-        &[
-            ("id", &id.to_string()),
-            ("why", "it is protected from deletion"),
-        ],
-    );
+    let why = "it is protected from deletion";
+    log::info!(id, why; "taking the Service's label off the load balancer");
     api::update(*id, &json!({"labels": labels}))?;
     let message = format!(
         "load balancer {name} ({id}) is protected from deletion: it stays, costs what it costs, and belongs to no Service any more"
@@ -159,13 +149,8 @@ fn remove_certificate(
         events.push(Event::warning("CertificateKept", &message));
         return Ok(());
     }
-    log::info(
-        "deleting the managed certificate",
-        &[
-            ("id", &id.to_string()),
-            ("why", "it was ordered for the Service"),
-        ],
-    );
+    let why = "it was ordered for the Service";
+    log::info!(id, why; "deleting the managed certificate");
     api::delete_certificate(*id)
 }
 

@@ -273,12 +273,10 @@ impl Ensuring<'_> {
     fn order(&mut self) -> Result<Order, Error> {
         let place = self.wanted.place()?;
         let body = |with_targets| bodies::create(&self.wanted, place, &self.known, with_targets);
-        let fields = [
-            ("name", self.wanted.name.as_str()),
-            ("type", self.wanted.type_name.as_str()),
-            ("why", "the Service has none"),
-        ];
-        log::info("ordering a load balancer", &fields);
+        let Wanted {
+            name, type_name, ..
+        } = &self.wanted;
+        log::info!(name, type = type_name, why = "the Service has none"; "ordering a load balancer");
         let mut answer = api::create(&body(true));
         let has_targets = !self.wanted.targets.targets.is_empty();
         if let Err(refusal) = &answer
@@ -286,11 +284,8 @@ impl Ensuring<'_> {
             && refusal.is_about_targets()
         {
             // One refused node must not keep the Service from getting an address.
-            let fields = [
-                ("name", self.wanted.name.as_str()),
-                ("why", refusal.error.message()),
-            ];
-            log::info("ordering a load balancer without targets", &fields);
+            let why = refusal.error.message();
+            log::info!(name, why; "ordering a load balancer without targets");
             answer = api::create(&body(false));
         }
         // An existing load balancer keeps its type, so that nothing is missing there.

@@ -159,7 +159,7 @@ impl Change {
         waits: u64,
     ) -> Result<ProgressReply, Error> {
         if refusal.is_busy() {
-            log::info("the cloud is busy", &[("refusal", refusal.error.message())]);
+            log::info!(refusal = refusal.error.message(); "the cloud is busy");
             let wait = busy_delay(waits + 1) + jitter(busy_delay(1));
             return Ok(self.pending(None, waits + 1, wait));
         }

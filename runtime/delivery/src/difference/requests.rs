@@ -79,7 +79,7 @@ impl Requests {
             "targets": targets.collect::<Vec<_>>(),
             "annotationPrefixes": annotation_prefixes,
             "config": config.collect::<Vec<_>>(),
-            "limits": {"memoryMib": limits.memory_mib, "callSeconds": limits.call_seconds},
+            "limits": {"memoryMiB": limits.memory_mib, "callSeconds": limits.call_seconds},
         });
         let text = json!({
             "manifest": manifest,

@@ -259,7 +259,7 @@ fn rows() -> Vec<Row> {
         (
             "more of the usual limits",
             json!({}),
-            json!({"limits": {"memoryMib": 128, "callSeconds": 61}}),
+            json!({"limits": {"memoryMiB": 128, "callSeconds": 61}}),
             true,
             &[
                 "+ memory of a call: 128 MiB (before: 64 MiB)",
@@ -268,7 +268,7 @@ fn rows() -> Vec<Row> {
         ),
         (
             "less",
-            json!({"limits": {"memoryMib": 128, "callSeconds": 61}}),
+            json!({"limits": {"memoryMiB": 128, "callSeconds": 61}}),
             json!({}),
             false,
             &[
@@ -278,8 +278,8 @@ fn rows() -> Vec<Row> {
         ),
         (
             "above the host's ceiling everything is the same",
-            json!({"limits": {"memoryMib": 256}}),
-            json!({"limits": {"memoryMib": 1024}}),
+            json!({"limits": {"memoryMiB": 256}}),
+            json!({"limits": {"memoryMiB": 1024}}),
             false,
             &[],
         ),

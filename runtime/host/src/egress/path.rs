@@ -198,6 +198,8 @@ impl PathPattern {
                     );
                 }
                 segments.push(Segment::Any);
+            } else if raw.contains('*') {
+                return bad("there are no wildcards; {name} stands for exactly one segment");
             } else {
                 // A literal has to be written exactly as it is sent, so that the reader of a rule sees what it
                 // matches.

@@ -12,6 +12,7 @@ use crate::grant::Secret;
 
 fn whole() -> Value {
     json!({
+        "$schema": "https://wasm-ccm.dev/schema/manifest-0.1.json",
         "contract": "0.1.0", "name": "hcloud", "version": "0.1.0", "description": "Hetzner Cloud",
         "schemes": ["hcloud", "hrobot"],
         "targets": [{
@@ -24,7 +25,7 @@ fn whole() -> Value {
         }],
         "annotationPrefixes": ["load-balancer.hetzner.cloud/"],
         "config": [{ "key": "HCLOUD_NETWORK", "why": "the network", "required": false }],
-        "limits": { "memoryMib": 64, "callSeconds": 60 }
+        "limits": { "memoryMiB": 64, "callSeconds": 60 }
     })
 }
 
@@ -149,6 +150,13 @@ fn every_mistake_is_refused_by_name() {
         ("/targets/0/endpoint", json!("x"), "endpoint"),
         (
             "/targets/0/endpoint",
+            json!("https://{zone}.api.example/"),
+            "placeholder",
+        ),
+        ("/targets/0/rules/0/path", json!("/x/**"), "no wildcards"),
+        ("/targets/0/rules/0/path", json!("/x/*"), "no wildcards"),
+        (
+            "/targets/0/endpoint",
             json!("https://169.254.169.254/"),
             "metadata",
         ),
@@ -185,8 +193,8 @@ fn every_mistake_is_refused_by_name() {
         ("/annotationPrefixes/0", json!("/x"), "annotation prefix"),
         ("/config/0/key", json!("A B"), "config key"),
         ("/config/0/default", json!("x"), "unknown key"),
-        ("/limits/memoryMib", json!(0), "memoryMib"),
-        ("/limits/memoryMib", json!(4096), "memoryMib"),
+        ("/limits/memoryMiB", json!(0), "memoryMiB"),
+        ("/limits/memoryMiB", json!(4096), "memoryMiB"),
         ("/limits/callSeconds", json!(301), "callSeconds"),
         ("/limits/cpu", json!(1), "unknown key"),
     ] {
@@ -232,6 +240,40 @@ fn all_mistakes_are_reported_at_once() {
 }
 
 #[test]
+fn what_is_missing_hides_no_other_mistake() {
+    let mut manifest = whole();
+    manifest["targets"][0]
+        .as_object_mut()
+        .unwrap()
+        .remove("rules");
+    manifest["limits"]["callSeconds"] = json!(0);
+    manifest["schemes"][0] = json!("A");
+    let Err(ManifestError::Mistakes(mistakes)) = parse(&manifest) else {
+        panic!("expected mistakes")
+    };
+    assert_eq!(mistakes.len(), 3, "{mistakes:#?}");
+    assert!(
+        mistakes.iter().any(|line| line.contains("0 rules")),
+        "{mistakes:#?}"
+    );
+    let Err(ManifestError::Mistakes(mistakes)) = parse(&json!({})) else {
+        panic!("expected mistakes")
+    };
+    let [contract, name, version] = mistakes.as_slice() else {
+        panic!("{mistakes:#?}")
+    };
+    assert!(contract.starts_with("contract \"\"") && name.starts_with("name \"\""));
+    assert!(version.starts_with("version \"\""));
+}
+
+#[test]
+fn the_former_spelling_of_a_limit_is_read() {
+    let mut manifest = whole();
+    manifest["limits"] = json!({ "memoryMib": 32 });
+    assert_eq!(parse(&manifest).unwrap().limits.memory_mib, Some(32));
+}
+
+#[test]
 fn what_is_too_large_or_not_json_is_refused() {
     let large = with("/description", json!("x".repeat(MAX_MANIFEST)));
     assert!(matches!(parse(&large), Err(ManifestError::TooLarge(_))));
@@ -242,7 +284,6 @@ fn what_is_too_large_or_not_json_is_refused() {
         b"null",
         b"\xff",
         b"{\"contract\":1}",
-        b"{}",
         b"{\"name\":\"a\",\"name\":\"b\"}",
     ] {
         assert!(

@@ -27,8 +27,15 @@ const MAX_ERROR: usize = 512;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RawManifest {
+    /// For editors; nothing is read from it.
+    #[serde(rename = "$schema")]
+    _schema: Option<String>,
+    // What is missing is a mistake like others: it must not hide them.
+    #[serde(default)]
     contract: String,
+    #[serde(default)]
     name: String,
+    #[serde(default)]
     version: String,
     #[serde(default)]
     description: String,
@@ -49,11 +56,15 @@ pub(super) struct RawManifest {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawTarget {
+    #[serde(default)]
     name: String,
+    #[serde(default)]
     endpoint: String,
+    #[serde(default)]
     auth: String,
     #[serde(default)]
     why: String,
+    #[serde(default)]
     rules: Vec<Value>,
     #[serde(default = "yes")]
     required: bool,
@@ -69,6 +80,7 @@ fn yes() -> bool {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawConfigKey {
+    #[serde(default)]
     key: String,
     #[serde(default)]
     why: String,
@@ -81,6 +93,7 @@ struct RawConfigKey {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 struct RawLimits {
+    #[serde(rename = "memoryMiB", alias = "memoryMib")]
     memory_mib: Option<u32>,
     call_seconds: Option<u32>,
     #[serde(flatten)]
@@ -274,7 +287,7 @@ fn config_key(raw: RawConfigKey, wrong: &mut Vec<String>) -> ConfigKey {
 fn limits(raw: &RawLimits, wrong: &mut Vec<String>) -> WantedLimits {
     unknown("limits", &raw.unknown, wrong);
     for (name, value, most) in [
-        ("memoryMib", raw.memory_mib, 1024),
+        ("memoryMiB", raw.memory_mib, 1024),
         ("callSeconds", raw.call_seconds, 300),
     ] {
         if value.is_some_and(|value| !(1..=most).contains(&value)) {

@@ -1,0 +1,131 @@
+//! What the manifest requests, as far as the host holds a provider to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use super::fields::{Content, Place, check_fields};
+use super::path;
+use crate::bindings::host::ccm::provider::http::{FetchError, Request};
+use crate::http::method_name;
+
+/// The parts of a manifest that matter here; the host checks the whole of it when it loads the module.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Manifest {
+    #[serde(default)]
+    pub(super) schemes: Vec<String>,
+    #[serde(default)]
+    targets: Vec<Target>,
+    #[serde(default)]
+    pub(super) annotation_prefixes: Vec<String>,
+    #[serde(default)]
+    pub(super) limits: Limits,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Limits {
+    pub(super) call_seconds: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    name: String,
+    rules: Vec<Rule>,
+}
+
+/// Field names, and the values of which one has to be there.
+type Fields = BTreeMap<String, BTreeSet<String>>;
+
+#[derive(Debug, Deserialize)]
+struct Rule {
+    methods: Vec<String>,
+    path: String,
+    #[serde(default)]
+    query: Fields,
+    #[serde(default)]
+    form: Fields,
+    access: String,
+}
+
+impl Manifest {
+    /// Parses a manifest.
+    ///
+    /// # Panics
+    /// When it cannot be parsed.
+    pub(super) fn parse(manifest: &str) -> Manifest {
+        match serde_json::from_str(manifest) {
+            Ok(rules) => rules,
+            Err(error) => panic!("the manifest cannot be read: {error}"),
+        }
+    }
+
+    /// The answer to a request for a target that the manifest does not name.
+    pub(super) fn unknown_target(&self, request: &Request) -> Option<FetchError> {
+        let Request { method, target, .. } = request;
+        let is_known = self.targets.iter().any(|known| known.name == *target);
+        let method = method_name(*method);
+        (!is_known).then(|| {
+            FetchError::Denied(format!(
+                "{method} on target {target}: the module's own manifest requests no such target"
+            ))
+        })
+    }
+
+    /// Checks a request whose canonical path has these segments against the rules.
+    ///
+    /// # Errors
+    /// [`FetchError::Denied`], in the host's words.
+    pub(super) fn check(
+        &self,
+        request: &Request,
+        shown_path: &str,
+        segments: &[String],
+        content: &Content,
+    ) -> Result<(), FetchError> {
+        let method = method_name(request.method);
+        let name = &request.target;
+        let denied = |why: String| Err(FetchError::Denied(why));
+        let targets = self.targets.iter().filter(|target| target.name == *name);
+        let at = |rule: &&Rule| {
+            rule.methods.iter().any(|allowed| allowed == method)
+                && path::matches(&rule.path, segments)
+        };
+        let rules: Vec<&Rule> = targets
+            .flat_map(|target| &target.rules)
+            .filter(at)
+            .collect();
+        let form = content.form();
+        let admits = |rule: &&&Rule| {
+            is_among(&rule.query, &request.query, form)
+                && is_among(&rule.form, form, &request.query)
+        };
+        let Some(rule) = rules.iter().find(admits) else {
+            return denied(format!(
+                "{method} {shown_path} on target {name}: the module's own manifest does not request it, and the grants do not allow it either"
+            ));
+        };
+        // A change must not pass as something else because it is spelled so that only the cloud recognises it.
+        let near = rules.iter().filter(|rule| rule.access == "write");
+        let mut looked = BTreeSet::new();
+        for rule in near.chain([rule]) {
+            looked.extend(rule.query.keys().map(|name| (name.as_str(), Place::Query)));
+            looked.extend(rule.form.keys().map(|name| (name.as_str(), Place::Form)));
+        }
+        let body = request.body.as_deref().unwrap_or_default();
+        check_fields(&looked, &request.query, content, body)
+            .or_else(|why| denied(format!("{method} {shown_path} on target {name}: {why}")))
+    }
+}
+
+/// Whether each field is there exactly once with one of its values, and not in the other place.
+fn is_among(fields: &Fields, here: &[(String, String)], there: &[(String, String)]) -> bool {
+    fields.iter().all(|(name, allowed)| {
+        let mut given = here.iter().filter(|(theirs, _)| theirs == name);
+        let is_allowed = given
+            .next()
+            .is_some_and(|(_, value)| allowed.contains(value));
+        is_allowed && given.next().is_none() && !there.iter().any(|(theirs, _)| theirs == name)
+    })
+}

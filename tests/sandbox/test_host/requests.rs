@@ -1,0 +1,366 @@
+//! One table of requests, for the real egress and for the `TestHost`.
+
+use std::sync::Arc;
+
+use ccm_guest::bindings::host::ccm::provider::http as guest;
+use ccm_guest::http::Request;
+use ccm_guest::testing::{TestHost, status};
+use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest};
+use ccm_host::grant::{Credential, Secret};
+use ccm_host::manifest::Manifest;
+use ccm_tests::harness::Test;
+
+use crate::misbehaving::stage::{self, PATIENCE, TOKEN, block_on};
+use crate::misbehaving::target::{Mood, Target};
+
+pub(crate) const TESTS: &[Test] = &[(
+    "requests::each_is_sent_or_refused_alike",
+    each_is_sent_or_refused_alike,
+)];
+
+const MANIFEST: &str = r#"{
+    "contract": "0.1.0", "name": "test", "version": "1",
+    "targets": [{
+        "name": "api", "endpoint": "https://api.test.example", "auth": "bearer", "why": "a test",
+        "rules": [
+            { "methods": ["GET"], "path": "/things/{id}", "access": "read" },
+            { "methods": ["POST", "PATCH"], "path": "/things", "access": "write" },
+            { "methods": ["POST"], "path": "/", "form": { "Action": ["List", "Get"] }, "access": "read" },
+            { "methods": ["POST"], "path": "/", "form": { "Action": ["Create"] }, "access": "write" },
+            { "methods": ["GET", "POST"], "path": "/query", "query": { "Action": ["List"] }, "access": "read" }
+        ]
+    }]
+}"#;
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// What comes of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum End {
+    Sent,
+    /// Nothing was sent, for a reason of which this is a part.
+    Denied(String),
+    Invalid(String),
+}
+
+fn sent() -> End {
+    End::Sent
+}
+
+fn denied(why: &str) -> End {
+    End::Denied(why.to_owned())
+}
+
+fn invalid(why: &str) -> End {
+    End::Invalid(why.to_owned())
+}
+
+fn get(path: &str) -> Request {
+    Request::get("api", path)
+}
+
+fn thing() -> Request {
+    get("/things/1")
+}
+
+fn form(body: &str) -> Request {
+    Request::post("api", "/").body(FORM, body)
+}
+
+fn json(path: &str, body: &str) -> Request {
+    Request::post("api", path).body("application/json", body)
+}
+
+fn query(body: &str) -> Request {
+    json("/query", body).query("Action", "List")
+}
+
+fn cases() -> Vec<(Request, End)> {
+    let segments = "no empty segment";
+    let dots = "no segment of dots";
+    let separator = "none of ? # \\";
+    let owned = |name: &str| invalid(&format!("header {name} belongs to the host"));
+    let unrequested = "the module's own manifest does not request it";
+    let many = |count: usize| (0..count).fold(thing(), |one, index| one.query("q", index));
+    let mut cases = vec![
+        (thing(), sent()),
+        (thing().query("any", "thing"), sent()),
+        (get("/things/a%20b"), sent()),
+        (get("/things/a b"), sent()),
+        (
+            Request::get("other", "/things/1"),
+            denied("requests no such target"),
+        ),
+        (
+            Request::get("other", "nonsense"),
+            denied("requests no such target"),
+        ),
+        (Request::delete("api", "/things/1"), denied(unrequested)),
+        (get("/things"), denied(unrequested)),
+        (get("/things/1/2"), denied(unrequested)),
+        (get("/"), denied(unrequested)),
+        // Paths.
+        (get(""), invalid("begins with /")),
+        (get("things/1"), invalid("begins with /")),
+        (
+            get("http://169.254.169.254/latest"),
+            invalid("begins with /"),
+        ),
+        (get("/things/"), invalid(segments)),
+        (get("//things"), invalid(segments)),
+        (get("/things/.."), invalid(dots)),
+        (get("/things/%2e%2e"), invalid(dots)),
+        (get("/things/..;x"), invalid(dots)),
+        (get("/things/. "), invalid(dots)),
+        (get("/things/a%2Fb"), invalid(separator)),
+        (get("/things/a\\b"), invalid(separator)),
+        (get("/things/1?x=1"), invalid(separator)),
+        (get("/things/1#x"), invalid(separator)),
+        (get("/things/a\nb"), invalid("control characters")),
+        (get("/things/a%00b"), invalid("control characters")),
+        (
+            get("/things/%zz"),
+            invalid("percent-encoding of the path is broken"),
+        ),
+        (
+            get("/things/%ff"),
+            invalid("percent-encoding of the path is broken"),
+        ),
+        (get("/things/%2541"), invalid("encoded once, not twice")),
+        (
+            get(&format!("/things/{}", "a".repeat(2048))),
+            invalid("at most 2048 bytes"),
+        ),
+        // Queries.
+        (many(64), sent()),
+        (many(65), invalid("at most 64 pairs")),
+        (thing().query("q", "x".repeat(8192)), invalid("8192 bytes")),
+        (
+            thing().query("_method", "DELETE"),
+            denied("can stand for another method"),
+        ),
+        (
+            thing().query("_Method[]", "DELETE"),
+            denied("can stand for another method"),
+        ),
+        // Headers.
+        (thing().header("x-request", "1"), sent()),
+        (thing().header("Accept", "text/xml"), sent()),
+        (thing().header("cache-control", "max-age=5"), sent()),
+        (
+            thing().header("x one", "1"),
+            invalid("is not a header name"),
+        ),
+        (thing().header("", "1"), invalid("is not a header name")),
+        (
+            thing().header("x-split", "a\r\nb"),
+            invalid("characters that no header can carry"),
+        ),
+        (thing().header("x-name", "ü"), sent()),
+        (
+            thing().header("x-name", "a\u{7f}"),
+            invalid("characters that no header can carry"),
+        ),
+        (
+            (0..33).fold(thing(), |one, _| one.header("x", "1")),
+            invalid("33 headers, at most 32"),
+        ),
+        (
+            thing().header("x", "v".repeat(16 << 10)),
+            invalid("bytes of headers, at most 16384"),
+        ),
+        // Bodies.
+        (
+            Request::patch("api", "/things").body("text/plain", "x"),
+            denied(unrequested),
+        ),
+        (
+            Request::post("api", "/things").body("text/plain", "x"),
+            sent(),
+        ),
+        (json("/things", &"x".repeat(1 << 20)), sent()),
+        (
+            json("/things", &"x".repeat((1 << 20) + 1)),
+            invalid("at most 1048576 bytes"),
+        ),
+        (
+            thing().body("text/plain", "x"),
+            invalid("GET carries no body"),
+        ),
+        (thing().body("text/plain", ""), sent()),
+        (
+            json("/things", "{}").header("Content-Type", FORM),
+            invalid("content-type is there twice"),
+        ),
+        (
+            json("/things", "{}").header("content_type", FORM),
+            owned("content_type"),
+        ),
+        // Fields of forms.
+        (form("Action=List&Other=1"), sent()),
+        (
+            Request::post("api", "/")
+                .form("Action", "Create")
+                .form("Name", "a b&c"),
+            sent(),
+        ),
+        (form("Action=%4cist"), sent()),
+        (form("Action=Delete"), denied(unrequested)),
+        (form(""), denied(unrequested)),
+        (form("Action=List&Action=Create"), denied(unrequested)),
+        (
+            form("Action=List").query("Action", "Create"),
+            denied(unrequested),
+        ),
+        (
+            form("Action=List&action=Create"),
+            denied("could be taken for it"),
+        ),
+        (
+            form("Action=List&Action[]=Create"),
+            denied("could be taken for it"),
+        ),
+        (
+            form("Action=List").query("x-http-method-override", "PUT"),
+            denied("another method"),
+        ),
+        (json("/", r#"{"Action": "List"}"#), denied(unrequested)),
+        (
+            Request::post("api", "/").body("text/plain", "Action=List"),
+            denied(unrequested),
+        ),
+        // Fields of queries.
+        (get("/query").query("Action", "List"), sent()),
+        (get("/query").query("Action", "Create"), denied(unrequested)),
+        (get("/query"), denied(unrequested)),
+        (query("{}"), sent()),
+        (query(r#"{"Action": "List", "a": 1}"#), sent()),
+        (
+            query(r#"{"Action": "Create"}"#),
+            denied("which the body contradicts"),
+        ),
+        (
+            query(r#"{"Action": "List", "Action": "Create"}"#),
+            denied("which the body contradicts"),
+        ),
+        (
+            query(r#"{"ACTION": "Create"}"#),
+            denied("could be taken for it"),
+        ),
+        (query("[1]"), denied("JSON is one JSON object")),
+        (
+            Request::post("api", "/query")
+                .query("Action", "List")
+                .body("text/plain", "x"),
+            denied("a body is application/json or"),
+        ),
+        (
+            Request::post("api", "/query")
+                .query("Action", "List")
+                .body("application/json; charset=latin1", "{}"),
+            denied("a body is application/json or"),
+        ),
+    ];
+    for name in [
+        "authorization",
+        "AUTHORIZATION",
+        "cookie",
+        "host",
+        "user-agent",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "transfer-encoding",
+        "range",
+        "forwarded",
+        "x-forwarded-for",
+        "x_forwarded_for",
+        "proxy-authorization",
+        "x-amz-security-token",
+        "x-http-method-override",
+        "x-original-url",
+    ] {
+        cases.push((thing().header(name, "1"), owned(&name.to_ascii_lowercase())));
+    }
+    cases
+}
+
+fn each_is_sent_or_refused_alike() {
+    let cases = cases();
+    let real = block_on(really(&cases));
+    let test_host = TestHost::new(MANIFEST, |_| status(200));
+    let mut wrong = Vec::new();
+    for ((request, expected), real) in cases.iter().zip(real) {
+        let answer = guest_fetch(request);
+        let is_expected = match (expected, &real) {
+            (End::Sent, End::Sent) => true,
+            (End::Denied(part), End::Denied(text)) | (End::Invalid(part), End::Invalid(text)) => {
+                text.contains(part)
+            }
+            _ => false,
+        };
+        if answer != real || !is_expected {
+            let shown: String = format!("{request:?}").chars().take(300).collect();
+            wrong.push(format!(
+                "{shown}: TestHost {answer:?}, real {real:?}, expected {expected:?}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(test_host.requests().len(), cases.len());
+}
+
+/// The `TestHost`'s end of a request.
+fn guest_fetch(request: &Request) -> End {
+    match ccm_guest::testing::fetch(&request.to_raw()) {
+        Ok(_) => End::Sent,
+        Err(guest::FetchError::Denied(why)) => End::Denied(why),
+        Err(guest::FetchError::Invalid(why)) => End::Invalid(why),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+/// The real host's end of each request.
+async fn really(cases: &[(Request, End)]) -> Vec<End> {
+    let cloud = Target::start(Mood::Well).await;
+    let manifest = Manifest::parse(MANIFEST.as_bytes()).unwrap();
+    let mut grants = manifest.as_grants();
+    grants.targets[0].endpoint = cloud.endpoint().parse().unwrap();
+    grants.targets[0].credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
+    let granted = manifest.narrow(grants).unwrap();
+    let egress = Arc::new(Egress::new("test", &granted, EgressLimits::standard()).unwrap());
+    let permit = stage::permit(PATIENCE, ccm_core::permit::Mode::Enforce, 1000);
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let scope = egress.scope(permit, deadline, false);
+    let mut ends = Vec::new();
+    for (request, _) in cases {
+        ends.push(match scope.fetch(translated(request)).await {
+            Ok(answer) => {
+                assert_eq!(answer.status, 200);
+                End::Sent
+            }
+            Err(FetchError::Denied(why)) => End::Denied(why),
+            Err(FetchError::Invalid(why)) => End::Invalid(why),
+            Err(other) => panic!("{request:?}: {other:?}"),
+        });
+    }
+    let reached = ends.iter().filter(|end| **end == End::Sent).count();
+    assert!(
+        cloud.requests() <= reached && cloud.requests() > 10,
+        "kept answers may be shared"
+    );
+    ends
+}
+
+/// The request as the real host gets it from a guest.
+fn translated(request: &Request) -> FetchRequest {
+    let raw = request.to_raw();
+    FetchRequest {
+        target: raw.target,
+        method: ccm_guest::http::method_name(raw.method).parse().unwrap(),
+        path: raw.path,
+        query: raw.query,
+        headers: raw.headers,
+        body: raw.body.map(Into::into),
+    }
+}
