@@ -14,6 +14,8 @@ mod invocation;
 mod pack;
 #[path = "cli/status.rs"]
 mod status;
+#[path = "cli/try_command.rs"]
+mod try_command;
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};

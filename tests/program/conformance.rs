@@ -1,17 +1,30 @@
 //! `ccm provider test`: the shipped guests keep every law of the contract, and a guest that breaks some is told which.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::Router;
+use axum::http::{Method, StatusCode, Uri};
+
 use ccm_sim::hetzner::{Hetzner, Location, Options, ServerSpec};
-use ccm_tests::conformance::{At, Tested, configuration, conforms};
-use serde_json::json;
+use ccm_tests::conformance::{At, Tested, configuration, conforms, laws, report};
+use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::net::TcpListener;
 
 const TOKEN: &str = "a-token-that-no-guest-sees";
 
 fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_ccm"))
+}
+
+/// Compiled modules, from run to run.
+fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("commands")
 }
 
 /// A simulated Hetzner Cloud with two servers in a network, whose actions take a while.
@@ -68,6 +81,7 @@ fn hcloud_keeps_every_law() {
     ];
     let tested = Tested {
         program: program(),
+        cache: &cache(),
         module,
         config: &config,
         arguments: &arguments,
@@ -83,4 +97,190 @@ fn hcloud_keeps_every_law() {
     ];
     let report = conforms(&tested, &applicable).unwrap();
     assert!(cloud.load_balancers().is_empty(), "{report:#}");
+}
+
+/// A cloud with two machines, in which whoever asked last for a load balancer that is not there makes it.
+fn plain_cloud(runtime: &tokio::runtime::Runtime) -> SocketAddr {
+    let world = Arc::<Mutex<World>>::default();
+    let router = Router::new().fallback(move |method: Method, uri: Uri| {
+        let status = world.lock().unwrap().answer(&method, uri.path());
+        async move { (status, "{}") }
+    });
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    runtime.spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+#[derive(Default)]
+struct World {
+    balancers: BTreeSet<String>,
+    missed: Option<String>,
+}
+
+impl World {
+    fn answer(&mut self, method: &Method, path: &str) -> StatusCode {
+        if let Some(name) = path.strip_prefix("/v1/machines/") {
+            return match name.starts_with("worker-") {
+                true => StatusCode::OK,
+                false => StatusCode::NOT_FOUND,
+            };
+        }
+        let uid = path
+            .trim_start_matches("/v1/balancers")
+            .trim_start_matches('/');
+        let is_there = self.balancers.contains(uid);
+        match *method {
+            Method::POST => self.balancers.extend(self.missed.take()),
+            _ if !is_there => {
+                self.missed = Some(uid.to_owned());
+                return StatusCode::NOT_FOUND;
+            }
+            Method::DELETE => {
+                self.balancers.remove(uid);
+            }
+            _ => {}
+        }
+        StatusCode::OK
+    }
+}
+
+/// What a guest does, and the law that it breaks by it.
+const BREAKING: [(&str, &str, &str); 8] = [
+    ("http-in-init", "", "contract/init-silent"),
+    ("other-path", "", "contract/granted"),
+    ("panic", "", "contract/no-trap"),
+    ("too-few-lookups", "", "instances/order"),
+    ("changed-provider-id", "", "instances/found"),
+    ("gone-after-failure", "", "instances/not-gone-by-failing"),
+    ("honest-requests", "panic", "load-balancer/planned"),
+    // It sends the targets again and again, and is otherwise honest.
+    ("honest-requests", "honest", "load-balancer/targets"),
+];
+
+#[test]
+fn a_guest_that_breaks_a_law_is_told_which() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let folder = TempDir::new().unwrap();
+    let (module, token) = (
+        folder.path().join("guest.wasm"),
+        folder.path().join("token"),
+    );
+    std::fs::write(&module, test_guests::MISBEHAVING).unwrap();
+    std::fs::write(&token, TOKEN).unwrap();
+    let module = module.to_str().unwrap();
+    let broken = |behaviour: &str, balancing: &str| {
+        let api = At {
+            target: "api",
+            endpoint: &format!("http://{}/v1", plain_cloud(&runtime)),
+            credential: json!({ "bearer": { "file": token } }),
+        };
+        let values = [("behaviour", behaviour), ("balancing", balancing)];
+        let values = &values[..if balancing.is_empty() { 1 } else { 2 }];
+        let config = configuration(program(), module, &[api], values).unwrap();
+        let tested = Tested {
+            program: program(),
+            cache: &cache(),
+            module,
+            config: &config,
+            arguments: &[
+                "--node=worker-1=misbehaving://worker-1",
+                "--node=worker-2=misbehaving://worker-2",
+                "--allow-changes",
+                "--timeout=20s",
+                match balancing {
+                    "" => "--suite=instances",
+                    _ => "--suite=load-balancer",
+                },
+            ],
+        };
+        let report = report(&tested).unwrap();
+        let broken = laws(&report, "fail").map(|law| law["law"].as_str().unwrap().to_owned());
+        broken.collect::<Vec<_>>()
+    };
+    std::thread::scope(|scope| {
+        let broken = &broken;
+        let trials = BREAKING.map(|(behaviour, balancing, law)| {
+            let trial = scope.spawn(move || broken(behaviour, balancing));
+            (behaviour, balancing, law, trial)
+        });
+        for (behaviour, balancing, law, trial) in trials {
+            let broken = trial.join().unwrap();
+            let is_among = broken.iter().any(|one| one == law);
+            assert!(is_among, "{behaviour} {balancing}: {broken:?}");
+            if balancing == "honest" {
+                for kept in [
+                    "made",
+                    "idempotent",
+                    "apart",
+                    "hints-dropped",
+                    "answers-lost",
+                ] {
+                    let kept = format!("load-balancer/{kept}");
+                    assert!(!broken.contains(&kept), "{kept}: {broken:?}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_report_is_text_a_document_and_something_to_publish() {
+    let folder = TempDir::new().unwrap();
+    let module = folder.path().join("guest.wasm");
+    std::fs::write(&module, test_guests::MISBEHAVING).unwrap();
+    let module = module.to_str().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, TOKEN).unwrap();
+    let api = At {
+        target: "api",
+        endpoint: "http://127.0.0.1:9/v1",
+        credential: json!({ "bearer": { "file": token } }),
+    };
+    let values = [("behaviour", "honest")];
+    let config = configuration(program(), module, &[api], &values).unwrap();
+    let path = folder.path().join("ccm.yaml");
+    std::fs::write(&path, config).unwrap();
+    let run = |form: &str| {
+        let arguments = ["provider", "test", "--config"];
+        let output = Command::new(program())
+            .args(arguments)
+            .arg(&path)
+            .arg("--compiled-cache-dir")
+            .arg(cache())
+            .args(["--node=a=misbehaving://a", "-o", form, module])
+            .output()
+            .unwrap();
+        let (out, err) = (output.stdout, output.stderr);
+        assert!(err.is_empty(), "{}", String::from_utf8_lossy(&err));
+        (output.status.code(), String::from_utf8(out).unwrap())
+    };
+    // It answers without asking anybody, for other clouds' nodes, too.
+    let (code, text) = run("text");
+    assert_eq!(code, Some(2), "{text}");
+    for part in [
+        "FAIL",
+        "instances/not-mine is broken",
+        "pass",
+        "not applicable",
+        "no: ",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let (code, text) = run("markdown");
+    assert_eq!(code, Some(2), "{text}");
+    for part in [
+        "# Conformance of misbehaving",
+        "| `instances/order` |",
+        "`sha256:",
+        "**fail**",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let (code, text) = run("json");
+    assert_eq!(code, Some(2), "{text}");
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["conforms"], false);
+    assert_eq!(json["contract"], "ccm:provider@0.1.0");
+    assert_eq!(json["ccm"], env!("CARGO_PKG_VERSION"));
 }

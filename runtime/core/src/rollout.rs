@@ -20,6 +20,7 @@
 //! - One version is loaded at a time, and only the latest offer: an offer superseded meanwhile is never started.
 //! - A follower writes nothing and tries nothing; it loads the recorded version.
 
+mod candidate;
 mod decide;
 mod facts;
 mod orders;
@@ -33,10 +34,11 @@ mod trial;
 mod trial_verdict;
 mod work_results;
 
+pub use candidate::{Candidate, Step};
 pub use decide::decide;
 pub use facts::{
-    Candidate, Cause, Decision, Effect, End, Endorsement, Facts, Failure, Loaded, Now, Offer,
-    Order, Role, RolloutEvent, Step, Work,
+    Cause, Decision, Effect, End, Endorsement, Facts, Failure, Loaded, Now, Offer, Order, Role,
+    RolloutEvent, Work,
 };
 pub use plan_comparison::Plans;
 pub use record::{

@@ -186,6 +186,7 @@ fn the_variants_are_checked_on_a_machine_that_has_none_of_their_secrets() {
             &[
                 "the file /etc/ccm-credentials/token",
                 "the file /etc/ccm/provider.pub",
+                "the module file:///etc/ccm-provider/",
             ],
         ),
         (
@@ -193,6 +194,7 @@ fn the_variants_are_checked_on_a_machine_that_has_none_of_their_secrets() {
             &[
                 "the file /etc/ccm-credentials/token",
                 "the file /etc/ccm/provider.pub",
+                "the module file:///etc/ccm-provider/provider.wasm",
             ],
         ),
         ("registry", &["the file /etc/ccm-credentials/token"]),
@@ -255,4 +257,62 @@ fn what_is_no_configuration_is_told_apart_from_what_cannot_be_read() {
     let said = ccm(&["config", "check", "/nowhere.yaml"]);
     assert_eq!(said.code, 1);
     assert!(said.err.contains("/nowhere.yaml"), "{}", said.err);
+}
+
+#[test]
+fn a_module_in_a_file_is_read_where_it_is_and_its_keys_are_judged() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "guest.wasm", test_guests::MISBEHAVING);
+    let none = folder.path().join("none.wasm");
+    let text_file = file(&folder, "text.wasm", b"hello, this is text");
+    let entry = |path: &std::path::Path, key: &str| {
+        format!(
+            "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders:\n- name: misbehaving\n  source: file://{}\n  config: {{ {key}: honest }}\n  grants:\n    targets:\n    - name: api\n      endpoint: https://api.example.com\n      rules: [{{ methods: [GET], path: '/machines/{{name}}', access: read }}]\n",
+            text(path)
+        )
+    };
+    for (path, key, more, expected) in [
+        // What it requests and is not granted is told, too.
+        (&module, "behaviuor", &[][..], "did you mean behaviour?"),
+        (&module, "behaviour", &[], "POST /balancers"),
+        (&text_file, "behaviour", &[], "not WebAssembly"),
+        (
+            &none,
+            "behaviour",
+            &["--require-inputs"],
+            "there is no module file://",
+        ),
+    ] {
+        let config = file(&folder, "ccm.yaml", entry(path, key).as_bytes());
+        let said = ccm(&[&["config", "check", text(&config)], more].concat());
+        assert_eq!(said.code, 2, "{expected}: {}{}", said.out, said.err);
+        assert!(said.out.contains(expected), "{expected}: {}", said.out);
+    }
+    let config = file(&folder, "ccm.yaml", entry(&none, "behaviour").as_bytes());
+    let said = ccm(&["config", "check", text(&config)]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("the module file://"), "{}", said.out);
+}
+
+#[test]
+fn verify_needs_no_name_where_there_is_one_entry() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "guest.wasm", test_guests::MISBEHAVING);
+    let said = ccm(&["provider", "inspect", "-o", "grants", text(&module)]);
+    let written = said.out.replace(
+        "file:///path/to/provider.wasm",
+        &format!("file://{}", text(&module)),
+    );
+    let token = file(&folder, "token", b"secret");
+    let written = written.replace("env: API_SECRET", &format!("file: {}", text(&token)));
+    assert!(written.contains("unsigned: true"), "{written}");
+    let config = file(&folder, "ccm.yaml", written.as_bytes());
+    let said = ccm(&["provider", "verify", "--config", text(&config)]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let (_, entry) = written.split_once("providers:\n").unwrap();
+    let other = entry.replace("name: misbehaving", "name: other");
+    let second = format!("{written}{other}");
+    let config = file(&folder, "two.yaml", second.as_bytes());
+    let said = ccm(&["provider", "verify", "--config", text(&config)]);
+    assert_eq!(said.code, 1, "{}{}", said.out, said.err);
 }

@@ -317,6 +317,9 @@ pub(crate) struct EntryOptions {
     /// Which entry of the configuration; without it: the only one, or the one with the name in the manifest
     #[arg(long, value_name = "NAME", requires = "config")]
     pub provider: Option<String>,
+    /// Keep compiled modules in this folder: the next time the same module starts at once
+    #[arg(long, value_name = "FOLDER")]
+    pub compiled_cache_dir: Option<PathBuf>,
 }
 
 /// A module, and how to reach it.

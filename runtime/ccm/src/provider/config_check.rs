@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use ccm_delivery::source::Location;
+use ccm_delivery::source::file::FileSource;
 use ccm_delivery::trust::TrustPolicy;
 use ccm_host::grant::{Grants, ProxyGrant, TargetGrant};
 use ccm_host::{GuestConfig, limits};
@@ -21,10 +22,24 @@ pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
         true => Inputs::Here,
         false => Inputs::Elsewhere,
     };
-    let Read { providers, absent } = configured_providers::read(&options.file, inputs)?;
+    let Read {
+        providers,
+        mut absent,
+    } = configured_providers::read(&options.file, inputs)?;
     let read = providers.and_then(|providers| {
         config::together(&providers)?;
-        let mistakes: Vec<String> = providers.iter().flat_map(of_embedded).collect();
+        let mut mistakes = Vec::new();
+        for provider in &providers {
+            match module(provider) {
+                Module::Here(wasm) => mistakes.extend(of_module(provider, &wasm)),
+                Module::Unusable(why) => mistakes.push(about(provider, &why)),
+                Module::Absent(what) if inputs == Inputs::Here => {
+                    mistakes.push(about(provider, &format!("there is no {what}")));
+                }
+                Module::Absent(what) => absent.push(format!("the {what}")),
+                Module::Remote => {}
+            }
+        }
         match mistakes.is_empty() {
             true => Ok(providers),
             false => Err(Mistakes(mistakes)),
@@ -78,19 +93,52 @@ fn assumed(absent: &[String]) -> String {
     format!("\nassumed to be where ccm runs, because this machine does not have it:\n{lines}")
 }
 
-/// Mistakes that `run` would find when it loads an embedded module. Ignores values that such a module reads from
-/// variables: those are set on another machine.
-fn of_embedded(provider: &ProviderConfig) -> Vec<String> {
-    let Location::Embedded(guest) = &provider.source else {
-        return Vec::new();
-    };
-    let place = |mistake: String| format!("provider {:?}: {mistake}", provider.name);
-    let Some(wasm) = builtin_grants::module(guest) else {
-        let known = builtin_grants::names().join(", ");
-        return vec![place(format!(
-            "no module {guest:?} is embedded: embedded are {known}"
-        ))];
-    };
+/// The module of an entry, as far as it is on this machine.
+enum Module {
+    /// Its bytes.
+    Here(Vec<u8>),
+    /// There is a file, or a name, and no module.
+    Unusable(String),
+    /// The file is not there.
+    Absent(String),
+    /// It would have to be fetched.
+    Remote,
+}
+
+fn module(provider: &ProviderConfig) -> Module {
+    match &provider.source {
+        Location::Embedded(guest) => match builtin_grants::module(guest) {
+            Some(wasm) => Module::Here(wasm.to_vec()),
+            None => Module::Unusable(format!(
+                "no module {guest:?} is embedded: embedded are {}",
+                builtin_grants::names().join(", ")
+            )),
+        },
+        Location::File(place) if !place.path.exists() => {
+            Module::Absent(format!("module {}", provider.source))
+        }
+        Location::File(place) => {
+            let (source, name) = (provider.source.to_string(), provider.name.clone());
+            let source = FileSource::new(source, place.clone(), name);
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            match runtime.map(|runtime| runtime.block_on(source.now())) {
+                Ok(Ok(artifact)) => Module::Here(artifact.wasm.to_vec()),
+                Ok(Err(error)) => Module::Unusable(format!("{:#}", anyhow::Error::from(error))),
+                Err(error) => Module::Unusable(error.to_string()),
+            }
+        }
+        Location::ConfigMap(_) | Location::Oci(_) => Module::Remote,
+    }
+}
+
+fn about(provider: &ProviderConfig, mistake: &str) -> String {
+    format!("provider {:?}: {mistake}", provider.name)
+}
+
+/// Mistakes that `run` would find when it loads this module. Ignores values that a shipped module reads from variables:
+/// those are set on another machine.
+fn of_module(provider: &ProviderConfig, wasm: &[u8]) -> Vec<String> {
+    let place = |mistake: String| about(provider, &mistake);
     let manifest = match ccm_host::inspect(&provider.source.to_string(), wasm) {
         Ok(inspection) => inspection.manifest,
         Err(error) => return vec![place(format!("{:#}", anyhow::Error::from(error)))],

@@ -122,7 +122,10 @@ impl Loadable {
             trust,
             artifact,
             terms,
-            host: provider_loading::host(None, ProviderIsolation::default())?,
+            host: provider_loading::host(
+                entry.compiled_cache_dir.clone(),
+                ProviderIsolation::default(),
+            )?,
         })
     }
 

@@ -4,6 +4,7 @@
 use crate::event::reasons;
 use std::collections::BTreeMap;
 
+use super::candidate::{Candidate, Step, Trying};
 use super::plan_comparison::Plans;
 use super::record::{Noted, Orders, Record, Release, cut};
 use super::rules::RolloutRules;
@@ -55,65 +56,6 @@ impl Loaded {
     pub fn is(&self, digest: &str) -> bool {
         self.release.digest == digest
     }
-}
-
-/// Progress of a version in this process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// Its bytes are here.
-    Offered,
-    /// It requests more than the grants, or its configuration is incomplete; the details.
-    Ungranted(Vec<String>),
-    /// No trusted signer vouches for it; the reason.
-    Distrusted(String),
-    /// It is verified and within the grants. The lines name what it requests beyond the active or recorded active
-    /// version.
-    Examined(Vec<String>),
-    /// It is compiled and has started under its limits.
-    Compiled {
-        /// Whether its calls can be compared with those of the active version.
-        fits: bool,
-    },
-    /// Its credential works.
-    SelfTested {
-        /// As in [`Step::Compiled`].
-        fits: bool,
-    },
-    /// Its planned changes are known.
-    Planned {
-        /// As in [`Step::Compiled`].
-        fits: bool,
-        /// Changes planned by it and by the active version.
-        plans: Plans,
-    },
-    /// Its answers are compared.
-    Shadow(Trying),
-    /// It answers a part of the calls.
-    Canary(Trying),
-    /// The host's own read calls succeeded; no other trial is possible.
-    Asked,
-    /// The module is at fault.
-    Failed(String),
-}
-
-/// A trial under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trying {
-    /// When it began.
-    pub since: Moment,
-    /// When the host last made calls of its own, for want of traffic.
-    pub asked: Option<Moment>,
-}
-
-/// A version being tried.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// The version.
-    pub release: Release,
-    /// Generation of the load policy that it is examined under.
-    pub terms: u64,
-    /// Its progress.
-    pub step: Step,
 }
 
 /// Cause of a version's failure.
@@ -444,9 +386,11 @@ impl Facts {
             }
             Effect::Shadow(_) | Effect::Canary(_) => {
                 self.tally = Tally::default();
+                let step = self.candidate.as_ref().map(|candidate| &candidate.step);
                 let trying = Trying {
                     since: now.moment,
                     asked: None,
+                    plans: step.map(Step::plans).unwrap_or_default(),
                 };
                 self.at_step(match effect {
                     Effect::Shadow(_) => Step::Shadow(trying),

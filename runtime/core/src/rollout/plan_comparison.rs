@@ -31,12 +31,28 @@ impl Plans {
         if !is_many || !is_more {
             return None;
         }
+        let change = self.shown()?;
+        Some(format!(
+            "{change}; if that is meant, set {ALLOW_CHANGES} and {RETRY} to its digest"
+        ))
+    }
+
+    /// What the candidate would change, for people; `None`: nothing.
+    pub(super) fn shown(&self) -> Option<String> {
+        let Plans {
+            asked,
+            serving,
+            candidate,
+        } = self;
+        if *candidate == 0 {
+            return None;
+        }
         let other = match serving {
             0 => "that the version that serves leaves alone".to_owned(),
             some => format!("of which the version that serves would change {some}"),
         };
         Some(format!(
-            "it would change {candidate} of {asked} load balancers {other}; if that is meant, set {ALLOW_CHANGES} and {RETRY} to its digest"
+            "it would change {candidate} of {asked} load balancers {other}"
         ))
     }
 }

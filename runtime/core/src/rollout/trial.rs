@@ -3,9 +3,11 @@
 use crate::event::reasons;
 use std::time::Duration;
 
+use super::candidate::{Candidate, Step, Trying};
 use super::decide::{DecisionBuilder, shown as named, told};
-use super::facts::{Candidate, Effect, Step, Trying, Work};
+use super::facts::{Effect, Work};
 use super::orders;
+use super::plan_comparison::Plans;
 use super::record::{MOST_LINES, Phase, Release, Trial, cut};
 use super::trial_verdict::Verdict;
 use crate::cloud::instance::EventType;
@@ -218,11 +220,10 @@ pub(super) fn shown(turn: &DecisionBuilder<'_>) -> Option<Trial> {
         }
         Step::Examined(_) => (Phase::Verified, Vec::new()),
         Step::Compiled { .. } => (Phase::Compiled, Vec::new()),
-        Step::SelfTested { .. } | Step::Planned { .. } | Step::Asked => {
-            (Phase::SelfTested, Vec::new())
-        }
-        Step::Shadow(_) => (Phase::Shadow, Vec::new()),
-        Step::Canary(_) => (Phase::Canary, Vec::new()),
+        Step::SelfTested { .. } | Step::Asked => (Phase::SelfTested, Vec::new()),
+        Step::Planned { plans, .. } => (Phase::SelfTested, seen(*plans)),
+        Step::Shadow(trying) => (Phase::Shadow, seen(trying.plans)),
+        Step::Canary(trying) => (Phase::Canary, seen(trying.plans)),
     };
     let before = turn.record.trial.as_ref();
     let same = before
@@ -237,6 +238,11 @@ pub(super) fn shown(turn: &DecisionBuilder<'_>) -> Option<Trial> {
             .map(|line| cut(line))
             .collect(),
     })
+}
+
+/// What the plan saw, if it saw a change: also where that is too little to stop the version.
+fn seen(plans: Plans) -> Vec<String> {
+    plans.shown().into_iter().collect()
 }
 
 /// The event for a changed trial, once.

@@ -1,6 +1,7 @@
 //! Folds results of work into the facts: the progress of a version, or the cause of its failure.
 
-use super::facts::{Candidate, Cause, End, Facts, Failure, Loaded, Now, Step, Work};
+use super::candidate::{Candidate, Step};
+use super::facts::{Cause, End, Facts, Failure, Loaded, Now, Work};
 use super::record::{Release, cut};
 
 impl Facts {

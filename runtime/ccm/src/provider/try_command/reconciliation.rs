@@ -125,6 +125,8 @@ impl Stage {
     ) -> (Node, Reconciled) {
         let name = node.metadata.name.clone().unwrap_or_default();
         let mut report = Reconciled::new(format!("node/{name}"));
+        // Also where the manager would not ask this provider: that is what the command is for.
+        report.answer = Outcome::Looked(looked.clone()).to_string();
         let (rules, past) = (Arc::new(NodeRules::default()), Default::default());
         let mut facts = node::Facts::new(Arc::new(node), self.ownership(), rules, past);
         for _ in 0..MOST_ROUNDS {
@@ -292,11 +294,7 @@ fn node_outcome(
     report: &mut Reconciled,
 ) -> Outcome {
     match effect {
-        Effect::Find(_) => {
-            let outcome = Outcome::Looked(looked.clone());
-            report.answer = outcome.to_string();
-            outcome
-        }
+        Effect::Find(_) => Outcome::Looked(looked.clone()),
         Effect::PatchNodeStatus(_, patch) => {
             report.wrote(effect, NODE_CONTROLLER, patch.to_json());
             Outcome::Node(Ok(Some(Box::new(with_status(node.clone(), patch)))))

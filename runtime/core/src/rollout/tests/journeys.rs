@@ -185,6 +185,26 @@ fn g7_a_version_that_would_change_everything_is_rejected_before_it_is_tried_unti
 }
 
 #[test]
+fn what_the_plan_saw_is_shown_while_the_version_is_tried() {
+    let mut world = World::serving();
+    world.offer(2, Kind::Adjusts);
+    world.run(LONG);
+    assert_eq!(world.serves(), Some(digest(2)));
+    let trials = world.done.iter().filter_map(|effect| match effect {
+        Effect::Keep(record) => record.trial.clone(),
+        _ => None,
+    });
+    let mut tried: Vec<Trial> = trials.collect();
+    tried.retain(|trial| matches!(trial.phase, Phase::Shadow | Phase::Canary));
+    assert!(tried.iter().any(|trial| trial.phase == Phase::Canary));
+    for trial in tried {
+        let seen =
+            "it would change 2 of 6 load balancers that the version that serves leaves alone";
+        assert_eq!(trial.lines, [seen], "{:?}", trial.phase);
+    }
+}
+
+#[test]
 fn when_the_terms_change_the_same_version_is_loaded_anew_at_once() {
     let mut world = World::serving();
     world.facts.changed_terms();

@@ -23,6 +23,8 @@ pub(super) enum Kind {
     FailsSelfTest,
     /// Would change all load balancers.
     Rewrites,
+    /// Would change some, which is not too many.
+    Adjusts,
     /// Answers otherwise.
     Differs,
     /// Fails when it is called.
@@ -33,7 +35,7 @@ pub(super) enum Kind {
     Flaky,
 }
 
-pub(super) const KINDS: [Kind; 11] = [
+pub(super) const KINDS: [Kind; 12] = [
     Kind::Good,
     Kind::Wider,
     Kind::Ungranted,
@@ -41,6 +43,7 @@ pub(super) const KINDS: [Kind; 11] = [
     Kind::Broken,
     Kind::FailsSelfTest,
     Kind::Rewrites,
+    Kind::Adjusts,
     Kind::Differs,
     Kind::FailsCalls,
     Kind::Reshaped,
@@ -365,7 +368,11 @@ impl World {
             (Work::Plan(_), kind) => End::Planned(Plans {
                 asked: 6,
                 serving: 0,
-                candidate: if kind == Kind::Rewrites { 6 } else { 0 },
+                candidate: match kind {
+                    Kind::Rewrites => 6,
+                    Kind::Adjusts => 2,
+                    _ => 0,
+                },
             }),
             (Work::Examine(_), Kind::Wider) => fine(vec!["+ POST /servers".to_owned()], false),
             (Work::Ask(_), Kind::FailsCalls) if self.facts.serving.is_none() => {

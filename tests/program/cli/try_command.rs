@@ -1,0 +1,251 @@
+//! `ccm provider try` and `ccm provider check --online`: what a module is asked, what the manager would write, and what
+//! is refused; nothing is changed unless that is allowed.
+
+use std::path::{Path, PathBuf};
+
+use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
+use ccm_tests::conformance::{At, configuration};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use super::{ccm, file, text};
+
+const TOKEN: &str = "a-token-that-no-guest-sees";
+const SERVICE: &str = "\
+apiVersion: v1
+kind: Service
+metadata: { name: web }
+spec: { type: LoadBalancer, ports: [{ port: 80 }] }
+";
+
+/// A simulated cloud with one server, and the configuration for it.
+struct Stage {
+    cloud: Hetzner,
+    server: u64,
+    folder: TempDir,
+    config: PathBuf,
+    // Dropped last: the cloud runs on it.
+    _runtime: Runtime,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let runtime = Runtime::new().unwrap();
+        let options = Options {
+            rate_limit: None,
+            ..Options::new(TOKEN)
+        };
+        let cloud = runtime.block_on(Hetzner::start(options)).unwrap();
+        let server = cloud.add_server(ServerSpec::named("worker-1"));
+        let folder = TempDir::new().unwrap();
+        let token = file(&folder, "token", TOKEN.as_bytes());
+        let api = At {
+            target: "api",
+            endpoint: &cloud.endpoint(),
+            credential: json!({ "bearer": { "file": token } }),
+        };
+        let values = [("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")];
+        let program = Path::new(env!("CARGO_BIN_EXE_ccm"));
+        let config = configuration(program, "embedded:hcloud", &[api], &values).unwrap();
+        let config = file(&folder, "ccm.yaml", config.as_bytes());
+        Stage {
+            cloud,
+            server,
+            folder,
+            config,
+            _runtime: runtime,
+        }
+    }
+
+    fn run(&self, command: &str, more: &[&str]) -> super::Said {
+        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("commands");
+        let config = [
+            "--config",
+            text(&self.config),
+            "--compiled-cache-dir",
+            text(&cache),
+        ];
+        ccm(&[
+            &["provider", command][..],
+            &config,
+            more,
+            &["embedded:hcloud"],
+        ]
+        .concat())
+    }
+}
+
+#[test]
+fn a_module_is_asked_without_a_cluster_and_changes_nothing() {
+    let stage = Stage::new();
+    let service = file(&stage.folder, "web.yaml", SERVICE.as_bytes());
+    let subject = ["--node=worker-1", "--service", text(&service)];
+    let said = stage.run("try", &subject);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let id = format!("providerID hcloud://{}", stage.server);
+    for part in [
+        "instances.find",
+        "of CPU",
+        "KiB",
+        "GET    api /servers  200",
+        &id,
+        "-taint(uninitialized)",
+        "Synced: Node synced successfully",
+        "+finalizer",
+        "refused POST api /load_balancers: changes are not made in plan mode",
+        "service/default/web: a change that was withheld",
+        "yes: 2 object(s)",
+    ] {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+    assert!(!said.out.contains(TOKEN), "{}", said.out);
+    assert!(stage.cloud.load_balancers().is_empty(), "{}", said.out);
+
+    let said = stage.run("try", &[&subject[..], &["-o", "json"]].concat());
+    let json: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(json["mode"], "plan");
+    assert_eq!(json["served"], true);
+    let call = &json["asked"][0]["calls"][0];
+    assert_eq!(call["function"], "instances.find");
+    assert_eq!(call["requests"][0]["status"], 200);
+    assert!(call["memoryKiB"].as_u64() > Some(0), "{call}");
+
+    let said = stage.run("try", &[&subject[..], &["-o", "yaml"]].concat());
+    assert!(said.out.contains("mode: plan"), "{}", said.out);
+}
+
+#[test]
+fn with_changes_allowed_the_service_gets_its_status() {
+    let stage = Stage::new();
+    let service = file(&stage.folder, "web.yaml", SERVICE.as_bytes());
+    let more = [
+        "--node=worker-1",
+        "--service",
+        text(&service),
+        "--allow-changes",
+    ];
+    let said = stage.run("try", &more);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    for part in [
+        "POST   api /load_balancers  201",
+        "ingress {",
+        "EnsuredLoadBalancer",
+    ] {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+    assert_eq!(stage.cloud.load_balancers().len(), 1);
+}
+
+#[test]
+fn an_object_that_would_not_be_served_is_a_no() {
+    let stage = Stage::new();
+    for (argument, why) in [
+        ("--node=worker-1=hcloud://4711", "gone"),
+        ("--node=nobody", "not mine"),
+        ("--node=worker-1=other://1", "the owner of the scheme"),
+    ] {
+        let said = stage.run("try", &[argument]);
+        assert_eq!(said.code, 2, "{argument}: {}{}", said.out, said.err);
+        for part in [why, "waits", "no: 1 object(s)"] {
+            assert!(said.out.contains(part), "{argument}: {part}: {}", said.out);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_is_said_before_anything_is() {
+    let stage = Stage::new();
+    let pod = file(
+        &stage.folder,
+        "pod.yaml",
+        b"{apiVersion: v1, kind: Pod, metadata: {name: a}}",
+    );
+    let inner = file(
+        &stage.folder,
+        "inner.yaml",
+        b"{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: ClusterIP}}",
+    );
+    for (more, why) in [
+        (&[][..], "nothing to ask about"),
+        (&["--service", "/nowhere.yaml"], "/nowhere.yaml"),
+        (&["--service", text(&pod)], "is no Service"),
+        (&["--service", text(&inner)], "not of type LoadBalancer"),
+        (&["--node=="], "NAME=PROVIDER_ID"),
+    ] {
+        let said = stage.run("try", more);
+        assert_eq!(said.code, 1, "{more:?}: {}{}", said.out, said.err);
+        assert!(said.err.contains(why), "{more:?}: {}", said.err);
+    }
+    assert!(stage.cloud.requests().is_empty());
+}
+
+#[test]
+fn check_says_what_it_asked() {
+    let stage = Stage::new();
+    let said = stage.run("check", &[]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    for part in [
+        "exports   instances, load-balancer, routes, self-check",
+        "trust     named by its digest in the configuration",
+        "asked     init alone, which sends nothing",
+    ] {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+    assert!(stage.cloud.requests().is_empty());
+
+    let said = stage.run("check", &["--online"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    for part in ["self-check, which succeeded", "GET /locations", ": 200"] {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+    assert_eq!(stage.cloud.requests().len(), 1);
+}
+
+#[test]
+fn check_refuses_what_run_would_not_trust() {
+    let stage = Stage::new();
+    let config = std::fs::read_to_string(&stage.config).unwrap();
+    let (before, after) = config.split_once("sha256:").unwrap();
+    let other = format!("{before}sha256:{}{}", "0".repeat(64), &after[64..]);
+    std::fs::write(&stage.config, other).unwrap();
+    for command in [
+        &["check"][..],
+        &["check", "--online"],
+        &["try", "--node=worker-1"],
+    ] {
+        let said = stage.run(command[0], &command[1..]);
+        assert_eq!(said.code, 2, "{command:?}: {}{}", said.out, said.err);
+        assert!(said.out.contains("does not trust it"), "{}", said.out);
+    }
+    assert!(stage.cloud.requests().is_empty());
+}
+
+#[test]
+fn without_a_self_check_a_look_up_is_asked_and_a_closed_port_is_no_yes() {
+    let folder = TempDir::new().unwrap();
+    let module = file(&folder, "guest.wasm", test_guests::MISBEHAVING);
+    let token = file(&folder, "token", TOKEN.as_bytes());
+    let program = Path::new(env!("CARGO_BIN_EXE_ccm"));
+    let check = |behaviour: &str| {
+        let api = At {
+            target: "api",
+            // Port 9 (discard) is closed.
+            endpoint: "http://127.0.0.1:9/v1",
+            credential: json!({ "bearer": { "file": token } }),
+        };
+        let values = [("behaviour", behaviour)];
+        let config = configuration(program, text(&module), &[api], &values).unwrap();
+        let config = file(&folder, "ccm.yaml", config.as_bytes());
+        let config = ["provider", "check", "--online", "--config", text(&config)];
+        ccm(&[&config[..], &[text(&module)]].concat())
+    };
+    let said = check("honest-requests");
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    assert!(said.out.contains("refuses connections"), "{}", said.out);
+    let said = check("honest");
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    for part in ["no self-check", "no request was sent: this says nothing"] {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+}
