@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::delivered::{Delivered, RIGHTS};
 use crate::kubelet::{addresses, is_tainted, uninitialized};
 use crate::lifecycle::YOUNG;
-use crate::pve::{Pve, SECRET, machine};
+use crate::pve::{self, Pve, SECRET, machine};
 use crate::python::Client;
 use crate::services::{Services, load_balancer};
 use crate::world::{Setup, World};
@@ -85,11 +85,7 @@ impl Entries<'_> {
                 "endpoint": format!("{}/api2/json", pve.url),
                 "certificateFingerprints": [pve.fingerprint.to_string()],
                 "credential": {"header": {"name": "Authorization", "value": {"env": "PVE_TOKEN"}}},
-                "rules": [
-                    {"methods": ["GET"], "path": "/cluster/resources", "query": {"type": ["vm"]}, "access": "read"},
-                    {"methods": ["GET"], "path": "/nodes/{node}/qemu/{vmid}/config", "access": "read"},
-                    {"methods": ["GET"], "path": "/access/permissions", "access": "read"},
-                ],
+                "rules": pve::rules(),
             }]},
         });
         let metal = json!({

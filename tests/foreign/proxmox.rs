@@ -2,6 +2,7 @@
 //! proxmoxer, a client of others, makes and destroys the machines. The server vouches for itself, as on an operator's own
 //! floor: the grant names its certificate's fingerprint.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +12,10 @@ use ccm_core::cloud::{
 use ccm_core::permit::Permit;
 use ccm_host::grant::{Credential, Fingerprint, Grants, Secret, TargetGrant};
 use ccm_host::{GuestConfig, Module, Provider};
+use ccm_tests::conformance::{Tested, conforms};
 use serde_json::json;
 
-use super::pve::{Pve, SECRET, USER, machine};
+use super::pve::{self, Pve, SECRET, USER, machine};
 use super::python::Client;
 
 /// What an operator grants, with this secret of the token and this certificate.
@@ -123,8 +125,54 @@ fn proxmox_is_served_by_a_simulator_of_others_and_driven_by_a_client_of_others()
             machine("pve2", 103, "worker-3", c, json!({})),
         ]),
     );
+    conforms_to_the_contract(&pve);
     runtime.block_on(lives(&client, &mut pve));
     runtime.block_on(trouble(&mut pve));
+}
+
+/// What `ccm provider test` says, as somebody else would run it.
+fn conforms_to_the_contract(pve: &Pve) {
+    let inspection = ccm_host::inspect("proxmox", embedded_guests::PROXMOX).unwrap();
+    let folder = tempfile::TempDir::new().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, Pve::authorization(SECRET)).unwrap();
+    let config = json!({
+        "apiVersion": "wasm-ccm.dev/v1alpha1",
+        "kind": "ProviderConfiguration",
+        "providers": [{
+            "name": "proxmox",
+            "source": "file:///tested.wasm",
+            "trust": {"digest": inspection.digest.to_string()},
+            "config": {"PROXMOX_REGION": "home"},
+            "grants": {"targets": [{
+                "name": "api",
+                "endpoint": format!("{}/api2/json", pve.url),
+                "certificateFingerprints": [pve.fingerprint.to_string()],
+                "credential": {"header": {"name": "Authorization", "value": {"file": token}}},
+                "requestBudget": {"requests": 1_000_000, "per": "1m"},
+                "rules": pve::rules(),
+            }]},
+        }],
+    });
+    let tested = Tested {
+        program: Path::new(super::CCM),
+        module: "embedded:proxmox",
+        config: &config.to_string(),
+        arguments: &[
+            "--node=worker-1=proxmox://home/101",
+            "--node=worker-3=proxmox://home/103",
+            "--gone=proxmox://home/4711",
+            "--timeout=60s",
+        ],
+    };
+    let applicable = [
+        "contract/self-check",
+        "instances/found",
+        "instances/gone",
+        "instances/not-gone-by-failing",
+        "instances/throttled",
+    ];
+    conforms(&tested, &applicable).unwrap();
 }
 
 /// Machines that come, stop, go, and leave their number to others.

@@ -13,7 +13,7 @@ use crate::hcloud::stage::{PASSWORD, Stage, brief, node, permit, silent};
 mod absence;
 mod bodies;
 mod routes;
-mod stage;
+pub(crate) mod stage;
 
 const ON: &[(&str, &str)] = &[("ROBOT_ENABLED", "true")];
 

@@ -10,6 +10,7 @@
 //! - `listings`: the shipped guest when a page of a listing goes wrong.
 //! - `load_balancers`: load balancers from end to end.
 //! - `rollout`: one provider's versions from their offer to their end.
+//! - `shipped`: every shipped guest as a module.
 //! - `swap`: generations that are swapped under load.
 //! - `test_host`: the SDK's `TestHost` beside the real one.
 #![allow(
@@ -29,6 +30,7 @@ mod load_balancers;
 mod loading;
 mod misbehaving;
 mod rollout;
+mod shipped;
 mod swap;
 mod test_host;
 
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         listings::trials(),
         load_balancers::trials(),
         rollout::trials(),
+        shipped::trials(),
         swap::trials(),
         test_host::trials(),
     ];

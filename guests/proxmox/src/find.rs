@@ -64,6 +64,8 @@ enum Question<'a> {
     Absent,
     /// The number is another name's now. Was the machine renamed, or destroyed and its number given away?
     Renamed(&'a Machine),
+    /// The node is new, and its kubelet was given its provider ID. What is the machine like?
+    Given(&'a Machine),
     /// The node is new. Which of the machines with its name is it, and what is that one like?
     New(Vec<&'a Machine>),
 }
@@ -75,7 +77,7 @@ fn question<'a>(machines: &'a [Machine], node: &Node, id: ProviderId) -> Questio
             None => Question::Absent,
             Some(machine) if !machine.is_reachable() => Question::Answered(unreachable(machine)),
             Some(machine) if !is_named(machine, &node.name) => Question::Renamed(machine),
-            Some(machine) if is_new => Question::New(vec![machine]),
+            Some(machine) if is_new => Question::Given(machine),
             Some(machine) => Question::Known(machine),
         },
         ProviderId::Missing => {
@@ -114,7 +116,7 @@ impl<'a> Answers<'a> {
     fn get(settings: &'a Settings, questions: &[Question<'_>]) -> Answers<'a> {
         let open = questions.iter().flat_map(|question| match question {
             Question::New(machines) => machines.as_slice(),
-            Question::Renamed(machine) => std::slice::from_ref(machine),
+            Question::Renamed(machine) | Question::Given(machine) => std::slice::from_ref(machine),
             Question::Answered(_) | Question::Known(_) | Question::Absent => &[],
         });
         let is_absent = |question: &Question<'_>| matches!(question, Question::Absent);
@@ -140,7 +142,8 @@ impl<'a> Answers<'a> {
                 Some(why) => Lookup::Unknown(why.clone()),
             },
             Question::Renamed(machine) => self.renamed(node, machine),
-            Question::New(machines) => self.new_node(node, machines),
+            Question::Given(machine) => self.given(node, machine),
+            Question::New(machines) => self.named(node, machines),
         }
     }
 
@@ -158,7 +161,20 @@ impl<'a> Answers<'a> {
         }
     }
 
-    fn new_node(&self, node: &Node, machines: &[&Machine]) -> Lookup {
+    fn given(&self, node: &Node, machine: &Machine) -> Lookup {
+        match self.config(machine) {
+            Err(why) => Lookup::Unknown(why),
+            Ok(config) if is_same(config, node) == Some(false) => {
+                let vmid = machine.vmid;
+                Lookup::Unknown(format!(
+                    "machine {vmid} has the node's name and another UUID"
+                ))
+            }
+            Ok(config) => self.described(node, machine, config),
+        }
+    }
+
+    fn named(&self, node: &Node, machines: &[&Machine]) -> Lookup {
         let mut found = None;
         for machine in machines {
             let config = match self.config(machine) {

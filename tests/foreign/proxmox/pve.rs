@@ -114,3 +114,12 @@ pub(crate) fn machine(node: &str, vmid: u64, name: &str, uuid: &str, more: Value
     }
     json!(["post", format!("nodes/{node}/qemu"), parameters])
 }
+
+/// What the shipped module requests of its required target, as an operator grants it.
+pub(crate) fn rules() -> Value {
+    json!([
+        {"methods": ["GET"], "path": "/cluster/resources", "query": {"type": ["vm"]}, "access": "read"},
+        {"methods": ["GET"], "path": "/nodes/{node}/qemu/{vmid}/config", "access": "read"},
+        {"methods": ["GET"], "path": "/access/permissions", "access": "read"},
+    ])
+}

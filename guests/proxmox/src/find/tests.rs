@@ -74,6 +74,14 @@ fn new(name: &str, uuid: &str) -> Node {
     }
 }
 
+/// A new node whose kubelet was given its provider ID.
+fn given(name: &str, id: &str, uuid: &str) -> Node {
+    Node {
+        provider_id: Some(id.to_owned()),
+        ..new(name, uuid)
+    }
+}
+
 /// A node that was initialised long ago.
 fn known(name: &str, id: &str, uuid: &str) -> Node {
     Node {
@@ -165,11 +173,13 @@ fn each_node_gets_what_is_proven_about_its_machine() {
         ),
         // Given by the kubelet, and not initialised yet.
         (
-            Node {
-                provider_id: Some("proxmox://home/101".to_owned()),
-                ..new("a", "u-a")
-            },
+            given("a", "proxmox://home/101", "u-a"),
             "proxmox://home/101",
+        ),
+        (given("a", "proxmox://home/101", ""), "proxmox://home/101"),
+        (
+            given("a", "proxmox://home/101", "u-x"),
+            "unknown: machine 101 has the node's name and another UUID",
         ),
     ];
     let _host = pve().host();

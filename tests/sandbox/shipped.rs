@@ -1,0 +1,146 @@
+//! Every shipped guest as a module: how large it is, what it may reach, and that it loads. And the one without a cloud, in the real
+//! sandbox.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup};
+use ccm_host::grant::Grants;
+use ccm_host::{GuestConfig, Module};
+use ccm_tests::conformance::{Tested, configuration, conforms};
+use ccm_tests::harness::trial;
+use flate2::Compression;
+use flate2::read::GzEncoder;
+use libtest_mimic::Trial;
+
+use crate::hcloud::stage::{brief, node, permit};
+use crate::host::HOST;
+
+/// What a module may have at most, compressed as registries keep it.
+const MOST_BYTES: usize = 1 << 20;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let tests: [(&str, fn()); 4] = [
+        (
+            "every_guest_is_small_and_says_what_it_is",
+            every_guest_is_small_and_says_what_it_is,
+        ),
+        ("static_can_reach_nothing", static_can_reach_nothing),
+        (
+            "static_answers_completely_without_a_request",
+            static_answers_completely_without_a_request,
+        ),
+        ("static_keeps_every_law", static_keeps_every_law),
+    ];
+    let trials = tests.into_iter().map(|(name, test)| {
+        trial(format!("shipped::{name}"), move || {
+            test();
+            Ok(())
+        })
+    });
+    trials.collect()
+}
+
+#[allow(clippy::print_stdout, reason = "the sizes are figures")]
+fn every_guest_is_small_and_says_what_it_is() {
+    assert!(embedded_guests::ALL.len() >= 3);
+    for guest in embedded_guests::ALL {
+        let mut packed = Vec::new();
+        let mut reader = GzEncoder::new(guest.wasm, Compression::best());
+        std::io::Read::read_to_end(&mut reader, &mut packed).unwrap();
+        println!(
+            "{}: {} bytes, {} with gzip",
+            guest.name,
+            guest.wasm.len(),
+            packed.len()
+        );
+        assert!(
+            packed.len() <= MOST_BYTES,
+            "{}: {} bytes",
+            guest.name,
+            packed.len()
+        );
+        let inspection = ccm_host::inspect(guest.name, guest.wasm).unwrap();
+        assert_eq!(inspection.manifest.name, guest.name);
+        assert!(inspection.capabilities.instances, "{}", guest.name);
+    }
+}
+
+fn static_can_reach_nothing() {
+    let inspection = ccm_host::inspect("static", embedded_guests::STATIC).unwrap();
+    assert!(inspection.manifest.targets.is_empty());
+    assert!(inspection.manifest.annotation_prefixes.is_empty());
+    for import in &inspection.imports {
+        assert!(!import.contains("http"), "{:?}", inspection.imports);
+    }
+}
+
+fn static_answers_completely_without_a_request() {
+    let document = r#"{"rules": [{"names": ["metal-*"], "zone": "a"}], "retired": ["metal-9"]}"#;
+    let module = Module {
+        source: "embedded:static".to_owned(),
+        wasm: embedded_guests::STATIC.to_vec(),
+    };
+    let config = |document: &str| GuestConfig {
+        values: [("STATIC_NODES".to_owned(), document.to_owned())].into(),
+        ..GuestConfig::default()
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let load =
+        |text: &str| runtime.block_on(HOST.load(module.clone(), Grants::default(), config(text)));
+    let provider = load(document).unwrap();
+    assert_eq!(provider.warnings(), [] as [&str; 0]);
+    let stored = |name: &str| node(name, Some(format!("static://{name}")));
+    let mut nodes = vec![
+        node("metal-1", None),
+        stored("metal-2"),
+        stored("metal-9"),
+        node("laptop", None),
+    ];
+    nodes.extend((10..4_000).map(|number| stored(&format!("metal-{number}"))));
+    let ask = |nodes: &[CloudNode]| {
+        runtime
+            .block_on(provider.find_fresh(nodes, Arc::clone(&permit())))
+            .unwrap()
+    };
+    let reply = ask(&nodes);
+    let said = brief(&reply);
+    assert_eq!(
+        said[..4],
+        ["static://metal-1", "static://metal-2", "gone", "not mine"]
+    );
+    assert!(reply.complete, "it was granted nothing to ask");
+    assert!(
+        reply.lookups[4..]
+            .iter()
+            .all(|one| matches!(one, Lookup::Found(_)))
+    );
+
+    // All mistakes stand in the reason why it is not loaded.
+    let refused = load(r#"{"rules": [{"zone": "a b"}], "retire": []}"#)
+        .unwrap_err()
+        .to_string();
+    for part in ["rules[0].zone", "no such key: \"retire\""] {
+        assert!(refused.contains(part), "{refused}");
+    }
+}
+
+fn static_keeps_every_law() {
+    let document =
+        "rules: [{names: ['metal-*', 'ccm-conformance-*']}]\nretired: [ccm-conformance-gone]";
+    let program = Path::new(env!("CARGO_BIN_EXE_ccm"));
+    let module = "embedded:static";
+    let config = configuration(program, module, &[], &[("STATIC_NODES", document)]).unwrap();
+    let tested = Tested {
+        program,
+        module,
+        config: &config,
+        arguments: &[
+            "--node=metal-1=static://metal-1",
+            "--node=metal-2=static://metal-2",
+            "--gone=static://ccm-conformance-gone",
+        ],
+    };
+    let applicable = ["instances/found", "instances/by-name", "instances/gone"];
+    conforms(&tested, &applicable).unwrap();
+}
