@@ -67,11 +67,18 @@ impl fmt::Debug for Fingerprint {
 }
 
 /// The server showed a certificate that no fingerprint names.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("its SHA-256 fingerprint is {shown}, and the grant names {named}")]
 struct Unnamed {
     shown: Fingerprint,
     named: String,
+}
+
+/// rustls shows the reasons of others in this form, so that an operator reads it.
+impl fmt::Debug for Unnamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Takes the named certificates and no others. The handshake still proves that the server has the certificate's key.
