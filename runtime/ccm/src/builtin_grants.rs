@@ -2,16 +2,19 @@
 //! variables. A profile belongs to the *bytes* of the module embedded in this binary, never to a name: any other module
 //! needs configured grants.
 
+mod aws;
 mod metrics;
 mod profile;
 mod unknown;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use ccm_core::name_syntax::is_dns_label;
 use ccm_core::settings::Adoption;
+use ccm_delivery::source::Location;
 use ccm_host::Digest;
-use ccm_host::grant::{Credential, Grants, Secret, TargetGrant};
+use ccm_host::grant::{Credential, Grants, Issuer, Secret, TargetGrant};
 use ccm_host::manifest::Manifest;
 
 pub(crate) use self::metrics::{MetricsMistake, metrics_address};
@@ -62,7 +65,9 @@ pub(crate) fn ambient(config: &ProviderConfig, surroundings: &Surroundings<'_>) 
     }
     let targets = PROFILES.iter().flat_map(|profile| profile.targets);
     let variables = targets.flat_map(|target| target.login.variables());
+    let variables = BTreeSet::from_iter(variables);
     let paths = variables
+        .into_iter()
         .filter(|name| (surroundings.variable)(name).is_none())
         .filter_map(|name| (surroundings.variable)(&format!("{name}_FILE")));
     paths
@@ -92,20 +97,25 @@ pub(crate) struct Terms {
     pub(crate) warnings: Vec<String>,
     /// What follows from settings that are right.
     pub(crate) notes: Vec<String>,
+    /// The region of this machine, or why nobody knows it; `None` if nobody was asked.
+    asked_region: Option<Result<String, String>>,
 }
 
 /// Placeholder for a missing credential.
 const OPENS_NOTHING: &str = "missing";
 
 /// Reads endpoints and credentials of a shipped module: exactly the required targets, and the optional ones that are
-/// switched on. `values` is the module's configuration, which contains the switches.
+/// switched on. `values` is the module's configuration, which contains the switches; `asked_region` is what the issuer of
+/// [`region_issuer`] has answered.
 pub(crate) fn grants(
     guest: &str,
     manifest: &Manifest,
     values: &BTreeMap<String, String>,
+    asked_region: Option<&Result<String, String>>,
     surroundings: &Surroundings<'_>,
 ) -> Terms {
     let mut read = Terms::written(manifest.as_grants());
+    read.asked_region = asked_region.cloned();
     if let Some(profile) = profile_of(guest) {
         for target in profile.targets {
             read.target(manifest, target, values, surroundings);
@@ -117,7 +127,28 @@ pub(crate) fn grants(
             Err(MetricsMistake::Address(mistake)) => read.warnings.push(mistake),
         }
     }
+    let mut said = BTreeSet::new();
+    read.warnings.retain(|text| said.insert(text.clone()));
     read
+}
+
+/// The metadata service that knows the region of this machine, if the provider's built-in profile needs one and no variable
+/// names it.
+pub(crate) fn region_issuer(
+    config: &ProviderConfig,
+    surroundings: &Surroundings<'_>,
+) -> Option<Issuer> {
+    let Location::Embedded(guest) = &config.source else {
+        return None;
+    };
+    let profile = profile_of(guest).filter(|_| config.grants.is_none())?;
+    let mut logins = profile.targets.iter().map(|target| &target.login);
+    let is_needed = logins.any(|login| matches!(login, Login::Aws { .. }));
+    if !is_needed || aws::region(surroundings).is_some() {
+        return None;
+    }
+    // A mistake in its URL is told with the credentials.
+    aws::instance_metadata(surroundings).ok().flatten()
 }
 
 fn profile_of(guest: &str) -> Option<&'static Profile> {
@@ -132,6 +163,7 @@ impl Terms {
             mistakes: Vec::new(),
             warnings: Vec::new(),
             notes: Vec::new(),
+            asked_region: None,
         }
     }
 
@@ -161,10 +193,16 @@ impl Terms {
             Some(_) | None => {}
         }
         let mut grant = requested.as_grant();
-        match (surroundings.variable)(profile.endpoint) {
-            Some(endpoint) => match endpoint.trim().trim_end_matches('/').parse() {
+        let (region, any_endpoint) = match profile.login {
+            Login::Aws { .. } => (self.region(surroundings), Some(aws::ANY_ENDPOINT)),
+            _ => (String::new(), None),
+        };
+        grant.endpoint = aws::endpoint(requested, &region).unwrap_or(grant.endpoint);
+        let mut names = [profile.endpoint].into_iter().chain(any_endpoint);
+        match names.find_map(|name| Some((name, (surroundings.variable)(name)?))) {
+            Some((name, endpoint)) => match endpoint.trim().trim_end_matches('/').parse() {
                 Ok(url) => grant.endpoint = url,
-                Err(error) => self.mistake(format!("{} {endpoint:?}: {error}", profile.endpoint)),
+                Err(error) => self.mistake(format!("{name} {endpoint:?}: {error}")),
             },
             None if profile.private.is_some() => self.mistake(format!(
                 "{} is not set: the URL of your {} server",
@@ -175,7 +213,7 @@ impl Terms {
         if let Some(private) = &profile.private {
             self.private(private, &mut grant, surroundings);
         }
-        match self.login(&profile.login, profile.without_login, surroundings) {
+        match self.login(&profile.login, &region, profile.without_login, surroundings) {
             Some(credential) => {
                 grant.credential = credential;
                 self.put(grant);
@@ -235,6 +273,7 @@ impl Terms {
     fn login(
         &mut self,
         login: &Login,
+        region: &str,
         without: Option<&str>,
         surroundings: &Surroundings<'_>,
     ) -> Option<Credential> {
@@ -268,7 +307,23 @@ impl Terms {
                     value: Secret::new(format!("{before}{token}")),
                 }
             }
+            Login::Aws { service } => self.aws(service, region, surroundings),
         })
+    }
+
+    /// The region of AWS; after a mistake a placeholder.
+    fn region(&mut self, surroundings: &Surroundings<'_>) -> String {
+        let named = aws::region(surroundings);
+        let unknown = match named.map(Ok).or_else(|| self.asked_region.clone()) {
+            Some(Ok(region)) if is_dns_label(&region) => return region,
+            Some(Ok(region)) => format!("AWS_REGION {region:?}: this is no region"),
+            Some(Err(why)) => {
+                format!("AWS_REGION is not set, and the instance does not tell it: {why}")
+            }
+            None => "AWS_REGION is not set".to_owned(),
+        };
+        self.mistake(unknown);
+        OPENS_NOTHING.to_owned()
     }
 
     /// The value of a variable or its file; after a mistake, a placeholder. Of both, the variable counts, as in the
@@ -335,6 +390,7 @@ impl Login {
         match self {
             Login::Token { variable, .. } | Login::Authorization { variable, .. } => vec![variable],
             Login::Basic { user, password } => vec![user, password],
+            Login::Aws { .. } => aws::SECRETS.to_vec(),
         }
     }
 }

@@ -7,6 +7,7 @@ mod load_balancers;
 mod object;
 mod proxy;
 mod raw;
+mod raw_credential;
 mod secret;
 mod source;
 
@@ -24,6 +25,7 @@ use ccm_delivery::source::Location;
 use ccm_delivery::trust::TrustPolicy;
 use ccm_host::grant::{Grants, Secret};
 
+pub(crate) use credential::{INSTANCE_METADATA, SESSION_NAME, sts};
 pub(crate) use grants::{fingerprints, ranges};
 pub(crate) use load_balancers::LoadBalancerConfig;
 pub(crate) use object::{MOST_SPEC_BYTES, WrittenObject, beside, invalid};
@@ -67,6 +69,8 @@ pub(crate) struct ProviderConfig {
     /// Secrets that a shipped module's built-in profile reads from files; stored here so that a rotation counts as a
     /// change.
     pub ambient: Vec<Secret>,
+    /// The region of this machine, for a built-in profile that needs it and has no variable for it; or why it is not known.
+    pub region: Option<Result<String, String>>,
 }
 
 impl ProviderConfig {
@@ -88,6 +92,7 @@ impl ProviderConfig {
             load_balancers: LoadBalancerConfig::default(),
             rollout: RolloutRules::default(),
             ambient: Vec::new(),
+            region: None,
         }
     }
 }
@@ -340,6 +345,7 @@ fn provider(
         load_balancers,
         rollout,
         ambient: Vec::new(),
+        region: None,
     })
 }
 

@@ -90,9 +90,13 @@ fn profile(
 ) -> (builtin_grants::Terms, BTreeMap<String, String>) {
     let mut values = builtin_grants::values(manifest, &PROCESS);
     values.extend(config.values.clone());
-    let mut terms = builtin_grants::grants(guest, manifest, &values, &PROCESS);
+    let mut terms =
+        builtin_grants::grants(guest, manifest, &values, config.region.as_ref(), &PROCESS);
     for target in &mut terms.grants.targets {
         target.proxy = config.proxy.clone().grant();
+        if let Some(issuer) = target.credential.issuer_mut() {
+            issuer.proxy = config.proxy.clone().grant();
+        }
     }
     let unknown = builtin_grants::unknown(guest, manifest, &variable_names());
     terms.warnings.extend(unknown);

@@ -190,6 +190,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
             secret_namespace: flags.secret_namespace.unwrap_or_else(own_namespace),
             accepted: Default::default(),
         }),
+        region: Default::default(),
     };
     let wanted = configuration.read().await?;
     let providers = wanted.all();

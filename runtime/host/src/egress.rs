@@ -10,7 +10,7 @@
 //! An [`Egress`] belongs to one generation of one provider and owns its connections and response cache; a
 //! [`CallScope`] belongs to one guest call. Guests name *targets*; only the grant maps a target to a host and a
 //! credential and a proxy. The egress never follows redirects, never sends a request twice, reads no environment and
-//! keeps no cookies. The permit is asked when everything else is ready; between it and the wire remains only taking a
+//! keeps no cookies. A credential that has to be issued is fetched before the permit is asked (`credentials`). The permit is asked when everything else is ready; between it and the wire remains only taking a
 //! connection from the pool or opening one, at most [`EgressLimits::connect`]. The lease gate (`wire`) checks again
 //! on each write whether this process may still send.
 
@@ -67,14 +67,17 @@ pub use target::TargetLevel;
 
 use ccm_metrics::requests::RequestMetrics;
 
-use crate::grant::{ProxyGrant, TargetGrant};
+use crate::grant::{Issuer, ProxyGrant, TargetGrant};
 use crate::interceptor::Interceptor;
 use crate::manifest::Granted;
 use crate::sanitize;
 use budget::Budget;
+use credentials::{InstanceMetadata, IssuerSettings};
 use response_cache::ResponseCache;
 use target::Target;
 
+/// A metadata service is on this machine, and answers at once or never.
+const MACHINE_ANSWERS: Duration = Duration::from_secs(3);
 /// Maximum length of an error text, in bytes.
 const MAX_TEXT: usize = 512;
 
@@ -84,6 +87,15 @@ pub enum EgressError {
     /// The endpoint or its TLS settings are unusable.
     #[error("target {target} cannot be dialled")]
     Dial {
+        /// Name of the target.
+        target: String,
+        /// Cause.
+        #[source]
+        source: DialError,
+    },
+    /// The endpoint that issues the credential, or its TLS settings, are unusable.
+    #[error("the endpoint that issues the credential of target {target} cannot be dialled")]
+    Issuer {
         /// Name of the target.
         target: String,
         /// Cause.
@@ -126,6 +138,43 @@ pub fn check_proxy(target: &TargetGrant) -> Result<(), String> {
         Some(why) => Err(why.to_owned()),
         None => check_proxy_address(proxy),
     }
+}
+
+/// Whom an issuer of credentials may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IssuerReach {
+    /// What a target may be.
+    Target,
+    /// That, or a metadata service of AWS at its own address.
+    AwsMetadata,
+}
+
+/// Checks that an issuer of credentials can be dialled.
+///
+/// # Errors
+/// A human-readable description of the mistake, without user name and password.
+pub fn check_issuer(issuer: &Issuer, reach: IssuerReach) -> Result<(), String> {
+    if reach == IssuerReach::AwsMetadata && dial::is_aws_metadata(&issuer.endpoint) {
+        return Ok(());
+    }
+    check_endpoint(&issuer.endpoint)?;
+    check_proxy(&issuer.as_target())
+}
+
+/// The region of the instance of EC2 that this process runs on, from its metadata service. Takes a few seconds at most.
+///
+/// # Errors
+/// Why it is not known, with the URL.
+pub async fn instance_region(issuer: &Issuer) -> Result<String, String> {
+    let settings = IssuerSettings {
+        user_agent: concat!("ccm/", env!("CARGO_PKG_VERSION")),
+        limits: &EgressLimits::standard(),
+        lookup: Arc::new(SystemLookup),
+    };
+    let metadata = InstanceMetadata::new(issuer, &settings).map_err(|error| error.to_string())?;
+    let region = tokio::time::timeout(MACHINE_ANSWERS, metadata.region()).await;
+    let region = region.unwrap_or_else(|_| Err(format!("no answer in {MACHINE_ANSWERS:?}")));
+    region.map_err(|why| format!("{}: {why}", issuer.endpoint))
 }
 
 /// Checks that the address of a proxy, if it is written as one, can be granted.
@@ -181,7 +230,7 @@ impl Egress {
             provider: provider.to_owned(),
             digest: String::new(),
             targets: targets
-                .map(|target| Target::new(target, &user_agent, &limits, lookup.clone()))
+                .map(|target| Target::new(provider, target, &user_agent, &limits, lookup.clone()))
                 .collect::<Result<_, _>>()?,
             withheld: granted.withheld.clone(),
             kept: ResponseCache::new(limits.kept_bytes),

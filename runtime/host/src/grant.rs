@@ -3,6 +3,8 @@
 //! Nothing here reads a file or an environment variable. Secrets cannot be printed: neither [`Secret`] nor a type
 //! that contains one implements `Debug`, `Display` or `Serialize`.
 
+mod issued;
+
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +18,10 @@ use zeroize::Zeroizing;
 pub use crate::egress::tls::Fingerprint;
 
 use crate::egress::rules::Rule;
+
+pub use issued::{
+    Issuer, Keystone, KeystoneMethod, OAuth2, OAuth2Client, OAuth2Grant, Presented, WebIdentity,
+};
 
 /// All grants of one provider.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -133,6 +139,10 @@ pub enum Credential {
     },
     /// AWS Signature Version 4: each request is signed for this region and service, over its body too.
     AwsSigV4(AwsSigV4),
+    /// `Authorization: Bearer …` with a token of an OAuth 2.0 token endpoint.
+    OAuth2(OAuth2),
+    /// `X-Auth-Token` with a token of OpenStack's Keystone.
+    Keystone(Keystone),
 }
 
 impl Credential {
@@ -144,6 +154,27 @@ impl Credential {
             Credential::Basic { .. } => "basic",
             Credential::Header { .. } => "header",
             Credential::AwsSigV4(_) => "aws-sigv4",
+            Credential::OAuth2(_) => "oauth2",
+            Credential::Keystone(_) => "keystone",
+        }
+    }
+
+    /// The endpoint that issues it, if it is issued.
+    pub fn issuer_mut(&mut self) -> Option<&mut Issuer> {
+        match self {
+            Credential::None
+            | Credential::Bearer(_)
+            | Credential::Basic { .. }
+            | Credential::Header { .. } => None,
+            Credential::AwsSigV4(aws) => match &mut aws.source {
+                AwsSource::Keys(_) => None,
+                AwsSource::WebIdentity(identity) => Some(&mut identity.issuer),
+                AwsSource::Container { issuer, .. } | AwsSource::InstanceMetadata { issuer } => {
+                    Some(issuer)
+                }
+            },
+            Credential::OAuth2(oauth2) => Some(&mut oauth2.issuer),
+            Credential::Keystone(keystone) => Some(&mut keystone.issuer),
         }
     }
 }
@@ -187,6 +218,20 @@ impl AwsSigV4 {
 pub enum AwsSource {
     /// The operator names them.
     Keys(AwsKeys),
+    /// A role for a workload's token, as in EKS's IAM roles for service accounts.
+    WebIdentity(WebIdentity),
+    /// The metadata service of the container: ECS, EKS Pod Identity.
+    Container {
+        /// The whole URL of the credentials.
+        issuer: Issuer,
+        /// What the `authorization` header says.
+        authorization: Option<Presented>,
+    },
+    /// The metadata service of the instance, in version 2: the role of its instance profile.
+    InstanceMetadata {
+        /// Its base URL.
+        issuer: Issuer,
+    },
 }
 
 /// Keys of AWS.

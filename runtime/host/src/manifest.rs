@@ -116,16 +116,23 @@ pub enum AuthKind {
     /// AWS Signature Version 4, for the region and the service of the grant.
     #[serde(rename = "aws-sigv4")]
     AwsSigV4,
+    /// `Authorization: Bearer …` with a token of the token endpoint that the grant names.
+    #[serde(rename = "oauth2")]
+    OAuth2,
+    /// `X-Auth-Token` with a token of the Keystone that the grant names.
+    Keystone,
 }
 
 impl AuthKind {
     /// All kinds.
-    pub const ALL: [AuthKind; 5] = [
+    pub const ALL: [AuthKind; 7] = [
         AuthKind::None,
         AuthKind::Bearer,
         AuthKind::Basic,
         AuthKind::Header,
         AuthKind::AwsSigV4,
+        AuthKind::OAuth2,
+        AuthKind::Keystone,
     ];
 
     /// Word in the manifest.
@@ -136,6 +143,8 @@ impl AuthKind {
             AuthKind::Basic => "basic",
             AuthKind::Header => "header",
             AuthKind::AwsSigV4 => "aws-sigv4",
+            AuthKind::OAuth2 => "oauth2",
+            AuthKind::Keystone => "keystone",
         }
     }
 }

@@ -93,6 +93,11 @@ pub(super) enum Login {
         /// The variable.
         variable: &'static str,
     },
+    /// Keys of AWS, from the variables of its SDKs; see `aws.rs`. The endpoint is that of the region.
+    Aws {
+        /// The service that requests are signed for.
+        service: &'static str,
+    },
 }
 
 /// Variables that have no effect.
@@ -103,7 +108,7 @@ pub(super) struct Unserved {
     pub(super) variables: &'static [&'static str],
 }
 
-pub(super) const PROFILES: &[Profile] = &[HCLOUD, PROXMOX, STATIC];
+pub(super) const PROFILES: &[Profile] = &[AWS, HCLOUD, PROXMOX, STATIC];
 
 const HCLOUD: Profile = Profile {
     guest: "hcloud",
@@ -194,4 +199,46 @@ const STATIC: Profile = Profile {
     unserved: &[],
     adoption: Adoption::Never,
     prefixes: &["STATIC_"],
+};
+
+const AWS: Profile = Profile {
+    guest: "aws",
+    targets: &[
+        TargetProfile {
+            name: "ec2",
+            endpoint: "AWS_ENDPOINT_URL_EC2",
+            private: None,
+            login: Login::Aws { service: "ec2" },
+            switch: None,
+            without_login: None,
+        },
+        TargetProfile {
+            name: "elb",
+            endpoint: "AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2",
+            private: None,
+            login: Login::Aws {
+                service: "elasticloadbalancing",
+            },
+            switch: None,
+            without_login: None,
+        },
+    ],
+    metrics: None,
+    unserved: &[
+        Unserved {
+            why: "endpoints of these kinds are named by AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2 and AWS_ENDPOINT_URL_STS",
+            variables: &["AWS_USE_DUALSTACK_ENDPOINT", "AWS_USE_FIPS_ENDPOINT"],
+        },
+        Unserved {
+            why: "profiles in files are not read",
+            variables: &[
+                "AWS_CONFIG_FILE",
+                "AWS_PROFILE",
+                "AWS_SHARED_CREDENTIALS_FILE",
+            ],
+        },
+    ],
+    adoption: Adoption::Never,
+    // Many programs have variables that begin with AWS_.
+    prefixes: &[],
 };

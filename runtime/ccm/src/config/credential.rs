@@ -1,96 +1,41 @@
-//! The credential of a target, as written and its meaning. Every secret in it is a reference.
+//! The meaning of a target's credential. Reads what it refers to; asks no issuer.
 
-use ccm_host::grant::{AwsKeys, AwsSigV4, AwsSource, Credential, Secret};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use ccm_host::egress::{IssuerReach, check_issuer};
+use ccm_host::grant::{
+    AwsKeys, AwsSigV4, AwsSource, Credential, Issuer, Keystone, KeystoneMethod, OAuth2,
+    OAuth2Client, OAuth2Grant, Presented, Secret, WebIdentity,
+};
+use url::Url;
 
+use super::grants::{authorities, ranges};
+use super::proxy::{ProxyChoice, proxy};
+use super::raw_credential::{
+    RawAwsSigV4, RawAwsSource, RawCredential, RawIssuer, RawKeystone, RawKeystoneMethod, RawOAuth2,
+    RawOAuth2Grant,
+};
 use super::secret::SecretSource;
 use super::{STAND_IN, Surroundings};
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) enum RawCredential {
-    /// A bearer token.
-    Bearer(SecretSource),
-    /// A user and a password.
-    Basic {
-        /// The user.
-        #[schemars(length(max = 1024))]
-        user: String,
-        /// The password.
-        password: SecretSource,
-    },
-    /// A header field.
-    Header {
-        /// The field's name.
-        #[schemars(length(min = 1, max = 256))]
-        name: String,
-        /// Its value.
-        value: SecretSource,
-    },
-    /// A signature of each request, as AWS wants it (Signature Version 4).
-    AwsSigV4(RawAwsSigV4),
-}
+/// The metadata service of an instance of EC2.
+pub(crate) const INSTANCE_METADATA: &str = "http://169.254.169.254";
+/// Name of sessions where nobody names one.
+pub(crate) const SESSION_NAME: &str = "ccm";
 
-/// AWS Signature Version 4.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct RawAwsSigV4 {
-    /// The region that signatures are valid in, such as `eu-central-1`.
-    #[schemars(
-        length(min = 1, max = 63),
-        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-    )]
-    region: String,
-    /// The service that they are valid for, such as `ec2` or `elasticloadbalancing`; not `s3`.
-    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"), extend("x-kubernetes-validations" = [
-        {"rule": "self != 's3'", "message": "service \"s3\": it signs in another way, which is not supported"}
-    ]))]
-    service: String,
-    /// Where the keys come from.
-    source: RawAwsSource,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-enum RawAwsSource {
-    /// Keys that do not change by themselves.
-    Keys(RawAwsKeys),
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RawAwsKeys {
-    /// The access key ID.
-    access_key_id: SecretSource,
-    /// The secret access key.
-    secret_access_key: SecretSource,
-    /// The session token of temporary keys. Default: none.
-    session_token: Option<SecretSource>,
-}
-
-impl RawCredential {
-    /// Every place in which it refers to a secret.
-    pub(super) fn secret_sources(&self) -> Vec<&SecretSource> {
-        match self {
-            RawCredential::Bearer(source) => vec![source],
-            RawCredential::Basic { password, .. } => vec![password],
-            RawCredential::Header { value, .. } => vec![value],
-            RawCredential::AwsSigV4(aws) => {
-                let RawAwsSource::Keys(keys) = &aws.source;
-                let token = keys.session_token.iter();
-                token
-                    .chain([&keys.access_key_id, &keys.secret_access_key])
-                    .collect()
-            }
-        }
-    }
+/// AWS's Security Token Service of a region. The regions of China have a domain of their own.
+pub(crate) fn sts(region: &str) -> String {
+    let domain = match region.starts_with("cn-") {
+        true => "amazonaws.com.cn",
+        false => "amazonaws.com",
+    };
+    format!("https://sts.{region}.{domain}")
 }
 
 /// Reads the parts of one credential; adds errors to `mistakes`.
 struct Reader<'a> {
     place: String,
     surroundings: &'a Surroundings<'a>,
+    /// The target's proxy.
+    default: &'a ProxyChoice,
     mistakes: &'a mut Vec<String>,
 }
 
@@ -122,53 +67,216 @@ impl Reader<'_> {
             .unwrap_or_else(|| "missing".to_owned())
     }
 
-    fn aws(&mut self, raw: &RawAwsSigV4) -> AwsSigV4 {
-        let source = match &raw.source {
-            RawAwsSource::Keys(keys) => AwsSource::Keys(AwsKeys {
-                access_key_id: self.text("awsSigV4: keys: accessKeyId", &keys.access_key_id),
-                secret_access_key: self
-                    .secret("awsSigV4: keys: secretAccessKey", &keys.secret_access_key),
-                session_token: keys
-                    .session_token
-                    .as_ref()
-                    .map(|token| self.secret("awsSigV4: keys: sessionToken", token)),
-            }),
+    /// A token that is presented. A file has to be there, and is read later.
+    fn presented(&mut self, key: &str, source: &SecretSource) -> Presented {
+        let secret = self.secret(key, source);
+        match source {
+            SecretSource::File(path) => Presented::File(path.clone()),
+            SecretSource::Env(_) | SecretSource::Secret(_) => Presented::Text(secret),
+        }
+    }
+
+    /// The issuer as written, or this one.
+    fn issuer(
+        &mut self,
+        key: &str,
+        raw: Option<RawIssuer>,
+        default: &str,
+        reach: IssuerReach,
+    ) -> Option<Issuer> {
+        let key = format!("{key}: issuer");
+        let place = format!("{}: {key}", self.place);
+        // The URL is not quoted: it may contain a password.
+        let written = raw.as_ref().map_or(default, |raw| &raw.endpoint);
+        let endpoint = written.parse::<Url>().map_err(|error| error.to_string());
+        let endpoint = self.noted(&key, endpoint);
+        let (surroundings, mistakes) = (self.surroundings, &mut *self.mistakes);
+        let issuer = match raw {
+            None => Issuer {
+                proxy: self.default.clone().grant(),
+                ..Issuer::at(endpoint?)
+            },
+            Some(raw) => {
+                let addresses = ranges(&place, &raw.addresses, mistakes);
+                let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, surroundings, mistakes);
+                let proxy = proxy(&place, raw.proxy, surroundings, mistakes);
+                Issuer {
+                    endpoint: endpoint?,
+                    addresses,
+                    ca_pem,
+                    proxy: proxy.or(self.default).grant(),
+                }
+            }
+        };
+        let checked = check_issuer(&issuer, reach);
+        self.noted(&key, checked).map(|()| issuer)
+    }
+
+    fn aws(&mut self, raw: RawAwsSigV4) -> Option<Credential> {
+        let source = match raw.source {
+            RawAwsSource::Keys(keys) => {
+                let token = keys.session_token.as_ref();
+                Some(AwsSource::Keys(AwsKeys {
+                    access_key_id: self.text("awsSigV4: keys: accessKeyId", &keys.access_key_id),
+                    secret_access_key: self
+                        .secret("awsSigV4: keys: secretAccessKey", &keys.secret_access_key),
+                    session_token: token
+                        .map(|token| self.secret("awsSigV4: keys: sessionToken", token)),
+                }))
+            }
+            RawAwsSource::WebIdentity(identity) => {
+                let key = "awsSigV4: webIdentity";
+                let token = self.presented(&format!("{key}: token"), &identity.token);
+                let default = sts(&raw.region);
+                let issuer = self.issuer(key, identity.issuer, &default, IssuerReach::Target);
+                issuer.map(|issuer| {
+                    let name = identity.session_name;
+                    AwsSource::WebIdentity(WebIdentity {
+                        issuer,
+                        role_arn: identity.role_arn,
+                        session_name: name.unwrap_or_else(|| SESSION_NAME.to_owned()),
+                        token,
+                    })
+                })
+            }
+            RawAwsSource::Container(container) => {
+                let key = "awsSigV4: container";
+                let authorization = container.authorization.as_ref();
+                let authorization = authorization
+                    .map(|token| self.presented(&format!("{key}: authorization"), token));
+                let reach = IssuerReach::AwsMetadata;
+                let issuer = self.issuer(key, Some(container.issuer), "", reach);
+                issuer.map(|issuer| AwsSource::Container {
+                    issuer,
+                    authorization,
+                })
+            }
+            RawAwsSource::InstanceMetadata(metadata) => {
+                let (default, reach) = (INSTANCE_METADATA, IssuerReach::AwsMetadata);
+                let key = "awsSigV4: instanceMetadata";
+                let issuer = self.issuer(key, metadata.issuer, default, reach);
+                issuer.map(|issuer| AwsSource::InstanceMetadata { issuer })
+            }
         };
         let aws = AwsSigV4 {
-            region: raw.region.clone(),
-            service: raw.service.clone(),
-            source,
+            region: raw.region,
+            service: raw.service,
+            source: source?,
         };
-        self.noted("awsSigV4", aws.check());
-        aws
+        self.noted("awsSigV4", aws.check())?;
+        Some(Credential::AwsSigV4(aws))
+    }
+
+    fn oauth2(&mut self, raw: RawOAuth2) -> Option<Credential> {
+        let client = raw.client.map(|client| OAuth2Client {
+            secret: client
+                .secret
+                .as_ref()
+                .map(|secret| self.secret("oauth2: client: secret", secret)),
+            id: client.id,
+            in_form: client.in_form,
+        });
+        let grant = match raw.grant {
+            None => OAuth2Grant::ClientCredentials,
+            Some(RawOAuth2Grant::JwtBearer { assertion }) => OAuth2Grant::JwtBearer {
+                assertion: self.presented("oauth2: grant: jwtBearer: assertion", &assertion),
+            },
+            Some(RawOAuth2Grant::TokenExchange {
+                subject_token,
+                subject_token_type,
+            }) => OAuth2Grant::TokenExchange {
+                subject_token: self
+                    .presented("oauth2: grant: tokenExchange: subjectToken", &subject_token),
+                subject_token_type,
+            },
+        };
+        if client.is_none() && matches!(grant, OAuth2Grant::ClientCredentials) {
+            self.noted::<()>(
+                "oauth2",
+                Err("without a grant it takes a client, with its secret".to_owned()),
+            );
+        }
+        for name in raw.parameters.keys() {
+            if OF_THE_HOST.contains(&name.as_str()) {
+                let mistake = format!("{name:?} follows from client and grant");
+                self.noted::<()>("oauth2: parameters", Err(mistake));
+            }
+        }
+        Some(Credential::OAuth2(OAuth2 {
+            issuer: self.issuer("oauth2", Some(raw.issuer), "", IssuerReach::Target)?,
+            client,
+            grant,
+            parameters: raw.parameters.into_iter().collect(),
+        }))
+    }
+
+    fn keystone(&mut self, raw: RawKeystone) -> Option<Credential> {
+        let method = match raw.method {
+            RawKeystoneMethod::Password {
+                user,
+                user_domain,
+                password,
+                project,
+                project_domain,
+            } => KeystoneMethod::Password {
+                user,
+                user_domain,
+                password: self.secret("keystone: password", &password),
+                project,
+                project_domain,
+            },
+            RawKeystoneMethod::ApplicationCredential { id, secret } => {
+                KeystoneMethod::ApplicationCredential {
+                    id,
+                    secret: self.secret("keystone: applicationCredential: secret", &secret),
+                }
+            }
+        };
+        let issuer = self.issuer("keystone", Some(raw.issuer), "", IssuerReach::Target)?;
+        Some(Credential::Keystone(Keystone { issuer, method }))
     }
 }
 
-/// The credential; adds errors to `mistakes`.
+/// Fields of a token request that no parameter may set.
+const OF_THE_HOST: [&str; 6] = [
+    "assertion",
+    "client_id",
+    "client_secret",
+    "grant_type",
+    "subject_token",
+    "subject_token_type",
+];
+
+/// The credential; adds errors to `mistakes`. `default` is the target's proxy. After a mistake there is none.
 pub(super) fn credential(
     place: &str,
     raw: Option<RawCredential>,
+    default: &ProxyChoice,
     surroundings: &Surroundings<'_>,
     mistakes: &mut Vec<String>,
 ) -> Credential {
     let mut reader = Reader {
         place: format!("{place}: credential"),
         surroundings,
+        default,
         mistakes,
     };
-    match raw {
-        None => Credential::None,
-        Some(RawCredential::Bearer(source)) => Credential::Bearer(reader.secret("", &source)),
-        Some(RawCredential::Basic { user, password }) => Credential::Basic {
+    let read = match raw {
+        None => None,
+        Some(RawCredential::Bearer(source)) => Some(Credential::Bearer(reader.secret("", &source))),
+        Some(RawCredential::Basic { user, password }) => Some(Credential::Basic {
             user,
             password: reader.secret("", &password),
-        },
-        Some(RawCredential::Header { name, value }) => Credential::Header {
+        }),
+        Some(RawCredential::Header { name, value }) => Some(Credential::Header {
             name,
             value: reader.secret("", &value),
-        },
-        Some(RawCredential::AwsSigV4(aws)) => Credential::AwsSigV4(reader.aws(&aws)),
-    }
+        }),
+        Some(RawCredential::AwsSigV4(aws)) => reader.aws(*aws),
+        Some(RawCredential::OAuth2(oauth2)) => reader.oauth2(*oauth2),
+        Some(RawCredential::Keystone(keystone)) => reader.keystone(*keystone),
+    };
+    read.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -56,7 +56,6 @@ fn target_grant(
     let endpoint = endpoint.map_err(|why| mistakes.push(format!("{place}: endpoint: {why}")));
     let addresses = ranges(&place, &raw.addresses, mistakes);
     let rules = rules(&place, raw.rules, mistakes);
-    let credential = credential(&place, raw.credential, surroundings, mistakes);
     let ca_pem = authorities(&place, raw.ca_file, raw.ca_pem, surroundings, mistakes);
     let fingerprints = fingerprints(&place, &raw.certificate_fingerprints, mistakes);
     if endpoint.as_ref().is_ok_and(|url| url.scheme() != "https") && !fingerprints.is_empty() {
@@ -69,7 +68,8 @@ fn target_grant(
         mistakes.push(format!("{place}: requestBudget: {mistake}"));
         None
     });
-    let proxy = proxy(&place, raw.proxy, surroundings, mistakes);
+    let proxy = proxy(&place, raw.proxy, surroundings, mistakes).or(default);
+    let credential = credential(&place, raw.credential, &proxy, surroundings, mistakes);
     if mistakes.len() > before {
         return None;
     }
@@ -82,7 +82,7 @@ fn target_grant(
         ca_pem,
         fingerprints,
         requests: requests.unwrap_or_default(),
-        proxy: proxy.or(default).grant(),
+        proxy: proxy.grant(),
     };
     match check_proxy(&grant) {
         Ok(()) => Some(grant),

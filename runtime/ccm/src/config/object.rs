@@ -1,5 +1,6 @@
 //! The `spec` of an object `Provider`: an entry of the configuration that somebody wrote who need not be the operator. It
-//! names Secrets of one namespace and nothing else of the manager's: no variable, no file but a module, no built-in grants.
+//! names Secrets of one namespace and nothing else of the manager's: no variable, no file but a module, no built-in grants, no
+//! identity of its machine.
 //! The definition of the kind refuses the same; a cluster may have another definition. Reads no objects itself.
 
 use std::collections::BTreeSet;
@@ -10,6 +11,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::raw::RawProvider;
+use super::raw_credential::RawCredential;
 use super::secret::{SecretKey, SecretSource};
 use super::{Mistakes, ProviderConfig, Surroundings, provider};
 
@@ -51,6 +53,9 @@ impl WrittenObject {
         }
         if raw.files().next().is_some() {
             mistakes.push("an object names no file of the manager's machine: certificates and keys stand in it as caPem and pem".to_owned());
+        }
+        if raw.credentials().any(RawCredential::is_of_the_manager) {
+            mistakes.push("an object uses no identity of the manager's own: container and instanceMetadata are for the file of --config".to_owned());
         }
         let is_secret = |source: &SecretSource| source.secret_key().is_some();
         if !raw.secret_sources().all(is_secret) {

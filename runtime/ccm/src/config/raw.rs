@@ -11,8 +11,8 @@ use ccm_host::egress::rules::RawRule;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::credential::RawCredential;
 use super::proxy::{RawProxy, RawProxyServer};
+use super::raw_credential::{RawCredential, RawIssuer};
 use super::secret::{SecretKey, SecretSource};
 
 #[derive(Deserialize)]
@@ -319,9 +319,7 @@ pub(super) struct RawRequestBudget {
 impl RawProvider {
     /// Every place in which it refers to a secret.
     pub(super) fn secret_sources(&self) -> impl Iterator<Item = &SecretSource> {
-        let grants = self.grants.iter().flat_map(|grants| &grants.targets);
-        let credentials = grants.filter_map(|target| target.credential.as_ref());
-        let sources = credentials.flat_map(RawCredential::secret_sources);
+        let sources = self.credentials().flat_map(RawCredential::secret_sources);
         let proxies = self.proxies().filter_map(RawProxy::password);
         sources.chain(&self.registry.credentials).chain(proxies)
     }
@@ -330,7 +328,20 @@ impl RawProvider {
     fn proxies(&self) -> impl Iterator<Item = &RawProxy> {
         let grants = self.grants.iter().flat_map(|grants| &grants.targets);
         let targets = grants.filter_map(|target| target.proxy.as_ref());
-        targets.chain(&self.proxy).chain(&self.registry.proxy)
+        let issuers = self.issuers().filter_map(|issuer| issuer.proxy.as_ref());
+        let of_provider = targets.chain(&self.proxy).chain(&self.registry.proxy);
+        of_provider.chain(issuers)
+    }
+
+    /// Every issuer of credentials that it names.
+    fn issuers(&self) -> impl Iterator<Item = &RawIssuer> {
+        self.credentials().filter_map(RawCredential::issuer)
+    }
+
+    /// The credentials of its targets.
+    pub(super) fn credentials(&self) -> impl Iterator<Item = &RawCredential> {
+        let grants = self.grants.iter().flat_map(|grants| &grants.targets);
+        grants.filter_map(|target| target.credential.as_ref())
     }
 
     /// Every file of the manager's machine that it names, but a module.
@@ -348,9 +359,11 @@ impl RawProvider {
             RawPem::Pem(_) => None,
         });
         let proxies = self.proxies().filter_map(RawProxy::ca_file);
+        let issuers = self.issuers().filter_map(|issuer| issuer.ca_file.as_ref());
         authorities
             .chain(&self.registry.ca_file)
             .chain(proxies)
+            .chain(issuers)
             .chain(pems)
     }
 }

@@ -22,6 +22,14 @@ pub(super) fn credential_form(
                 "secretAccessKey": secret(Some("aws-secret-access-key")),
             } },
         } }),
+        AuthKind::OAuth2 => json!({ "oauth2": {
+            "issuer": { "endpoint": "" },
+            "client": { "id": "", "secret": secret(None) },
+        } }),
+        AuthKind::Keystone => json!({ "keystone": {
+            "issuer": { "endpoint": "" },
+            "method": { "applicationCredential": { "id": "", "secret": secret(None) } },
+        } }),
     })
 }
 

@@ -9,7 +9,10 @@ use std::time::SystemTime;
 use anyhow::{Context as _, bail};
 use ccm_delivery::artifact::Artifact;
 use ccm_delivery::trust::TrustPolicy;
-use ccm_host::grant::{AwsKeys, AwsSigV4, AwsSource, Credential, Grants, Secret};
+use ccm_host::grant::{
+    AwsKeys, AwsSigV4, AwsSource, Credential, Grants, Issuer, Keystone, KeystoneMethod, OAuth2,
+    OAuth2Grant, Secret,
+};
 use ccm_host::manifest::{AuthKind, Manifest};
 use ccm_host::{GuestConfig, Host, Inspection, Interceptor, Loading, Module, Provider};
 
@@ -267,6 +270,20 @@ fn everything(manifest: &Manifest) -> Grants {
                     secret_access_key: secret(),
                     session_token: None,
                 }),
+            }),
+            // Both are headers in the end; who would issue them is not asked while a module is loaded.
+            AuthKind::OAuth2 => Credential::OAuth2(OAuth2 {
+                issuer: Issuer::at(grant.endpoint.clone()),
+                client: None,
+                grant: OAuth2Grant::ClientCredentials,
+                parameters: Vec::new(),
+            }),
+            AuthKind::Keystone => Credential::Keystone(Keystone {
+                issuer: Issuer::at(grant.endpoint.clone()),
+                method: KeystoneMethod::ApplicationCredential {
+                    id: "check".to_owned(),
+                    secret: secret(),
+                },
             }),
         };
     }

@@ -4,10 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use ccm_delivery::record::{Refusal, Specification, TOO_MANY};
 use ccm_delivery::source::Location;
+use ccm_host::egress::instance_region;
+use ccm_host::grant::Issuer;
+use tokio::sync::Mutex as AsyncMutex;
 
 use super::objects::{ObjectSpec, ProviderObjects};
 use super::secrets::Secrets;
@@ -57,6 +61,29 @@ pub(crate) struct Configuration {
     pub secrets: Secrets,
     /// `--enable-provider-objects`.
     pub objects: Option<ObjectConfiguration>,
+    /// The region of this machine.
+    pub region: MachineRegion,
+}
+
+/// The region of this machine, asked for once. After a failure the next look asks again, half a minute later at the earliest.
+#[derive(Default)]
+pub(crate) struct MachineRegion(AsyncMutex<Option<(Instant, Result<String, String>)>>);
+
+impl MachineRegion {
+    const AGAIN: Duration = Duration::from_secs(30);
+
+    async fn ask(&self, issuer: &Issuer) -> Result<String, String> {
+        let mut known = self.0.lock().await;
+        match &*known {
+            Some((_, Ok(region))) => Ok(region.clone()),
+            Some((at, Err(why))) if at.elapsed() < MachineRegion::AGAIN => Err(why.clone()),
+            _ => {
+                let region = instance_region(issuer).await;
+                *known = Some((Instant::now(), region.clone()));
+                region
+            }
+        }
+    }
 }
 
 impl Wanted {
@@ -101,6 +128,9 @@ impl Configuration {
         for provider in &mut picked {
             // Included in comparisons: a rotated file counts as a change.
             provider.ambient = builtin_grants::ambient(provider, &PROCESS);
+            if let Some(issuer) = builtin_grants::region_issuer(provider, &PROCESS) {
+                provider.region = Some(self.region.ask(&issuer).await);
+            }
             if provider.grants.is_none() && provider.proxy == ProxyChoice::Unset {
                 provider.proxy = self.proxy(&PROCESS).map_err(anyhow::Error::msg)?;
             }
@@ -296,6 +326,7 @@ mod tests {
                 cloud_proxy: CloudProxy::Direct,
                 secrets: Secrets::of(None),
                 objects: None,
+                region: MachineRegion::default(),
             };
             let picked = configuration.pick(configured).unwrap();
             let adoption = picked[0].load_balancers.adoption;

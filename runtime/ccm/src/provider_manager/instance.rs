@@ -228,6 +228,7 @@ fn has_same_terms(one: &ProviderConfig, other: &ProviderConfig) -> bool {
     one.grants == other.grants
         && one.proxy == other.proxy
         && one.ambient == other.ambient
+        && one.region == other.region
         && one.values == other.values
         && one.limits == other.limits
 }

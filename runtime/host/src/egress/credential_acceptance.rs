@@ -19,11 +19,12 @@ pub(super) struct Acceptance {
 }
 
 impl Acceptance {
-    /// Processes the status of an answer; returns a change, if any.
-    pub(super) fn hear(&self, status: u16) -> Option<News> {
+    /// Processes the status of an answer, and whether it refuses the credential; returns a change, if any.
+    pub(super) fn hear(&self, status: u16, is_refused: bool) -> Option<News> {
         match status {
-            // 403 says nothing about the credential: authentication succeeded, authorization failed.
-            401 => (!self.is_refused.swap(true, Ordering::AcqRel)).then_some(News::Refused),
+            _ if is_refused => {
+                (!self.is_refused.swap(true, Ordering::AcqRel)).then_some(News::Refused)
+            }
             200..=299 => (self.is_refused.swap(false, Ordering::AcqRel)).then_some(News::Accepted),
             _ => None,
         }
@@ -48,7 +49,7 @@ mod tests {
             (200, None),
             (401, Some(News::Refused)),
         ] {
-            assert_eq!(acceptance.hear(status), news, "{status}");
+            assert_eq!(acceptance.hear(status, status == 401), news, "{status}");
         }
     }
 }

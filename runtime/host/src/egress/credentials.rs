@@ -1,10 +1,15 @@
 //! Credentials: what the host adds to a target's requests, and the check that its value never comes back.
 //!
 //! A guest never sees a credential: the host adds it below everything that a guest can read, and withholds an answer
-//! that repeats it. No text that passed the [`SecretRedactor`] contains one.
+//! that repeats it. No text that passed the [`SecretWatch`] contains one. Credentials that somebody else issues are fetched by
+//! the host (`issuers`), renewed (`renewal`) and treated as those of the operator.
 
 mod authentication;
+mod aws_refusal;
+mod issuer_client;
+mod issuers;
 mod redactor;
+mod renewal;
 mod sigv4;
 
 use base64::Engine as _;
@@ -13,10 +18,17 @@ use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::grant::{Credential, Secret};
+use crate::grant::{AwsKeys, Credential, Secret};
 
-pub(super) use authentication::{Authentication, identity};
-pub(super) use redactor::SecretRedactor;
+pub(super) use authentication::{Attachment, Authentication, Unusable, identity};
+pub(super) use issuer_client::IssuerSettings;
+pub(super) use issuers::InstanceMetadata;
+#[cfg(test)]
+use redactor::SecretRedactor;
+pub(super) use redactor::SecretWatch;
+
+/// Longest access key ID of AWS.
+const MAX_KEY_ID: usize = 128;
 
 /// Why a credential is unusable. Never contains any part of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -49,7 +61,10 @@ pub(super) fn header(
     credential: &Credential,
 ) -> Result<Option<(HeaderName, HeaderValue)>, CredentialError> {
     let (name, text) = match credential {
-        Credential::None | Credential::AwsSigV4(_) => return Ok(None),
+        Credential::None
+        | Credential::AwsSigV4(_)
+        | Credential::OAuth2(_)
+        | Credential::Keystone(_) => return Ok(None),
         Credential::Bearer(token) => (AUTHORIZATION, filled("Bearer ", token)?),
         Credential::Basic { user, password } => {
             if user.contains(':') {
@@ -89,6 +104,23 @@ fn filled(prefix: &str, secret: &Secret) -> Result<Zeroizing<String>, Credential
         return Err(CredentialError::Value);
     }
     Ok(Zeroizing::new(format!("{prefix}{text}")))
+}
+
+/// Keys that can be used for signatures.
+///
+/// # Errors
+/// A part of them could not be written into a request.
+fn checked(keys: &AwsKeys) -> Result<AwsKeys, CredentialError> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    let id = &keys.access_key_id;
+    if id.is_empty() || id.len() > MAX_KEY_ID || !id.bytes().all(is_part) {
+        return Err(CredentialError::AccessKeyId);
+    }
+    filled("", &keys.secret_access_key)?;
+    if let Some(token) = &keys.session_token {
+        filled("", token)?;
+    }
+    Ok(keys.clone())
 }
 
 fn basic(user: &str, password: &Secret) -> String {

@@ -95,16 +95,46 @@ pub(super) fn client(
     if encrypted {
         https.enforce_https();
     }
+    Ok(pooled(https, limits))
+}
+
+/// Whether the URL is one of AWS's metadata services at its own address, in HTTP as they speak it.
+pub(super) fn is_aws_metadata(url: &Url) -> bool {
+    let literal = match url.host() {
+        Some(Host::Ipv4(address)) => IpAddr::V4(address),
+        Some(Host::Ipv6(address)) => IpAddr::V6(address),
+        Some(Host::Domain(_)) | None => return false,
+    };
+    url.scheme() == "http" && address::AWS_METADATA.contains(&literal)
+}
+
+/// Builds the client for a URL for which [`is_aws_metadata`] holds. For the host's own requests only: no target is such a
+/// URL. It never uses a proxy, and dials no other name or address.
+///
+/// # Errors
+/// TLS cannot be set up, although it is not used.
+pub(super) fn metadata_client(
+    limits: &EgressLimits,
+    lookup: Arc<dyn Lookup>,
+    gate: Arc<LeaseGate>,
+) -> Result<Client, DialError> {
+    // The only URL that it is asked for has an address, so that no name is ever resolved.
+    let direct = Connector::Direct(sockets(lookup, Vec::new(), true, gate));
+    let https = HttpsConnector::from((direct, tls::client_config(Trust::Nobody)?));
+    Ok(pooled(https, limits))
+}
+
+fn pooled(https: HttpsConnector<Connector<Dial>>, limits: &EgressLimits) -> Client {
     let mut connector = TimeoutConnector::new(https);
     connector.set_connect_timeout(Some(limits.connect));
-    Ok(legacy::Client::builder(TokioExecutor::new())
+    legacy::Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_CONNECTION)
         .pool_max_idle_per_host(limits.in_flight)
         .http1_max_headers(MAX_ANSWER_HEADERS)
         .http2_max_header_list_size(MAX_ANSWER_HEADER_BYTES)
-        .build(connector))
+        .build(connector)
 }
 
 /// Connector that opens sockets to addresses that pass, with every write behind the gate.

@@ -15,7 +15,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::budget::Budget;
 use super::call_record::{Record, Records};
-use super::credential_acceptance::News;
 use super::message::{Exchange, FetchError, FetchRequest, FetchResponse};
 use super::permit::{Allowed, now};
 use super::request_matching::Prepared;
@@ -267,7 +266,9 @@ impl Call {
         let _slot = self.slot(&self.slots).await?;
         let _slot = self.slot(&egress.slots).await?;
         self.turn(target).await?;
-        let request = target.request(prepared)?;
+        let tenure = self.permit.tenure();
+        let attachment = target.authentication.attachment(tenure, self.until()?);
+        let request = target.request(prepared, &attachment.await?)?;
         let cloud_request = request_identity::cloud_request(egress, target, prepared);
         let until = self.until()?;
         let allowed = Allowed::ask(&self.permit, cloud_request)
@@ -297,30 +298,8 @@ impl Call {
             requests.cloud_admits(provider, &target.name, quota.remaining);
         }
         allowed.answered(answer.status, request_identity::request_id(&answer));
-        if target.authentication.is_some() {
-            self.tell(target, answer.status);
-        }
+        target.tell(answer.status, &answer.body, None);
         Ok(answer)
-    }
-
-    /// Logs when the target starts or stops refusing the credential: without it a provider can do nothing, and only
-    /// the operator can replace it.
-    fn tell(&self, target: &Target, status: u16) {
-        let (provider, endpoint) = (self.egress.provider(), &target.endpoint);
-        let name = &target.name;
-        match target.acceptance.hear(status) {
-            Some(News::Refused) => tracing::error!(
-                target: "egress",
-                provider,
-                "{endpoint} refuses the credential of target {name} ({status}): is it the right one, and still valid?"
-            ),
-            Some(News::Accepted) => tracing::info!(
-                target: "egress",
-                provider,
-                "{endpoint} accepts the credential of target {name} again"
-            ),
-            None => {}
-        }
     }
 
     async fn slot<'a>(&self, slots: &'a Semaphore) -> Result<SemaphorePermit<'a>, FetchError> {

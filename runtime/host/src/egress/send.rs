@@ -106,6 +106,9 @@ async fn exchange(
     } else {
         body(&mut response, limits, until, held).await?
     };
+    if let Some(why) = target.refuses(status.as_u16(), response.headers(), &body) {
+        return Err(FetchError::Unavailable(why));
+    }
     let headers = headers::answer(response.headers());
     let repeats = headers
         .iter()
@@ -225,7 +228,7 @@ fn refuses_connections(error: &(dyn StdError + 'static)) -> bool {
 }
 
 /// Maps a failure of the HTTP client to a [`FetchError`].
-fn broken(error: &(dyn StdError + 'static)) -> FetchError {
+pub(super) fn broken(error: &(dyn StdError + 'static)) -> FetchError {
     let (mut is_timeout, mut is_proxys) = (false, false);
     let mut texts: Vec<String> = Vec::new();
     let mut next = Some(error);

@@ -7,15 +7,17 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::Request;
-use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderValue, USER_AGENT};
 use http_body_util::Full;
 use tokio::time::Instant;
 use url::Url;
 
 use super::EgressError;
 use super::cloud_quota::CloudQuota;
-use super::credential_acceptance::Acceptance;
-use super::credentials::{Authentication, SecretRedactor, identity};
+use super::credential_acceptance::{Acceptance, News};
+use super::credentials::{
+    Attachment, Authentication, IssuerSettings, SecretWatch, Unusable, identity,
+};
 use super::dial::{self, Client};
 use super::limits::EgressLimits;
 use super::message::FetchError;
@@ -40,7 +42,7 @@ pub(super) struct Target {
     /// Requests that the grant would admit if the module's manifest requested them.
     given: Vec<Line>,
     /// Redacts the credential.
-    pub watch: SecretRedactor,
+    pub watch: Arc<SecretWatch>,
     /// HTTP client with its connection pool.
     pub client: Client,
     /// Lease gate that all writes to the connections pass.
@@ -56,6 +58,8 @@ pub(super) struct Target {
     pub authentication: Authentication,
     /// Identity of the credential, by which the quota is shared.
     pub identity: [u8; 32],
+    /// Name of the provider, for logs.
+    provider: String,
     user_agent: Option<HeaderValue>,
 }
 
@@ -101,6 +105,7 @@ impl Target {
     /// # Errors
     /// The part of the grant that is unusable.
     pub(super) fn new(
+        provider: &str,
         granted: &GrantedTarget,
         user_agent: &str,
         limits: &EgressLimits,
@@ -108,10 +113,22 @@ impl Target {
     ) -> Result<Target, EgressError> {
         let name = granted.grant.name.clone();
         let credential = &granted.grant.credential;
-        let authentication = Authentication::new(credential);
-        let authentication = authentication.map_err(|source| EgressError::Credential {
-            target: name.clone(),
-            source,
+        let watch = Arc::new(SecretWatch::new(credential));
+        let settings = IssuerSettings {
+            user_agent,
+            limits,
+            lookup: lookup.clone(),
+        };
+        let authentication = Authentication::new(&name, credential, &watch, &settings);
+        let authentication = authentication.map_err(|error| match error {
+            Unusable::Credential(source) => EgressError::Credential {
+                target: name.clone(),
+                source,
+            },
+            Unusable::Issuer(source) => EgressError::Issuer {
+                target: name.clone(),
+                source,
+            },
         })?;
         let gate = Arc::<LeaseGate>::default();
         let client =
@@ -122,12 +139,13 @@ impl Target {
                 }
             })?;
         Ok(Target {
+            provider: provider.to_owned(),
             name,
             endpoint: granted.grant.endpoint.clone(),
             lines: granted.lines.clone(),
             changes: granted.changes.clone(),
             given: granted.grant.rules.iter().flat_map(Rule::lines).collect(),
-            watch: SecretRedactor::new(credential),
+            watch,
             client,
             gate,
             user_agent: HeaderValue::from_str(user_agent).ok(),
@@ -143,6 +161,40 @@ impl Target {
     pub(super) fn through(&self) -> String {
         let proxy = self.proxy.as_deref();
         proxy.map_or_else(String::new, |proxy| format!(", through the proxy {proxy}"))
+    }
+
+    /// Why an answer is withheld that refuses a signature: only the operator can do something about the clock, and what AWS
+    /// says about it may repeat the session token.
+    pub(super) fn refuses(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Option<String> {
+        let why = self.authentication.clock(status, headers, body)?;
+        self.tell(status, body, Some(&why));
+        Some(why)
+    }
+
+    /// Logs when the target starts or stops refusing the credential: without it a provider can do nothing, and only the
+    /// operator can replace it. `why` is known of some.
+    pub(super) fn tell(&self, status: u16, body: &[u8], why: Option<&str>) {
+        if !self.authentication.is_some() {
+            return;
+        }
+        let is_refused = self.authentication.is_refused(status, body);
+        let (endpoint, name) = (&self.endpoint, &self.name);
+        match self.acceptance.hear(status, is_refused) {
+            Some(News::Refused) => {
+                let why = why.unwrap_or("is it the right one, and still valid?");
+                tracing::error!(
+                    target: "egress",
+                    provider = self.provider,
+                    "{endpoint} refuses the credential of target {name} ({status}): {why}"
+                );
+            }
+            Some(News::Accepted) => tracing::info!(
+                target: "egress",
+                provider = self.provider,
+                "{endpoint} accepts the credential of target {name} again"
+            ),
+            None => {}
+        }
     }
 
     /// The parts of the target that requests are checked against.
@@ -163,7 +215,11 @@ impl Target {
     ///
     /// # Errors
     /// The URL cannot be sent, or the request cannot be signed.
-    pub(super) fn request(&self, prepared: &Prepared) -> Result<Request<Full<Bytes>>, FetchError> {
+    pub(super) fn request(
+        &self,
+        prepared: &Prepared,
+        attachment: &Attachment<'_>,
+    ) -> Result<Request<Full<Bytes>>, FetchError> {
         let body = prepared.body.clone().unwrap_or_default();
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = prepared.method.clone();
@@ -184,10 +240,8 @@ impl Target {
                 .or_insert_with(|| user_agent.clone());
         }
         let body = prepared.body.as_deref().unwrap_or_default();
-        let authenticated = self
-            .authentication
-            .authenticate(&mut request, body, SystemTime::now());
-        authenticated.map_err(|error| FetchError::Unavailable(error.to_string()))?;
+        let attached = attachment.attach(&mut request, body, SystemTime::now());
+        attached.map_err(|error| FetchError::Unavailable(error.to_string()))?;
         Ok(request)
     }
 }

@@ -71,7 +71,7 @@ async fn the_host_signs_for_its_own_region_and_service() {
 }
 
 #[tokio::test]
-async fn a_guest_can_neither_sign_nor_choose_what_is_signed_for() {
+async fn d35_a_guest_can_neither_sign_nor_choose_what_is_signed_for() {
     let server = Server::start(|_| ok("")).await;
     let egress = egress(&format!("http://{}", server.address));
     let with_header = |name: &str, value: &str| FetchRequest {

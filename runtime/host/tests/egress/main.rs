@@ -14,6 +14,7 @@ mod complete;
 mod echoes;
 mod floods;
 mod http2;
+mod issuers;
 mod kept;
 mod limits;
 mod patience;

@@ -14,7 +14,7 @@ use tracing::{Dispatch, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::server::{Reply, Server, answer, ok};
-use crate::world::{CANARY, SOON, egress, error, get, granted, permit, plain, scope};
+use crate::world::{CANARY, SOON, egress, error, get, get_kept, granted, permit, plain, scope};
 
 #[tokio::test]
 async fn an_answer_that_repeats_the_credential_is_withheld() {
@@ -66,6 +66,37 @@ async fn each_target_gets_its_own_credential() {
     assert_eq!(
         two.arrived()[0].header("authorization"),
         "Bearer another-token"
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_is_kept_for_one_credential_is_none_for_another() {
+    let server = Server::start(|request| ok(request.header("authorization"))).await;
+    let endpoint = format!("http://{}", server.address);
+    // The answers repeat what was sent, so that these are too short to be watched for.
+    let granted = granted(&[("api", &endpoint), ("other", &endpoint)], |grants| {
+        for (target, token) in grants.targets.iter_mut().zip(["one", "two"]) {
+            target.credential = Credential::Bearer(Secret::new(token.to_owned()));
+        }
+    });
+    let egress = Arc::new(Egress::new("test", &granted, EgressLimits::standard()).unwrap());
+    for (target, expected) in [
+        ("api", "one"),
+        ("other", "two"),
+        ("api", "one"),
+        ("other", "two"),
+    ] {
+        let request = FetchRequest {
+            target: target.to_owned(),
+            ..get_kept("/servers")
+        };
+        let answer = scope(&egress).fetch(request).await.unwrap();
+        assert_eq!(&answer.body[..], format!("Bearer {expected}").as_bytes());
+    }
+    assert_eq!(
+        server.lines().len(),
+        2,
+        "the second round is answered from the cache"
     );
 }
 

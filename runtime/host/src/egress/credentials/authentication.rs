@@ -1,14 +1,39 @@
-//! How the requests of one target are authenticated: with a header that is always the same, or with a signature of each.
+//! How the requests of one target are authenticated: with a header that is always the same, with one that holds an issued
+//! token, or with a signature of each.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use ccm_core::tenure::Tenure;
 use http::Request;
-use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+use tokio::time::Instant;
+use zeroize::Zeroizing;
 
+use super::issuers::{Material, Source};
+use super::renewal::Renewal;
 use super::sigv4::{self, SigningScope};
-use super::{CredentialError, filled, header};
-use crate::grant::{AwsKeys, AwsSource, Credential};
+use super::{
+    CredentialError, IssuerSettings, SecretWatch, aws_refusal, checked, header, sensitive,
+};
+use crate::egress::dial::DialError;
+use crate::egress::message::FetchError;
+use crate::grant::{AwsSource, Credential, KeystoneMethod};
+
+const X_AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
+
+/// Why requests cannot be authenticated at all.
+#[derive(Debug, Error)]
+pub(in crate::egress) enum Unusable {
+    /// The credential itself.
+    #[error(transparent)]
+    Credential(#[from] CredentialError),
+    /// The endpoint that issues it.
+    #[error(transparent)]
+    Issuer(#[from] DialError),
+}
 
 /// See the module docs. Holds secrets: neither printed nor compared.
 pub(in crate::egress) enum Authentication {
@@ -16,37 +41,81 @@ pub(in crate::egress) enum Authentication {
     None,
     /// The same header in each request.
     Header(HeaderName, HeaderValue),
+    /// A header with an issued token.
+    Token {
+        /// Its name.
+        header: HeaderName,
+        /// What stands before the token.
+        prefix: &'static str,
+        /// The token.
+        renewal: Arc<Renewal>,
+    },
     /// A signature of each request.
     AwsSigV4 {
         /// What it is valid for.
         scope: SigningScope,
         /// What it is made with.
-        keys: AwsKeys,
+        keys: Keys,
     },
 }
 
+/// Keys of AWS.
+pub(in crate::egress) enum Keys {
+    /// The operator's.
+    Named(Arc<Material>),
+    /// Issued for a while.
+    Issued(Arc<Renewal>),
+}
+
+/// What one request is authenticated with.
+pub(in crate::egress) enum Attachment<'a> {
+    Nothing,
+    Header(&'a HeaderName, HeaderValue),
+    Signature(&'a SigningScope, Arc<Material>),
+}
+
 impl Authentication {
-    /// Reads the credential of a grant.
+    /// Reads the credential of a grant; asks nobody yet.
     ///
     /// # Errors
-    /// See [`CredentialError`].
+    /// See [`Unusable`].
     pub(in crate::egress) fn new(
+        target: &str,
         credential: &Credential,
-    ) -> Result<Authentication, CredentialError> {
-        if let Credential::AwsSigV4(aws) = credential {
-            aws.check().map_err(|_| CredentialError::SigningScope)?;
-            let AwsSource::Keys(keys) = &aws.source;
-            return Ok(Authentication::AwsSigV4 {
-                scope: SigningScope {
+        watch: &Arc<SecretWatch>,
+        settings: &IssuerSettings<'_>,
+    ) -> Result<Authentication, Unusable> {
+        let renewal = |source| Renewal::new(source, target, watch.clone());
+        Ok(match credential {
+            Credential::AwsSigV4(aws) => {
+                aws.check().map_err(|_| CredentialError::SigningScope)?;
+                let keys = match (Source::aws(&aws.source, settings)?, &aws.source) {
+                    (Some(source), _) => Keys::Issued(renewal(source)),
+                    (None, AwsSource::Keys(keys)) => {
+                        Keys::Named(Arc::new(Material::AwsKeys(checked(keys)?)))
+                    }
+                    (None, _) => return Ok(Authentication::None),
+                };
+                let scope = SigningScope {
                     region: aws.region.clone(),
                     service: aws.service.clone(),
-                },
-                keys: checked(keys)?,
-            });
-        }
-        Ok(match header(credential)? {
-            Some((name, value)) => Authentication::Header(name, value),
-            None => Authentication::None,
+                };
+                Authentication::AwsSigV4 { scope, keys }
+            }
+            Credential::OAuth2(oauth2) => Authentication::Token {
+                header: AUTHORIZATION,
+                prefix: "Bearer ",
+                renewal: renewal(Source::oauth2(oauth2, settings)?),
+            },
+            Credential::Keystone(keystone) => Authentication::Token {
+                header: X_AUTH_TOKEN,
+                prefix: "",
+                renewal: renewal(Source::keystone(keystone, settings)?),
+            },
+            fixed => match header(fixed)? {
+                Some((name, value)) => Authentication::Header(name, value),
+                None => Authentication::None,
+            },
         })
     }
 
@@ -64,62 +133,142 @@ impl Authentication {
     pub(in crate::egress) fn header(&self) -> Option<&HeaderName> {
         match self {
             Authentication::None => None,
-            Authentication::Header(name, _) => Some(name),
+            Authentication::Header(name, _) | Authentication::Token { header: name, .. } => {
+                Some(name)
+            }
             Authentication::AwsSigV4 { .. } => Some(&AUTHORIZATION),
         }
     }
 
-    /// Adds the credential to a request that is otherwise final. `at` is the host's time.
+    /// What the next request is authenticated with; waits until `until` for what has to be issued. Issuers are asked under
+    /// the same tenure as targets.
     ///
     /// # Errors
-    /// It cannot be signed.
-    pub(in crate::egress) fn authenticate<B>(
+    /// It was not issued.
+    pub(in crate::egress) async fn attachment(
+        &self,
+        tenure: &Arc<Tenure>,
+        until: Instant,
+    ) -> Result<Attachment<'_>, FetchError> {
+        Ok(match self {
+            Authentication::None => Attachment::Nothing,
+            Authentication::Header(name, value) => Attachment::Header(name, value.clone()),
+            Authentication::Token {
+                header,
+                prefix,
+                renewal,
+            } => match &*renewal.material(tenure, until).await? {
+                Material::Token(token) => {
+                    let text = Zeroizing::new(format!("{prefix}{}", token.expose()));
+                    let value = sensitive(&text);
+                    let value =
+                        value.map_err(|error| FetchError::Unavailable(error.to_string()))?;
+                    Attachment::Header(header, value)
+                }
+                Material::AwsKeys(_) => Attachment::Nothing,
+            },
+            Authentication::AwsSigV4 { scope, keys } => Attachment::Signature(
+                scope,
+                match keys {
+                    Keys::Named(keys) => keys.clone(),
+                    Keys::Issued(renewal) => renewal.material(tenure, until).await?,
+                },
+            ),
+        })
+    }
+
+    /// What is wrong with the clock of this machine, if an answer refuses a signature because of it.
+    pub(in crate::egress) fn clock(
+        &self,
+        status: u16,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Option<String> {
+        let code = aws_refusal::code(status, body).filter(|_| self.signs())?;
+        let clock = aws_refusal::clock(headers, SystemTime::now())?;
+        Some(format!("the signature is refused ({code}): {clock}"))
+    }
+
+    /// Whether an answer refuses the credential, so that another one is needed. 403 alone says nothing about it:
+    /// authentication succeeded, authorization failed.
+    pub(in crate::egress) fn is_refused(&self, status: u16, body: &[u8]) -> bool {
+        let is_refused = status == 401 || self.signs() && aws_refusal::code(status, body).is_some();
+        if is_refused {
+            match self {
+                Authentication::Token { renewal, .. }
+                | Authentication::AwsSigV4 {
+                    keys: Keys::Issued(renewal),
+                    ..
+                } => renewal.doubt(),
+                _ => {}
+            }
+        }
+        is_refused
+    }
+}
+
+impl Attachment<'_> {
+    /// Adds it to a request that is otherwise final. `at` is the host's time.
+    ///
+    /// # Errors
+    /// The request cannot be signed.
+    pub(in crate::egress) fn attach<B>(
         &self,
         request: &mut Request<B>,
         body: &[u8],
         at: SystemTime,
     ) -> Result<(), CredentialError> {
         match self {
-            Authentication::None => Ok(()),
-            Authentication::Header(name, value) => {
-                request.headers_mut().insert(name.clone(), value.clone());
+            Attachment::Nothing => Ok(()),
+            Attachment::Header(name, value) => {
+                request.headers_mut().insert(*name, value.clone());
                 Ok(())
             }
-            Authentication::AwsSigV4 { scope, keys } => sigv4::sign(request, body, scope, keys, at),
+            Attachment::Signature(scope, keys) => match &**keys {
+                Material::AwsKeys(keys) => sigv4::sign(request, body, scope, keys, at),
+                Material::Token(_) => Err(CredentialError::SigningScope),
+            },
         }
     }
-}
-
-/// Keys that can be used for signatures.
-fn checked(keys: &AwsKeys) -> Result<AwsKeys, CredentialError> {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-    let id = &keys.access_key_id;
-    if id.is_empty() || !id.bytes().all(is_part) {
-        return Err(CredentialError::AccessKeyId);
-    }
-    filled("", &keys.secret_access_key)?;
-    if let Some(token) = &keys.session_token {
-        filled("", token)?;
-    }
-    Ok(keys.clone())
 }
 
 /// Tells accounts apart by their credentials, and is no way back to them: generations with the same one share the quota.
 pub(in crate::egress) fn identity(credential: &Credential) -> [u8; 32] {
-    let parts: Vec<&[u8]> = match credential {
+    let parts: Vec<&str> = match credential {
         Credential::None => Vec::new(),
-        Credential::Bearer(token) => vec![token.expose().as_bytes()],
-        Credential::Basic { user, password } => vec![user.as_bytes(), password.expose().as_bytes()],
-        Credential::Header { name, value } => vec![name.as_bytes(), value.expose().as_bytes()],
-        Credential::AwsSigV4(aws) => {
-            let AwsSource::Keys(keys) = &aws.source;
-            vec![aws.region.as_bytes(), keys.access_key_id.as_bytes()]
+        Credential::Bearer(token) => vec![token.expose()],
+        Credential::Basic { user, password } => vec![user, password.expose()],
+        Credential::Header { name, value } => vec![name, value.expose()],
+        Credential::AwsSigV4(aws) => match &aws.source {
+            AwsSource::Keys(keys) => vec![&aws.region, &keys.access_key_id],
+            AwsSource::WebIdentity(identity) => vec![&aws.region, &identity.role_arn],
+            AwsSource::Container { issuer, .. } | AwsSource::InstanceMetadata { issuer } => {
+                vec![&aws.region, issuer.endpoint.as_str()]
+            }
+        },
+        Credential::OAuth2(oauth2) => {
+            let client = oauth2.client.as_ref();
+            let client = client.map_or("", |client| &client.id);
+            vec![oauth2.issuer.endpoint.as_str(), client]
+        }
+        Credential::Keystone(keystone) => {
+            let endpoint = keystone.issuer.endpoint.as_str();
+            match &keystone.method {
+                KeystoneMethod::Password {
+                    user,
+                    user_domain,
+                    project,
+                    project_domain,
+                    ..
+                } => vec![endpoint, user, user_domain, project, project_domain],
+                KeystoneMethod::ApplicationCredential { id, .. } => vec![endpoint, id],
+            }
         }
     };
     let mut hash = Sha256::new();
-    for part in [credential.kind().as_bytes()].into_iter().chain(parts) {
+    for part in [credential.kind()].into_iter().chain(parts) {
         hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
+        hash.update(part.as_bytes());
     }
     hash.finalize().into()
 }

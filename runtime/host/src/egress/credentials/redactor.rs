@@ -5,6 +5,8 @@
 //! (compressed, reversed, in pieces) are not found.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
 use memchr::{memchr, memmem};
@@ -12,7 +14,10 @@ use percent_encoding::percent_decode;
 use zeroize::Zeroizing;
 
 use super::basic;
-use crate::grant::{AwsSource, Credential, Secret};
+use super::issuers::Material;
+use crate::grant::{
+    AwsSource, Credential, KeystoneMethod, OAuth2Client, OAuth2Grant, Presented, Secret,
+};
 
 /// Shorter values occur by chance in answers and error texts, and redacting them would reveal them.
 const SHORTEST_WATCHED: usize = 8;
@@ -21,6 +26,9 @@ const SHORTEST_WORD: usize = 16;
 /// Number of nested escape layers that are decoded: a URL in JSON, JSON in JSON.
 const LAYERS: usize = 2;
 
+/// Number of learned secrets: an exchange presents two and yields two at most, and a former result may still be in use.
+const MOST_LEARNED: usize = 16;
+
 /// Searches for one credential.
 pub(in crate::egress) struct SecretRedactor {
     /// Longest first, so that the longest match is redacted as a whole.
@@ -28,29 +36,13 @@ pub(in crate::egress) struct SecretRedactor {
 }
 
 impl SecretRedactor {
-    /// Watches every form in which the credential is sent, and the long words of a header value with several words,
-    /// such as `Token <value>`.
+    /// See [`values`].
+    #[cfg(test)]
     pub(in crate::egress) fn new(credential: &Credential) -> SecretRedactor {
-        let mut values = match credential {
-            Credential::None => Vec::new(),
-            Credential::Bearer(token) => vec![token.clone()],
-            Credential::Basic { user, password } => vec![
-                password.clone(),
-                Secret::new(format!("{user}:{}", password.expose())),
-                Secret::new(basic(user, password)),
-            ],
-            Credential::Header { value, .. } => {
-                let words = value.expose().split([' ', '=', ':', ';', ',']);
-                let long = words.filter(|word| word.len() >= SHORTEST_WORD);
-                let words = long.map(|word| Secret::new(word.to_owned()));
-                std::iter::once(value.clone()).chain(words).collect()
-            }
-            Credential::AwsSigV4(aws) => {
-                let AwsSource::Keys(keys) = &aws.source;
-                let token = keys.session_token.iter().cloned();
-                token.chain([keys.secret_access_key.clone()]).collect()
-            }
-        };
+        SecretRedactor::of(values(credential))
+    }
+
+    fn of(mut values: Vec<Secret>) -> SecretRedactor {
         values.retain(|value| value.expose().len() >= SHORTEST_WATCHED);
         let mut needles: Vec<Secret> = values.iter().flat_map(spellings).collect();
         needles.append(&mut values);
@@ -93,6 +85,123 @@ impl SecretRedactor {
             true => "[redacted]".to_owned(),
             false => redacted,
         }
+    }
+}
+
+/// Every form in which a credential is sent, and the long words of a header value with several words, such as
+/// `Token <value>`. What is issued for it is not known yet.
+fn values(credential: &Credential) -> Vec<Secret> {
+    match credential {
+        Credential::None => Vec::new(),
+        Credential::Bearer(token) => vec![token.clone()],
+        Credential::Basic { user, password } => vec![
+            password.clone(),
+            Secret::new(format!("{user}:{}", password.expose())),
+            Secret::new(basic(user, password)),
+        ],
+        Credential::Header { value, .. } => {
+            let words = value.expose().split([' ', '=', ':', ';', ',']);
+            let long = words.filter(|word| word.len() >= SHORTEST_WORD);
+            let words = long.map(|word| Secret::new(word.to_owned()));
+            std::iter::once(value.clone()).chain(words).collect()
+        }
+        Credential::AwsSigV4(aws) => match &aws.source {
+            AwsSource::Keys(keys) => Material::AwsKeys(keys.clone()).secrets(),
+            AwsSource::WebIdentity(identity) => text(&identity.token),
+            AwsSource::Container { authorization, .. } => {
+                authorization.iter().flat_map(text).collect()
+            }
+            AwsSource::InstanceMetadata { .. } => Vec::new(),
+        },
+        Credential::OAuth2(oauth2) => {
+            let client = oauth2.client.iter();
+            let mut values: Vec<Secret> = client.flat_map(of_client).collect();
+            match &oauth2.grant {
+                OAuth2Grant::ClientCredentials => {}
+                OAuth2Grant::JwtBearer { assertion: token }
+                | OAuth2Grant::TokenExchange {
+                    subject_token: token,
+                    ..
+                } => values.extend(text(token)),
+            }
+            values
+        }
+        Credential::Keystone(keystone) => match &keystone.method {
+            KeystoneMethod::Password {
+                password: secret, ..
+            }
+            | KeystoneMethod::ApplicationCredential { secret, .. } => vec![secret.clone()],
+        },
+    }
+}
+
+fn of_client(client: &OAuth2Client) -> Vec<Secret> {
+    let OAuth2Client { id, secret, .. } = client;
+    let login = |secret: &Secret| vec![secret.clone(), Secret::new(basic(id, secret))];
+    secret.iter().flat_map(login).collect()
+}
+
+/// What is in a file is learned when it is read.
+fn text(token: &Presented) -> Vec<Secret> {
+    match token {
+        Presented::Text(secret) => vec![secret.clone()],
+        Presented::File(_) => Vec::new(),
+    }
+}
+
+/// Searches for the credential of a target, and for what was presented and issued for it lately.
+pub(in crate::egress) struct SecretWatch {
+    fixed: Vec<Secret>,
+    state: RwLock<Learned>,
+}
+
+struct Learned {
+    /// The latest ones.
+    secrets: VecDeque<Secret>,
+    redactor: Arc<SecretRedactor>,
+}
+
+impl SecretWatch {
+    /// Knows what the grant says.
+    pub(in crate::egress) fn new(credential: &Credential) -> SecretWatch {
+        let fixed = values(credential);
+        SecretWatch {
+            state: RwLock::new(Learned {
+                secrets: VecDeque::new(),
+                redactor: Arc::new(SecretRedactor::of(fixed.clone())),
+            }),
+            fixed,
+        }
+    }
+
+    /// Watches for these, too: before they are used for the first time. The oldest are forgotten when there are many.
+    pub(in crate::egress) fn learn(&self, secrets: Vec<Secret>) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = |secret: &Secret| !state.secrets.contains(secret);
+        let new: Vec<Secret> = secrets.into_iter().filter(is_new).collect();
+        if new.is_empty() {
+            return;
+        }
+        state.secrets.extend(new);
+        let surplus = state.secrets.len().saturating_sub(MOST_LEARNED);
+        state.secrets.drain(..surplus);
+        let all = self.fixed.iter().chain(&state.secrets).cloned();
+        state.redactor = Arc::new(SecretRedactor::of(all.collect()));
+    }
+
+    /// See [`SecretRedactor::finds`].
+    pub(in crate::egress) fn finds(&self, bytes: &[u8]) -> bool {
+        self.redactor().finds(bytes)
+    }
+
+    /// See [`SecretRedactor::redact`].
+    pub(in crate::egress) fn redact(&self, text: &str) -> String {
+        self.redactor().redact(text)
+    }
+
+    fn redactor(&self) -> Arc<SecretRedactor> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.redactor.clone()
     }
 }
 

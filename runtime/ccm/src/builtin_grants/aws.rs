@@ -1,0 +1,152 @@
+//! Keys and region of AWS from the variables that its SDKs read, in their order: named keys, a web identity, the container,
+//! the instance. Asks nobody. Profiles in files (`AWS_PROFILE`) are not read: they belong to people, not to managers.
+
+use ccm_host::egress::{IssuerReach, check_issuer};
+use ccm_host::grant::{
+    AwsKeys, AwsSigV4, AwsSource, Credential, Issuer, Presented, Secret, WebIdentity,
+};
+use url::Url;
+
+use super::{OPENS_NOTHING, Terms, is_true};
+use crate::config::{INSTANCE_METADATA, SESSION_NAME, Surroundings, sts};
+
+/// Variables of secrets; each may have the suffix `_FILE`.
+pub(super) const SECRETS: [&str; 3] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+];
+/// Variables of the region; the first one that is set counts.
+const REGIONS: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+/// Replaces every endpoint for which nothing closer is set.
+pub(super) const ANY_ENDPOINT: &str = "AWS_ENDPOINT_URL";
+const STS_ENDPOINT: &str = "AWS_ENDPOINT_URL_STS";
+/// Where containers of ECS find the URL that is only a path.
+const CONTAINER_METADATA: &str = "http://169.254.170.2";
+const INSTANCE_METADATA_V6: &str = "http://[fd00:ec2::254]";
+
+/// The region that a variable names.
+pub(super) fn region(surroundings: &Surroundings<'_>) -> Option<String> {
+    let mut set = REGIONS.into_iter().filter_map(surroundings.variable);
+    set.next().map(|region| region.trim().to_owned())
+}
+
+/// The metadata service of the instance, unless a variable forbids to ask it.
+///
+/// # Errors
+/// A variable names none.
+pub(super) fn instance_metadata(surroundings: &Surroundings<'_>) -> Result<Option<Issuer>, String> {
+    let variable = |name| (surroundings.variable)(name);
+    if variable("AWS_EC2_METADATA_DISABLED").is_some_and(|value| is_true(&value)) {
+        return Ok(None);
+    }
+    let is_v6 = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE")
+        .is_some_and(|mode| mode.trim().eq_ignore_ascii_case("ipv6"));
+    let default = match is_v6 {
+        true => INSTANCE_METADATA_V6,
+        false => INSTANCE_METADATA,
+    };
+    let name = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
+    let written = variable(name).unwrap_or_else(|| default.to_owned());
+    issuer(name, &written, IssuerReach::AwsMetadata).map(Some)
+}
+
+fn issuer(name: &str, url: &str, reach: IssuerReach) -> Result<Issuer, String> {
+    let url: Url = url
+        .trim()
+        .parse()
+        .map_err(|error| format!("{name}: {error}"))?;
+    let issuer = Issuer::at(url);
+    check_issuer(&issuer, reach).map_err(|why| format!("{name}: {why}"))?;
+    Ok(issuer)
+}
+
+/// The manifest's endpoint in a region. The regions of China have a domain of their own.
+pub(super) fn endpoint(target: &ccm_host::manifest::Target, region: &str) -> Option<Url> {
+    let mut url = target.endpoint_in(region)?;
+    let host = url.host_str()?.to_owned();
+    if region.starts_with("cn-") && host.ends_with(".amazonaws.com") {
+        url.set_host(Some(&format!("{host}.cn"))).ok()?;
+    }
+    Some(url)
+}
+
+impl Terms {
+    /// The credential for a service in a region; after a mistake a placeholder.
+    pub(super) fn aws(
+        &mut self,
+        service: &str,
+        region: &str,
+        surroundings: &Surroundings<'_>,
+    ) -> Credential {
+        let source = self.aws_source(region, surroundings);
+        let source = source.unwrap_or_else(|mistake| {
+            self.mistake(mistake);
+            AwsSource::Keys(AwsKeys {
+                access_key_id: OPENS_NOTHING.to_owned(),
+                secret_access_key: Secret::new(OPENS_NOTHING.to_owned()),
+                session_token: None,
+            })
+        });
+        Credential::AwsSigV4(AwsSigV4 {
+            region: region.to_owned(),
+            service: service.to_owned(),
+            source,
+        })
+    }
+
+    fn aws_source(
+        &mut self,
+        region: &str,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<AwsSource, String> {
+        let variable = |name: &str| (surroundings.variable)(name);
+        let is_set = |name: &str| variable(name).or_else(|| variable(&format!("{name}_FILE")));
+        let [id, secret, token] = SECRETS;
+        if is_set(id).is_some() || is_set(secret).is_some() {
+            let token = is_set(token).map(|_| self.secret(token, surroundings));
+            return Ok(AwsSource::Keys(AwsKeys {
+                access_key_id: self.secret(id, surroundings),
+                secret_access_key: Secret::new(self.secret(secret, surroundings)),
+                session_token: token.map(Secret::new),
+            }));
+        }
+        if let Some(file) = variable("AWS_WEB_IDENTITY_TOKEN_FILE") {
+            let role = variable("AWS_ROLE_ARN");
+            let named = [STS_ENDPOINT, ANY_ENDPOINT].into_iter();
+            let mut named = named.filter_map(|name| Some((name, variable(name)?)));
+            let (name, url) = named.next().unwrap_or((STS_ENDPOINT, sts(region)));
+            let session = variable("AWS_ROLE_SESSION_NAME");
+            return Ok(AwsSource::WebIdentity(WebIdentity {
+                issuer: issuer(name, &url, IssuerReach::Target)?,
+                role_arn: role
+                    .ok_or("AWS_WEB_IDENTITY_TOKEN_FILE is set, and AWS_ROLE_ARN is not")?,
+                session_name: session.unwrap_or_else(|| SESSION_NAME.to_owned()),
+                token: Presented::File(file.into()),
+            }));
+        }
+        let whole = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+        let path = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
+        let container = match (variable(whole), variable(path)) {
+            (Some(url), _) => Some((whole, url)),
+            (None, Some(rest)) => Some((path, format!("{CONTAINER_METADATA}{rest}"))),
+            (None, None) => None,
+        };
+        if let Some((name, url)) = container {
+            let file = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+            let file = file.map(|path| Presented::File(path.into()));
+            let text = || {
+                let text = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+                text.map(|text| Presented::Text(Secret::new(text)))
+            };
+            return Ok(AwsSource::Container {
+                issuer: issuer(name, &url, IssuerReach::AwsMetadata)?,
+                authorization: file.or_else(text),
+            });
+        }
+        match instance_metadata(surroundings)? {
+            Some(issuer) => Ok(AwsSource::InstanceMetadata { issuer }),
+            None => Err("no keys of AWS: AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE and AWS_CONTAINER_CREDENTIALS_FULL_URI are not set, and AWS_EC2_METADATA_DISABLED forbids to ask the instance".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What AWS's variables grant: the sources in the order of its SDKs, and the region.
+
+use serde_json::json;
+
+use super::*;
+
+fn aws_manifest() -> Manifest {
+    let rules = json!([{ "methods": ["POST"], "path": "/", "access": "read" }]);
+    let target = |name: &str, host: &str| json!({ "name": name, "endpoint": format!("https://{host}.{{region}}.amazonaws.com"), "auth": "aws-sigv4", "rules": rules });
+    let manifest = json!({
+        "contract": "0.1.0", "name": "aws", "version": "1",
+        "targets": [target("ec2", "ec2"), target("elb", "elasticloadbalancing")],
+    });
+    Manifest::parse(manifest.to_string().as_bytes()).unwrap()
+}
+
+const KEYS: [(&str, &str); 2] = [
+    ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"),
+    ("AWS_SECRET_ACCESS_KEY", "secret-access-key"),
+];
+const REGION: (&str, &str) = ("AWS_REGION", "eu-central-1");
+
+fn with<R>(variables: &[(&str, &str)], read: impl FnOnce(&Surroundings<'_>) -> R) -> R {
+    read(&Surroundings {
+        absent: None,
+        variable: &|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        },
+        file: &|_| Ok("from-a-file".to_owned()),
+        secret: &|_| Err("no cluster".to_owned()),
+    })
+}
+
+fn read_aws(variables: &[(&str, &str)], asked: Option<&Result<String, String>>) -> Terms {
+    with(variables, |surroundings| {
+        grants(
+            "aws",
+            &aws_manifest(),
+            &BTreeMap::new(),
+            asked,
+            surroundings,
+        )
+    })
+}
+
+/// One word for the source, with what tells it from others.
+fn source(read: &Terms) -> String {
+    let Credential::AwsSigV4(aws) = &read.grants.targets[0].credential else {
+        panic!("not signed")
+    };
+    match &aws.source {
+        AwsSource::Keys(keys) => format!("keys {}", keys.access_key_id),
+        AwsSource::WebIdentity(identity) => {
+            format!("role {} at {}", identity.role_arn, identity.issuer.endpoint)
+        }
+        AwsSource::Container {
+            issuer,
+            authorization,
+        } => {
+            format!("container {} {}", issuer.endpoint, authorization.is_some())
+        }
+        AwsSource::InstanceMetadata { issuer } => format!("instance {}", issuer.endpoint),
+    }
+}
+
+#[test]
+fn the_usual_variables_are_enough() {
+    let read = read_aws(&[KEYS[0], KEYS[1], REGION], None);
+    assert_eq!(read.mistakes, [] as [&str; 0]);
+    assert_eq!(read.warnings, [] as [&str; 0]);
+    assert_eq!(
+        targets(&read),
+        [
+            (
+                "ec2",
+                "https://ec2.eu-central-1.amazonaws.com/",
+                "aws-sigv4"
+            ),
+            (
+                "elb",
+                "https://elasticloadbalancing.eu-central-1.amazonaws.com/",
+                "aws-sigv4"
+            ),
+        ]
+    );
+    let services = read
+        .grants
+        .targets
+        .iter()
+        .map(|target| match &target.credential {
+            Credential::AwsSigV4(aws) => (aws.service.as_str(), aws.region.as_str()),
+            _ => panic!("not signed"),
+        });
+    let services: Vec<_> = services.collect();
+    assert_eq!(
+        services,
+        [
+            ("ec2", "eu-central-1"),
+            ("elasticloadbalancing", "eu-central-1")
+        ]
+    );
+    assert!(aws_manifest().narrow(read.grants).is_ok());
+}
+
+#[test]
+fn sources_are_taken_in_the_order_of_the_sdks() {
+    let all = [
+        KEYS[0],
+        KEYS[1],
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", "/token"),
+        ("AWS_ROLE_ARN", "arn:aws:iam::1:role/r"),
+        (
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+            "http://169.254.170.23/v1/credentials",
+        ),
+        ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "/authorization"),
+        (
+            "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+            "/v2/credentials/x",
+        ),
+        REGION,
+    ];
+    for (without, expected) in [
+        (0, "keys AKIDEXAMPLE"),
+        (
+            2,
+            "role arn:aws:iam::1:role/r at https://sts.eu-central-1.amazonaws.com/",
+        ),
+        (4, "container http://169.254.170.23/v1/credentials true"),
+        (6, "container http://169.254.170.2/v2/credentials/x false"),
+        (7, "instance http://169.254.169.254/"),
+    ] {
+        let read = read_aws(&all[without..], None);
+        assert_eq!(source(&read), expected);
+        assert_eq!(read.mistakes, [] as [&str; 0]);
+    }
+}
+
+#[test]
+fn the_region_comes_from_a_variable_or_from_the_instance() {
+    let asked = Ok("ap-south-1".to_owned());
+    for (variables, region) in [
+        (
+            vec![REGION, ("AWS_DEFAULT_REGION", "us-east-1")],
+            "eu-central-1",
+        ),
+        (vec![("AWS_DEFAULT_REGION", "us-east-1")], "us-east-1"),
+        (vec![], "ap-south-1"),
+    ] {
+        let read = read_aws(&variables, Some(&asked));
+        let expected = format!("https://ec2.{region}.amazonaws.com/");
+        assert_eq!(read.grants.targets[0].endpoint.as_str(), expected);
+        assert_eq!(read.mistakes, [] as [&str; 0]);
+    }
+    let china = read_aws(&[("AWS_REGION", "cn-north-1")], None);
+    let endpoint = china.grants.targets[0].endpoint.as_str();
+    assert_eq!(endpoint, "https://ec2.cn-north-1.amazonaws.com.cn/");
+}
+
+#[test]
+fn nobody_is_asked_for_the_region_where_a_variable_names_it_or_forbids_it() {
+    let config = ProviderConfig::unwritten("aws");
+    let asked = |config: &ProviderConfig, variables: &[(&str, &str)]| {
+        let issuer = with(variables, |surroundings| {
+            region_issuer(config, surroundings)
+        });
+        issuer.map(|issuer| issuer.endpoint.to_string())
+    };
+    let usual = Some("http://169.254.169.254/".to_owned());
+    assert_eq!(asked(&config, &[]), usual);
+    let v6 = [("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "IPv6")];
+    assert_eq!(
+        asked(&config, &v6).as_deref(),
+        Some("http://[fd00:ec2::254]/")
+    );
+    assert_eq!(asked(&config, &[REGION]), None);
+    assert_eq!(
+        asked(&config, &[("AWS_EC2_METADATA_DISABLED", "true")]),
+        None
+    );
+    assert_eq!(asked(&ProviderConfig::unwritten("hcloud"), &[]), None);
+    let granted = ProviderConfig {
+        grants: Some(Grants::default()),
+        ..config
+    };
+    assert_eq!(asked(&granted, &[]), None);
+}
+
+#[test]
+fn every_mistake_is_told_once() {
+    let disabled = ("AWS_EC2_METADATA_DISABLED", "true");
+    for (variables, asked, expected) in [
+        (vec![disabled, REGION], None, vec!["no keys of AWS"]),
+        (
+            vec![KEYS[0]],
+            Some(Err("http://169.254.169.254/: no answer".to_owned())),
+            vec![
+                "AWS_REGION is not set, and the instance does not tell it: http://169.254.169.254/: no answer",
+                "neither AWS_SECRET_ACCESS_KEY nor AWS_SECRET_ACCESS_KEY_FILE is set",
+            ],
+        ),
+        (
+            vec![KEYS[0], KEYS[1], ("AWS_REGION", "a.b/c")],
+            None,
+            vec!["AWS_REGION \"a.b/c\""],
+        ),
+        (
+            vec![("AWS_WEB_IDENTITY_TOKEN_FILE", "/token"), REGION],
+            None,
+            vec!["AWS_WEB_IDENTITY_TOKEN_FILE is set, and AWS_ROLE_ARN is not"],
+        ),
+        (
+            vec![
+                ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://10.0.0.1/x"),
+                REGION,
+            ],
+            None,
+            vec!["AWS_CONTAINER_CREDENTIALS_FULL_URI: "],
+        ),
+    ] {
+        let read = read_aws(&variables, asked.as_ref());
+        assert_eq!(read.mistakes.len(), expected.len(), "{:?}", read.mistakes);
+        for (mistake, expected) in read.mistakes.iter().zip(expected) {
+            assert!(mistake.starts_with(expected), "{mistake}");
+        }
+        assert!(
+            aws_manifest().narrow(read.grants).is_ok(),
+            "the module can be asked"
+        );
+    }
+}
+
+#[test]
+fn endpoints_are_replaced_one_by_one_or_together() {
+    let one = (
+        "AWS_ENDPOINT_URL_EC2",
+        "https://vpce-1.ec2.eu-central-1.vpce.amazonaws.com",
+    );
+    let any = ("AWS_ENDPOINT_URL", "http://127.0.0.1:5000");
+    let read = read_aws(&[KEYS[0], KEYS[1], REGION, one, any], None);
+    let found: Vec<_> = targets(&read)
+        .iter()
+        .map(|(_, url, _)| (*url).to_owned())
+        .collect();
+    assert_eq!(found, [format!("{}/", one.1), format!("{}/", any.1)]);
+}
+
+#[test]
+fn keys_may_be_in_files_whose_rotation_is_noticed() {
+    let variables = [
+        ("AWS_ACCESS_KEY_ID_FILE", "/id"),
+        ("AWS_SECRET_ACCESS_KEY_FILE", "/secret"),
+        REGION,
+    ];
+    assert_eq!(source(&read_aws(&variables, None)), "keys from-a-file");
+    let config = ProviderConfig::unwritten("aws");
+    let secrets = with(&variables, |surroundings| ambient(&config, surroundings));
+    assert_eq!(secrets.len(), 2);
+}

@@ -1,0 +1,165 @@
+//! Asks issuers of credentials: one bounded request at a time, under the guards that targets have. Follows no redirect, and
+//! sends nothing twice. What an issuer answers is hostile input; nothing of it but a status and a code word gets into a text.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ccm_core::tenure::Tenure;
+use http::header::{HeaderMap, HeaderValue, USER_AGENT};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use tokio::time::timeout;
+use url::Url;
+use zeroize::Zeroizing;
+
+use crate::egress::IssuerReach;
+use crate::egress::dial::{self, Client, DialError};
+use crate::egress::limits::EgressLimits;
+use crate::egress::resolve::Lookup;
+use crate::egress::send::broken;
+use crate::egress::wire::LeaseGate;
+use crate::grant::Issuer;
+
+/// Time for one request and its whole answer. Issuers answer within a second; a metadata service that is not there does
+/// not answer at all.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Maximum bytes of an answer. A token with its description has some kilobytes.
+const MAX_ANSWER: usize = 64 << 10;
+/// Longest code word of an error that is shown.
+const MAX_CODE: usize = 64;
+
+/// Client of one issuer.
+pub(super) struct IssuerClient {
+    client: Client,
+    gate: Arc<LeaseGate>,
+    user_agent: Option<HeaderValue>,
+    /// What it asks.
+    pub(super) endpoint: Url,
+}
+
+/// An answer of an issuer.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Zeroizing<Vec<u8>>,
+}
+
+/// What clients of issuers have in common with that of their target.
+pub(in crate::egress) struct IssuerSettings<'a> {
+    /// `user-agent` of requests.
+    pub(in crate::egress) user_agent: &'a str,
+    /// Limits of connections.
+    pub(in crate::egress) limits: &'a EgressLimits,
+    /// Resolves names.
+    pub(in crate::egress) lookup: Arc<dyn Lookup>,
+}
+
+impl IssuerClient {
+    /// Sets up a client; resolves and dials nothing yet.
+    ///
+    /// # Errors
+    /// The part of the issuer that is unusable.
+    pub(super) fn new(
+        issuer: &Issuer,
+        reach: IssuerReach,
+        settings: &IssuerSettings<'_>,
+    ) -> Result<IssuerClient, DialError> {
+        let gate = Arc::<LeaseGate>::default();
+        let (limits, lookup) = (settings.limits, settings.lookup.clone());
+        let client = match reach {
+            IssuerReach::AwsMetadata if dial::is_aws_metadata(&issuer.endpoint) => {
+                dial::metadata_client(limits, lookup, gate.clone())?
+            }
+            _ => dial::client(&issuer.as_target(), limits, lookup, gate.clone())?,
+        };
+        Ok(IssuerClient {
+            client,
+            gate,
+            user_agent: HeaderValue::from_str(settings.user_agent).ok(),
+            endpoint: issuer.endpoint.clone(),
+        })
+    }
+
+    /// Ties its connections to a lease.
+    pub(super) fn enter(&self, tenure: &Arc<Tenure>) {
+        self.gate.enter(tenure);
+    }
+
+    /// Sends a request and reads the answer.
+    ///
+    /// # Errors
+    /// Why there is no complete answer, without anything that was answered.
+    pub(super) async fn ask(&self, mut request: Request<Bytes>) -> Result<Answer, String> {
+        if let Some(user_agent) = &self.user_agent {
+            let headers = request.headers_mut();
+            headers.insert(USER_AGENT, user_agent.clone());
+        }
+        match timeout(LONGEST, self.exchange(request)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(format!("no whole answer in {LONGEST:?}")),
+        }
+    }
+
+    async fn exchange(&self, request: Request<Bytes>) -> Result<Answer, String> {
+        let sent = self.client.request(request.map(Full::new)).await;
+        let response = sent.map_err(|error| broken(&error).to_string())?;
+        let (head, mut pieces) = response.into_parts();
+        if head.status.is_redirection() {
+            return Err(format!(
+                "answered {}: redirects are not followed",
+                head.status.as_u16()
+            ));
+        }
+        let mut body = Zeroizing::new(Vec::with_capacity(4 << 10));
+        while let Some(piece) = pieces.frame().await {
+            let piece = piece.map_err(|error| broken(&error).to_string())?;
+            let piece = piece.into_data().unwrap_or_default();
+            if body.len() + piece.len() > MAX_ANSWER {
+                return Err(format!("answered more than {MAX_ANSWER} bytes"));
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(Answer {
+            status: head.status,
+            headers: head.headers,
+            body,
+        })
+    }
+}
+
+impl Answer {
+    /// The text of a success.
+    ///
+    /// # Errors
+    /// Another status, with the word that `code` finds; or bytes that are no text.
+    pub(super) fn success(&self, code: impl Fn(&str) -> Option<String>) -> Result<&str, String> {
+        let text = std::str::from_utf8(&self.body);
+        if self.status.is_success() {
+            return text.map_err(|_| "answered something else than text".to_owned());
+        }
+        let word = text.ok().and_then(code).filter(|word| is_code(word));
+        let word = word.map_or_else(String::new, |word| format!(" {word}"));
+        Err(format!("answered {}{word}", self.status.as_u16()))
+    }
+
+    /// Reads the JSON of a success.
+    ///
+    /// # Errors
+    /// As for [`Answer::success`], or that it is not of the form; never a part of the answer.
+    pub(super) fn json<T: serde::de::DeserializeOwned>(
+        &self,
+        code: impl Fn(&str) -> Option<String>,
+    ) -> Result<T, String> {
+        let text = self.success(code)?;
+        // The reader's error may quote what stands there.
+        serde_json::from_str(text).map_err(|_| "answered no JSON of the expected form".to_owned())
+    }
+}
+
+/// Whether a word of an error answer may be shown: the codes of AWS, OAuth and Keystone are of this form, secrets with their
+/// other characters and lengths mostly are not, and what is known as one is taken out besides.
+fn is_code(word: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !word.is_empty() && word.len() <= MAX_CODE && word.bytes().all(is_letter)
+}

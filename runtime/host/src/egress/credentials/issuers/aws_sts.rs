@@ -1,0 +1,103 @@
+//! AWS's Security Token Service: a role for a workload's token (`AssumeRoleWithWebIdentity`). Sources: AWS's API reference of
+//! STS, and the names and defaults of the SDKs.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::Request;
+use http::header::CONTENT_TYPE;
+use url::form_urlencoded;
+
+use super::issuer_client::IssuerClient;
+use super::{
+    DialError, Issued, IssuerReach, IssuerSettings, Presented, SecretWatch, issued_keys, presented,
+};
+use crate::egress::body_fields::FORM;
+use crate::grant::WebIdentity;
+
+/// A role, and who asks for it.
+pub(in crate::egress) struct AssumeRole {
+    pub(super) client: IssuerClient,
+    role_arn: String,
+    session_name: String,
+    token: Presented,
+}
+
+impl AssumeRole {
+    pub(super) fn new(
+        identity: &WebIdentity,
+        settings: &IssuerSettings<'_>,
+    ) -> Result<AssumeRole, DialError> {
+        Ok(AssumeRole {
+            client: IssuerClient::new(&identity.issuer, IssuerReach::Target, settings)?,
+            role_arn: identity.role_arn.clone(),
+            session_name: identity.session_name.clone(),
+            token: identity.token.clone(),
+        })
+    }
+
+    pub(super) async fn issue(&self, watch: &SecretWatch) -> Result<Issued, String> {
+        let token = presented(&self.token, watch).await?;
+        let form = form_urlencoded::Serializer::new(String::new())
+            .append_pair("Action", "AssumeRoleWithWebIdentity")
+            .append_pair("Version", "2011-06-15")
+            .append_pair("RoleArn", &self.role_arn)
+            .append_pair("RoleSessionName", &self.session_name)
+            .append_pair("WebIdentityToken", token.expose())
+            .finish();
+        let request = Request::post(self.client.endpoint.as_str())
+            .header(CONTENT_TYPE, FORM)
+            .body(Bytes::from(form))
+            .map_err(|_| "the URL cannot be asked".to_owned())?;
+        let answer = self.client.ask(request).await?;
+        let xml = answer.success(|text| element(text, "Code").map(str::to_owned))?;
+        let part = |name| {
+            let part = element(xml, name).map(str::to_owned);
+            part.ok_or_else(|| format!("answered without one {name}"))
+        };
+        issued_keys(
+            part("AccessKeyId")?,
+            part("SecretAccessKey")?,
+            part("SessionToken")?,
+            &part("Expiration")?,
+        )
+    }
+}
+
+impl fmt::Display for AssumeRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "web identity for {}", self.role_arn)?;
+        if let Presented::File(path) = &self.token {
+            write!(f, " with the token in {}", path.display())?;
+        }
+        write!(f, " at {}", self.client.endpoint)
+    }
+}
+
+/// Text of the only element of this name. None of the elements that are looked for has attributes, children or characters
+/// that XML escapes; whatever has is not found, or is no key.
+fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
+    let (open, close) = (format!("<{name}>"), format!("</{name}>"));
+    let (_, rest) = xml.split_once(&open)?;
+    let (text, after) = rest.split_once(&close)?;
+    (!after.contains(&open) && !text.contains('<')).then(|| text.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_element_is_found_once_or_not_at_all() {
+        for (xml, found) in [
+            ("<a><Code> x </Code></a>", Some("x")),
+            ("<Code>x</Code><Code>y</Code>", None),
+            ("<Code><b>x</b></Code>", None),
+            ("<Code>x", None),
+            ("<code>x</code>", None),
+            ("", None),
+        ] {
+            assert_eq!(element(xml, "Code"), found, "{xml}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! OpenStack's Keystone, version 3: a token for a password or an application credential. Source: the Identity API reference.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::Request;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::issuer_client::IssuerClient;
+use super::{DialError, Issued, IssuerReach, IssuerSettings, Material, taken, time};
+use crate::grant::{Keystone, KeystoneMethod};
+
+/// A longer validity is not believed, so that a revoked token is not used for ever.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// A request for a token.
+pub(in crate::egress) struct TokenRequest {
+    pub(super) client: IssuerClient,
+    method: KeystoneMethod,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    token: Token,
+}
+
+#[derive(Deserialize)]
+struct Token {
+    expires_at: String,
+}
+
+impl TokenRequest {
+    pub(super) fn new(
+        keystone: &Keystone,
+        settings: &IssuerSettings<'_>,
+    ) -> Result<TokenRequest, DialError> {
+        Ok(TokenRequest {
+            client: IssuerClient::new(&keystone.issuer, IssuerReach::Target, settings)?,
+            method: keystone.method.clone(),
+        })
+    }
+
+    pub(super) async fn issue(&self) -> Result<Issued, String> {
+        let auth = match &self.method {
+            KeystoneMethod::Password {
+                user,
+                user_domain,
+                password,
+                project,
+                project_domain,
+            } => json!({
+                "identity": { "methods": ["password"], "password": { "user": {
+                    "name": user, "domain": { "name": user_domain }, "password": password.expose(),
+                } } },
+                "scope": { "project": { "name": project, "domain": { "name": project_domain } } },
+            }),
+            KeystoneMethod::ApplicationCredential { id, secret } => json!({
+                "identity": { "methods": ["application_credential"], "application_credential": {
+                    "id": id, "secret": secret.expose(),
+                } },
+            }),
+        };
+        let base = self.client.endpoint.as_str().trim_end_matches('/');
+        // Without the catalog of services, which can be large and of which nothing is used.
+        let request = Request::post(format!("{base}/auth/tokens?nocatalog"))
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json")
+            .body(Bytes::from(json!({ "auth": auth }).to_string()))
+            .map_err(|_| "the URL cannot be asked".to_owned())?;
+        let answer = self.client.ask(request).await?;
+        let document: Document = answer.json(|_| None)?;
+        let subject = answer.headers.get("x-subject-token");
+        let token = subject.and_then(|token| token.to_str().ok());
+        let token = taken(token.ok_or("answered without X-Subject-Token")?)?;
+        let expires = time(&document.token.expires_at)?;
+        let longest = SystemTime::now().checked_add(LONGEST).unwrap_or(expires);
+        Ok(Issued {
+            material: Material::Token(token),
+            expires: expires.min(longest),
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! OAuth 2.0 token endpoints: client credentials (RFC 6749, 4.4), signed assertions (RFC 7523), token exchange (RFC 8693).
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use http::Request;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use serde::Deserialize;
+use url::form_urlencoded;
+use zeroize::Zeroizing;
+
+use super::issuer_client::IssuerClient;
+use super::{
+    DialError, Issued, IssuerReach, IssuerSettings, Material, SecretWatch, presented, taken,
+};
+use crate::egress::body_fields::FORM;
+use crate::grant::{OAuth2, OAuth2Client, OAuth2Grant, Presented, Secret};
+
+/// Validity of a token about which the endpoint says nothing.
+const UNSTATED: Duration = Duration::from_secs(300);
+/// A longer validity is not believed, so that a revoked token is not used for ever.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// A request for a token.
+pub(in crate::egress) struct TokenRequest {
+    pub(super) client: IssuerClient,
+    oauth2: OAuth2,
+}
+
+#[derive(Deserialize)]
+struct Token {
+    access_token: String,
+    token_type: String,
+    expires_in: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    error: String,
+}
+
+impl TokenRequest {
+    pub(super) fn new(
+        oauth2: &OAuth2,
+        settings: &IssuerSettings<'_>,
+    ) -> Result<TokenRequest, DialError> {
+        Ok(TokenRequest {
+            client: IssuerClient::new(&oauth2.issuer, IssuerReach::Target, settings)?,
+            oauth2: oauth2.clone(),
+        })
+    }
+
+    pub(super) async fn issue(&self, watch: &SecretWatch) -> Result<Issued, String> {
+        let asked = SystemTime::now();
+        let token = match &self.oauth2.grant {
+            OAuth2Grant::ClientCredentials => None,
+            OAuth2Grant::JwtBearer { assertion: token }
+            | OAuth2Grant::TokenExchange {
+                subject_token: token,
+                ..
+            } => Some(presented(token, watch).await?),
+        };
+        let answer = self.client.ask(self.request(token.as_ref())?).await?;
+        let token: Token = answer.json(|text| {
+            let refused: Option<Refused> = serde_json::from_str(text).ok();
+            refused.map(|refused| refused.error)
+        })?;
+        let secret = taken(&Zeroizing::new(token.access_token))?;
+        if !token.token_type.eq_ignore_ascii_case("bearer") {
+            return Err("answered a token that is no bearer token".to_owned());
+        }
+        let stated = token.expires_in.map(Duration::from_secs);
+        let valid = stated.unwrap_or(UNSTATED).min(LONGEST);
+        Ok(Issued {
+            material: Material::Token(secret),
+            expires: asked.checked_add(valid).unwrap_or(asked),
+        })
+    }
+
+    /// `token` is what the grant presents.
+    fn request(&self, token: Option<&Secret>) -> Result<Request<Bytes>, String> {
+        let token = token.map_or("", Secret::expose);
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        match &self.oauth2.grant {
+            OAuth2Grant::ClientCredentials => {
+                form.append_pair("grant_type", "client_credentials");
+            }
+            OAuth2Grant::JwtBearer { .. } => {
+                form.append_pair("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
+                    .append_pair("assertion", token);
+            }
+            OAuth2Grant::TokenExchange {
+                subject_token_type, ..
+            } => {
+                form.append_pair(
+                    "grant_type",
+                    "urn:ietf:params:oauth:grant-type:token-exchange",
+                )
+                .append_pair("subject_token", token)
+                .append_pair("subject_token_type", subject_token_type);
+            }
+        }
+        form.extend_pairs(&self.oauth2.parameters);
+        let mut request = Request::post(self.client.endpoint.as_str())
+            .header(CONTENT_TYPE, FORM)
+            .header(ACCEPT, "application/json");
+        match &self.oauth2.client {
+            None => {}
+            Some(OAuth2Client {
+                id,
+                secret: Some(secret),
+                in_form: false,
+            }) => {
+                let (id, secret) = (escaped(id), escaped(secret.expose()));
+                let login = Zeroizing::new(format!("{}:{}", id.as_str(), secret.as_str()));
+                let login = Zeroizing::new(BASE64_STANDARD.encode(login.as_bytes()));
+                let value = Zeroizing::new(format!("Basic {}", login.as_str()));
+                let value = super::super::sensitive(&value).map_err(|error| error.to_string())?;
+                request = request.header(AUTHORIZATION, value);
+            }
+            Some(OAuth2Client { id, secret, .. }) => {
+                form.append_pair("client_id", id);
+                if let Some(secret) = secret {
+                    form.append_pair("client_secret", secret.expose());
+                }
+            }
+        }
+        request
+            .body(Bytes::from(form.finish()))
+            .map_err(|_| "the URL cannot be asked".to_owned())
+    }
+}
+
+impl fmt::Display for TokenRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OAuth 2.0 token endpoint {}", self.client.endpoint)?;
+        match &self.oauth2.grant {
+            OAuth2Grant::JwtBearer {
+                assertion: Presented::File(path),
+            }
+            | OAuth2Grant::TokenExchange {
+                subject_token: Presented::File(path),
+                ..
+            } => write!(f, " with the token in {}", path.display()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// In the form of a form's field (RFC 6749, 2.3.1).
+fn escaped(text: &str) -> Zeroizing<String> {
+    Zeroizing::new(form_urlencoded::byte_serialize(text.as_bytes()).collect())
+}

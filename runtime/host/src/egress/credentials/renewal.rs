@@ -1,0 +1,237 @@
+//! Holds a credential that is issued for a while, and has it renewed before it ends.
+//!
+//! One exchange at a time, whoever waits for it. It begins some time before the end, chosen at random, so that replicas do
+//! not ask together; until then, and if it fails, the former credential is used as long as it is valid. After a failure the
+//! issuer is left alone for a while. Never uses one that has expired.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use ccm_core::tenure::Tenure;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::issuers::{Issued, Material, Source};
+use super::redactor::SecretWatch;
+use crate::egress::message::FetchError;
+
+/// A credential is not used in the last moments before its end: a request takes time, and clocks differ a little.
+const LAST_MOMENTS: Duration = Duration::from_secs(5);
+/// Pauses after failures double from the first to the last.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(60);
+/// A credential that its target refuses is exchanged again, unless it is as new as this.
+const NEW: Duration = Duration::from_secs(30);
+
+/// See the module docs.
+pub(in crate::egress) struct Renewal {
+    source: Source,
+    target: String,
+    watch: Arc<SecretWatch>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    current: Option<Current>,
+    /// Closes when the exchange that is under way has ended.
+    under_way: Option<watch::Receiver<()>>,
+    failed: Option<Failed>,
+}
+
+#[derive(Clone)]
+struct Current {
+    material: Arc<Material>,
+    issued: SystemTime,
+    renew_from: SystemTime,
+    expires: SystemTime,
+}
+
+struct Failed {
+    why: String,
+    times: u32,
+    again: Instant,
+}
+
+/// What a caller does next.
+enum Turn {
+    Use(Arc<Material>),
+    UseAndRenew(Arc<Material>),
+    Wait(watch::Receiver<()>),
+    Renew,
+    Fail(String),
+}
+
+impl State {
+    fn turn(&mut self, now: SystemTime, instant: Instant) -> Turn {
+        // An exchange that panicked has closed its channel as well.
+        let is_over = |under_way: &watch::Receiver<()>| under_way.has_changed().is_err();
+        self.under_way.take_if(|under_way| is_over(under_way));
+        let pauses = self
+            .failed
+            .as_ref()
+            .is_some_and(|failed| instant < failed.again);
+        let usable = self.current.as_ref().filter(|current| {
+            let last = current.expires.checked_sub(LAST_MOMENTS);
+            last.is_some_and(|last| now < last)
+        });
+        match (usable, &self.under_way) {
+            (Some(current), None) if now >= current.renew_from && !pauses => {
+                Turn::UseAndRenew(current.material.clone())
+            }
+            (Some(current), _) => Turn::Use(current.material.clone()),
+            (None, Some(under_way)) => Turn::Wait(under_way.clone()),
+            (None, None) => match self.failed.as_ref().filter(|_| pauses) {
+                Some(failed) => Turn::Fail(failed.why.clone()),
+                None => Turn::Renew,
+            },
+        }
+    }
+
+    /// `dice` is between 0 and 1.
+    fn succeeded(&mut self, issued: Issued, now: SystemTime, dice: f64) {
+        let lifetime = issued.expires.duration_since(now).unwrap_or_default();
+        // Between three quarters and nine tenths of its time.
+        let until_renewal = lifetime.mul_f64(0.75 + 0.15 * dice.clamp(0.0, 1.0));
+        self.current = Some(Current {
+            material: Arc::new(issued.material),
+            issued: now,
+            renew_from: now.checked_add(until_renewal).unwrap_or(now),
+            expires: issued.expires,
+        });
+        self.failed = None;
+    }
+
+    fn failed(&mut self, why: String, instant: Instant) {
+        let times = self.failed.as_ref().map_or(0, |failed| failed.times);
+        let pause = FIRST_PAUSE
+            .saturating_mul(1 << times.min(6))
+            .min(LAST_PAUSE);
+        self.failed = Some(Failed {
+            why,
+            times: times + 1,
+            again: instant.checked_add(pause).unwrap_or(instant),
+        });
+    }
+}
+
+impl Renewal {
+    /// Asks nobody yet.
+    pub(super) fn new(source: Source, target: &str, watch: Arc<SecretWatch>) -> Arc<Renewal> {
+        Arc::new(Renewal {
+            source,
+            target: target.to_owned(),
+            watch,
+            state: Mutex::default(),
+        })
+    }
+
+    /// The valid credential; waits for one until `until`.
+    ///
+    /// # Errors
+    /// There is none, with the reason of the last exchange.
+    pub(super) async fn material(
+        self: &Arc<Self>,
+        tenure: &Arc<Tenure>,
+        until: Instant,
+    ) -> Result<Arc<Material>, FetchError> {
+        self.source.enter(tenure);
+        loop {
+            let mut under_way = {
+                let mut state = self.state();
+                match state.turn(SystemTime::now(), Instant::now()) {
+                    Turn::Use(material) => return Ok(material),
+                    Turn::UseAndRenew(material) => {
+                        self.renew(&mut state);
+                        return Ok(material);
+                    }
+                    Turn::Wait(under_way) => under_way,
+                    Turn::Renew => self.renew(&mut state),
+                    Turn::Fail(why) => return Err(FetchError::Unavailable(why)),
+                }
+            };
+            // It only ever closes.
+            if timeout_at(until, under_way.changed()).await.is_err() {
+                return Err(FetchError::TimedOut(format!(
+                    "the credential of target {} has not come yet: {}",
+                    self.target, self.source
+                )));
+            }
+        }
+    }
+
+    /// The target has refused the credential: another one is asked for, unless this one is new.
+    pub(super) fn doubt(&self) {
+        let mut state = self.state();
+        let now = SystemTime::now();
+        if let Some(current) = &mut state.current
+            && now
+                .duration_since(current.issued)
+                .is_ok_and(|age| age >= NEW)
+        {
+            current.renew_from = now;
+        }
+    }
+
+    /// Begins an exchange, which nobody's end ends.
+    fn renew(self: &Arc<Self>, state: &mut State) -> watch::Receiver<()> {
+        let (ended, under_way) = watch::channel(());
+        state.under_way = Some(under_way.clone());
+        let renewal = self.clone();
+        tokio::spawn(async move {
+            renewal.exchange().await;
+            drop(ended);
+        });
+        under_way
+    }
+
+    async fn exchange(&self) {
+        let result = self.source.issue(&self.watch).await;
+        let now = SystemTime::now();
+        let result = result.and_then(|issued| match issued.expires.duration_since(now) {
+            Ok(left) if left > LAST_MOMENTS => Ok(issued),
+            Ok(left) => Err(format!("what was issued expires in {left:.0?}")),
+            Err(_) => Err(
+                "what was issued has expired already: is the clock of this machine right?"
+                    .to_owned(),
+            ),
+        });
+        let (target, source) = (&self.target, self.source.to_string());
+        match result {
+            Ok(issued) => {
+                // Before anybody can use them.
+                self.watch.learn(issued.material.secrets());
+                let mut state = self.state();
+                let had_failed = state.failed.is_some();
+                state.succeeded(issued, now, dice());
+                if had_failed {
+                    tracing::info!(target: "egress", "the credential of target {target} was issued again: {source}");
+                }
+            }
+            Err(why) => {
+                let why = self.watch.redact(&why);
+                let mut state = self.state();
+                if state.failed.is_none() {
+                    let expires = state.current.as_ref().map(|current| current.expires);
+                    let left = expires.and_then(|expires| expires.duration_since(now).ok());
+                    tracing::error!(target: "egress", former_valid_for = ?left, "no credential for target {target}: {source}: {why}");
+                }
+                let why = format!("no credential for target {target}: {source}: {why}");
+                state.failed(why, Instant::now());
+            }
+        }
+    }
+
+    /// No code under this lock can panic halfway, so a poisoned lock is usable.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Between 0 and 1.
+fn dice() -> f64 {
+    getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests;

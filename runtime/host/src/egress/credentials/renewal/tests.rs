@@ -1,0 +1,107 @@
+//! When a credential is used, renewed and given up. No clock: each moment is an argument.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::grant::Secret;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn begin() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
+}
+
+fn token(text: &str, expires: SystemTime) -> Issued {
+    Issued {
+        material: Material::Token(Secret::new(text.to_owned())),
+        expires,
+    }
+}
+
+/// One word for what a caller would do after this time, without a pause between exchanges.
+fn turn(state: &mut State, after: Duration, instant: Instant) -> &'static str {
+    match state.turn(begin() + after, instant) {
+        Turn::Use(_) => "use",
+        Turn::UseAndRenew(_) => "use and renew",
+        Turn::Wait(_) => "wait",
+        Turn::Renew => "renew",
+        Turn::Fail(_) => "fail",
+    }
+}
+
+#[test]
+fn a_credential_is_renewed_before_its_end_and_never_used_after_it() {
+    let instant = Instant::now();
+    for (dice, from_minute) in [(0.0, 45), (1.0, 54)] {
+        let mut state = State::default();
+        assert_eq!(turn(&mut state, Duration::ZERO, instant), "renew");
+        state.succeeded(token("first", begin() + HOUR), begin(), dice);
+        for (minute, expected) in [
+            (0, "use"),
+            (from_minute - 1, "use"),
+            (from_minute, "use and renew"),
+            (59, "use and renew"),
+            (60, "renew"),
+            (600, "renew"),
+        ] {
+            let after = Duration::from_secs(minute * 60);
+            assert_eq!(turn(&mut state, after, instant), expected, "{minute} min");
+        }
+        assert_eq!(turn(&mut state, HOUR - LAST_MOMENTS, instant), "renew");
+    }
+}
+
+#[test]
+fn while_an_exchange_is_under_way_no_other_begins() {
+    let instant = Instant::now();
+    let mut state = State::default();
+    let (ended, under_way) = watch::channel(());
+    state.under_way = Some(under_way);
+    assert_eq!(turn(&mut state, Duration::ZERO, instant), "wait");
+    state.succeeded(token("first", begin() + HOUR), begin(), 0.5);
+    let late = Duration::from_secs(55 * 60);
+    assert_eq!(turn(&mut state, late, instant), "use");
+    // The end of an exchange shows also if it panicked.
+    drop(ended);
+    assert_eq!(turn(&mut state, late, instant), "use and renew");
+}
+
+#[test]
+fn the_last_good_one_serves_while_exchanges_fail_and_pauses_grow() {
+    let begun = Instant::now();
+    let mut state = State::default();
+    state.succeeded(token("first", begin() + HOUR), begin(), 0.5);
+    let late = Duration::from_secs(55 * 60);
+    let mut instant = begun;
+    for pause in [1, 2, 4, 8, 16, 32, 60, 60] {
+        state.failed("no answer".to_owned(), instant);
+        let pause = Duration::from_secs(pause);
+        let shortly_before = instant + pause - Duration::from_millis(1);
+        assert_eq!(turn(&mut state, late, shortly_before), "use", "{pause:?}");
+        // An hour later it has ended, and the reason is told without another request.
+        assert_eq!(turn(&mut state, 2 * HOUR, shortly_before), "fail");
+        instant += pause;
+        assert_eq!(
+            turn(&mut state, late, instant),
+            "use and renew",
+            "{pause:?}"
+        );
+        assert_eq!(turn(&mut state, 2 * HOUR, instant), "renew");
+    }
+    state.succeeded(token("second", begin() + 3 * HOUR), begin() + 2 * HOUR, 0.5);
+    assert_eq!(turn(&mut state, 2 * HOUR, instant), "use");
+    assert!(state.failed.is_none());
+}
+
+#[test]
+fn the_newest_one_is_used() {
+    let mut state = State::default();
+    state.succeeded(token("first", begin() + HOUR), begin(), 0.5);
+    state.succeeded(token("second", begin() + 2 * HOUR), begin() + HOUR, 0.5);
+    let Turn::Use(material) = state.turn(begin() + HOUR, Instant::now()) else {
+        panic!("it is not used")
+    };
+    let Material::Token(token) = &*material else {
+        panic!("no token")
+    };
+    assert_eq!(token.expose(), "second");
+}
