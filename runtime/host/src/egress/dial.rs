@@ -105,7 +105,7 @@ pub(super) fn is_aws_metadata(url: &Url) -> bool {
         Some(Host::Ipv6(address)) => IpAddr::V6(address),
         Some(Host::Domain(_)) | None => return false,
     };
-    url.scheme() == "http" && address::AWS_METADATA.contains(&literal)
+    url.scheme() == "http" && address_policy::AWS_METADATA.contains(&literal)
 }
 
 /// Builds the client for a URL for which [`is_aws_metadata`] holds. For the host's own requests only: no target is such a

@@ -64,7 +64,9 @@ fn what_becomes_of_a_version_depends_on_whose_fault_it_is() {
             state,
         );
         let expected = match kind {
-            Kind::Good | Kind::Reshaped | Kind::Flaky => (true, false, None, State::Active),
+            Kind::Good | Kind::Adjusts | Kind::Reshaped | Kind::Flaky => {
+                (true, false, None, State::Active)
+            }
             Kind::Wider => (
                 false,
                 false,
