@@ -84,6 +84,7 @@ async fn a_credential_that_the_cloud_refuses_is_one_line_at_error() {
         "hcloud",
         &world.endpoint(),
         "refuses the credential",
+        "from the variable CLOUD_TOKEN",
         "(401)",
     ] {
         assert!(line.contains(part), "{part}: {line}");

@@ -101,6 +101,13 @@ pub(crate) struct Terms {
     asked_region: Option<Result<String, String>>,
 }
 
+/// A secret as it was read.
+struct Read {
+    text: String,
+    /// The variable or file, for people.
+    origin: String,
+}
+
 /// Placeholder for a missing credential.
 const OPENS_NOTHING: &str = "missing";
 
@@ -286,25 +293,31 @@ impl Terms {
         }
         Some(match login {
             Login::Token { variable, length } => {
-                let token = self.secret(variable, surroundings);
+                let Read {
+                    text: token,
+                    origin,
+                } = self.secret(variable, surroundings);
                 let characters = token.chars().count();
                 if token != OPENS_NOTHING && characters != *length {
                     self.warnings.push(format!(
                         "{variable} has {characters} characters, and the vendor's tokens have {length}: tried all the same"
                     ));
                 }
-                Credential::Bearer(Secret::new(token))
+                Credential::Bearer(Secret::new(token).read_from(&origin))
             }
             Login::Basic { user, password } => Credential::Basic {
-                user: self.secret(user, surroundings),
-                password: Secret::new(self.secret(password, surroundings)),
+                user: self.secret(user, surroundings).text,
+                password: {
+                    let Read { text, origin } = self.secret(password, surroundings);
+                    Secret::new(text).read_from(&origin)
+                },
             },
             Login::Authorization { before, variable } => {
-                let token = self.secret(variable, surroundings);
-                let token = token.strip_prefix(before).unwrap_or(&token);
+                let Read { text, origin } = self.secret(variable, surroundings);
+                let token = text.strip_prefix(before).unwrap_or(&text);
                 Credential::Header {
                     name: "Authorization".to_owned(),
-                    value: Secret::new(format!("{before}{token}")),
+                    value: Secret::new(format!("{before}{token}")).read_from(&origin),
                 }
             }
             Login::Aws { service } => self.aws(service, region, surroundings),
@@ -328,10 +341,14 @@ impl Terms {
 
     /// The value of a variable or its file; after a mistake, a placeholder. Of both, the variable counts, as in the
     /// vendor's manager.
-    fn secret(&mut self, variable: &str, surroundings: &Surroundings<'_>) -> String {
+    fn secret(&mut self, variable: &str, surroundings: &Surroundings<'_>) -> Read {
         let file = format!("{variable}_FILE");
         let text = (surroundings.variable)(variable);
         let path = (surroundings.variable)(&file);
+        let origin = match (&text, &path) {
+            (None, Some(path)) => format!("the file {path} ({file})"),
+            _ => format!("the variable {variable}"),
+        };
         if text.is_some() && path.is_some() {
             self.warnings.push(format!(
                 "{variable} and {file} are both set: {variable} counts, and the file is not read, so that a new secret needs a restart"
@@ -347,10 +364,11 @@ impl Terms {
             "" => Err(format!("{variable} is empty")),
             secret => Ok(secret.to_owned()),
         });
-        filled.unwrap_or_else(|mistake| {
+        let text = filled.unwrap_or_else(|mistake| {
             self.mistake(mistake);
             OPENS_NOTHING.to_owned()
-        })
+        });
+        Read { text, origin }
     }
 
     /// Warns about credentials of a switched-off target, which are probably meant to be used.

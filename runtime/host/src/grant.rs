@@ -177,6 +177,30 @@ impl Credential {
             Credential::Keystone(keystone) => Some(&mut keystone.issuer),
         }
     }
+
+    /// Where it comes from, for people who have to replace it; `None` if nobody said so.
+    pub fn origin(&self) -> Option<String> {
+        let issuer = match self {
+            Credential::None => return None,
+            Credential::Bearer(secret)
+            | Credential::Basic {
+                password: secret, ..
+            }
+            | Credential::Header { value: secret, .. } => {
+                return secret.origin().map(str::to_owned);
+            }
+            Credential::AwsSigV4(aws) => match &aws.source {
+                AwsSource::Keys(keys) => return keys.secret_access_key.origin().map(str::to_owned),
+                AwsSource::WebIdentity(identity) => &identity.issuer,
+                AwsSource::Container { issuer, .. } | AwsSource::InstanceMetadata { issuer } => {
+                    issuer
+                }
+            },
+            Credential::OAuth2(oauth2) => &oauth2.issuer,
+            Credential::Keystone(keystone) => &keystone.issuer,
+        };
+        Some(format!("the issuer {}", issuer.endpoint))
+    }
 }
 
 /// What requests to a service of AWS are signed with.
@@ -246,18 +270,44 @@ pub struct AwsKeys {
 }
 
 /// Secret text. Wiped from memory when the last clone is dropped; clones share one allocation. Secrets with equal
-/// texts are equal, so that a reloaded configuration shows whether one was rotated.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Arc<Zeroizing<String>>);
+/// texts are equal, wherever they were read, so that a reloaded configuration shows whether one was rotated.
+#[derive(Clone)]
+pub struct Secret {
+    text: Arc<Zeroizing<String>>,
+    origin: Option<Arc<str>>,
+}
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Secret) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Secret {}
 
 impl Secret {
     /// Takes ownership of the text.
     pub fn new(text: String) -> Secret {
-        Secret(Arc::new(Zeroizing::new(text)))
+        Secret {
+            text: Arc::new(Zeroizing::new(text)),
+            origin: None,
+        }
+    }
+
+    /// The same secret, read from this file, variable or object; see [`Credential::origin`]. Never a part of the secret.
+    pub fn read_from(self, origin: &str) -> Secret {
+        Secret {
+            origin: Some(Arc::from(origin)),
+            ..self
+        }
+    }
+
+    fn origin(&self) -> Option<&str> {
+        self.origin.as_deref()
     }
 
     /// The text, for the code that writes it into requests.
     pub(crate) fn expose(&self) -> &str {
-        &self.0
+        &self.text
     }
 }

@@ -61,12 +61,17 @@ const API: (&str, &str, &str) = ("api", "https://api.hetzner.cloud/v1", "bearer"
 
 #[test]
 fn a_token_grants_the_api_and_nothing_else() {
-    for variables in [
-        [("HCLOUD_TOKEN", TOKEN)],
-        [("HCLOUD_TOKEN_FILE", "/secret")],
+    for (variables, origin) in [
+        ([("HCLOUD_TOKEN", TOKEN)], "the variable HCLOUD_TOKEN"),
+        (
+            [("HCLOUD_TOKEN_FILE", "/secret")],
+            "the file /secret (HCLOUD_TOKEN_FILE)",
+        ),
     ] {
         let read = read(&variables);
         assert_eq!(targets(&read), [API]);
+        let credential = &read.grants.targets[0].credential;
+        assert_eq!(credential.origin().as_deref(), Some(origin));
         assert_eq!(read.mistakes, [] as [&str; 0]);
         assert_eq!(read.warnings, [] as [&str; 0]);
         assert!(manifest().narrow(read.grants).is_ok());

@@ -50,6 +50,16 @@ impl fmt::Display for SecretKey {
     }
 }
 
+impl fmt::Display for SecretSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SecretSource::Env(name) => write!(f, "the variable {name}"),
+            SecretSource::File(path) => write!(f, "the file {}", path.display()),
+            SecretSource::Secret(key) => key.fmt(f),
+        }
+    }
+}
+
 impl SecretSource {
     /// The cluster Secret, if it is one.
     pub(super) fn secret_key(&self) -> Option<&SecretKey> {
@@ -64,7 +74,7 @@ impl SecretSource {
     /// # Errors
     /// The reason; never any part of the secret.
     pub(super) fn read(&self, surroundings: &Surroundings<'_>) -> Result<Secret, String> {
-        Ok(Secret::new(self.text(surroundings)?.to_string()))
+        Ok(Secret::new(self.text(surroundings)?.to_string()).read_from(&self.to_string()))
     }
 
     /// Reads the secret as text, for callers with their own type.

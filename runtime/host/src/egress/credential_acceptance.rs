@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) enum News {
     /// The target now refuses the credential.
     Refused,
+    /// The target knows the credential, and does not allow it a request. Reported once for each generation: with other
+    /// requests the same credential goes on working.
+    Forbidden,
     /// The target accepts the credential again.
     Accepted,
 }
@@ -16,6 +19,7 @@ pub(super) enum News {
 #[derive(Debug, Default)]
 pub(super) struct Acceptance {
     is_refused: AtomicBool,
+    was_forbidden: AtomicBool,
 }
 
 impl Acceptance {
@@ -25,6 +29,7 @@ impl Acceptance {
             _ if is_refused => {
                 (!self.is_refused.swap(true, Ordering::AcqRel)).then_some(News::Refused)
             }
+            403 => (!self.was_forbidden.swap(true, Ordering::AcqRel)).then_some(News::Forbidden),
             200..=299 => (self.is_refused.swap(false, Ordering::AcqRel)).then_some(News::Accepted),
             _ => None,
         }
@@ -40,8 +45,9 @@ mod tests {
         let acceptance = Acceptance::default();
         for (status, news) in [
             (200, None),
-            (403, None),
+            (403, Some(News::Forbidden)),
             (401, Some(News::Refused)),
+            (403, None),
             (401, None),
             (500, None),
             (401, None),

@@ -60,6 +60,8 @@ pub(super) struct Target {
     pub identity: [u8; 32],
     /// Name of the provider, for logs.
     provider: String,
+    /// Where the credential was read, for people.
+    credential_origin: Option<String>,
     user_agent: Option<HeaderValue>,
 }
 
@@ -154,6 +156,7 @@ impl Target {
             acceptance: Acceptance::default(),
             authentication,
             identity: identity(credential),
+            credential_origin: credential.origin(),
         })
     }
 
@@ -179,15 +182,22 @@ impl Target {
         }
         let is_refused = self.authentication.is_refused(status, body);
         let (endpoint, name) = (&self.endpoint, &self.name);
+        let origin = self.credential_origin.as_deref();
+        let origin = origin.map_or_else(String::new, |origin| format!(" from {origin}"));
         match self.acceptance.hear(status, is_refused) {
             Some(News::Refused) => {
                 let why = why.unwrap_or("is it the right one, and still valid?");
                 tracing::error!(
                     target: "egress",
                     provider = self.provider,
-                    "{endpoint} refuses the credential of target {name} ({status}): {why}"
+                    "{endpoint} refuses the credential of target {name}{origin} ({status}): {why}"
                 );
             }
+            Some(News::Forbidden) => tracing::warn!(
+                target: "egress",
+                provider = self.provider,
+                "{endpoint} does not allow a request with the credential of target {name}{origin} ({status}): does it have all rights that the provider needs?"
+            ),
             Some(News::Accepted) => tracing::info!(
                 target: "egress",
                 provider = self.provider,

@@ -170,6 +170,48 @@ async fn changes_that_are_refused_again_and_again_fill_no_log() {
 }
 
 #[tokio::test]
+async fn a_credential_that_a_cloud_refuses_is_told_once_with_where_it_was_read() {
+    let lines = Lines::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+        .with_ansi(false)
+        .with_writer(lines.clone());
+    let _guard = listen(subscriber.finish());
+    let server = Server::start(|request| match request.line.rsplit('/').next().unwrap() {
+        "401" => answer(401, &[], ""),
+        "403" => answer(403, &[], ""),
+        _ => ok("{}"),
+    })
+    .await;
+    let endpoint = format!("http://{}", server.address);
+    let granted = granted(&[("api", &endpoint)], |grants| {
+        let secret = Secret::new(CANARY.to_owned()).read_from("the file /etc/token");
+        grants.targets[0].credential = Credential::Bearer(secret);
+    });
+    let egress = Arc::new(Egress::new("test", &granted, EgressLimits::standard()).unwrap());
+    let scope = scope(&egress);
+    for path in ["403", "401", "403", "401", "200"] {
+        let path = format!("/servers/{path}");
+        scope.fetch(get(&path)).await.unwrap();
+    }
+    let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let told: Vec<&str> = log.lines().collect();
+    assert_eq!(told.len(), 2, "{log}");
+    for (line, parts) in told.iter().zip([
+        ["WARN", "does not allow a request", "(403)"],
+        ["ERROR", "refuses the credential", "(401)"],
+    ]) {
+        for part in parts
+            .into_iter()
+            .chain(["target api from the file /etc/token"])
+        {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        assert!(!line.contains(CANARY), "{line}");
+    }
+}
+
+#[tokio::test]
 async fn no_log_line_at_any_level_holds_a_credential_a_header_a_query_or_a_body() {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
