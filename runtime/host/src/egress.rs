@@ -190,6 +190,8 @@ pub fn check_proxy_address(proxy: &ProxyGrant) -> Result<(), String> {
 pub struct Egress {
     provider: String,
     digest: String,
+    /// The module's own version; empty without a module.
+    version: String,
     targets: Vec<Target>,
     /// Names of optional targets that the module requests and was not granted.
     withheld: Vec<String>,
@@ -229,6 +231,7 @@ impl Egress {
         Ok(Egress {
             provider: provider.to_owned(),
             digest: String::new(),
+            version: String::new(),
             targets: targets
                 .map(|target| Target::new(provider, target, &user_agent, &limits, lookup.clone()))
                 .collect::<Result<_, _>>()?,
@@ -259,10 +262,19 @@ impl Egress {
         &self.requests
     }
 
-    /// Sets the module digest that audit records name.
-    pub fn of_module(mut self, digest: String) -> Egress {
+    /// Sets the module digest that audit records name, and the version that refusals name.
+    pub fn of_module(mut self, digest: String, version: &str) -> Egress {
         self.digest = digest;
+        self.version = version.to_owned();
         self
+    }
+
+    /// The text of a refusal, with the version that it is about: during a rollout two versions send requests.
+    fn of_version(&self, refusal: String) -> String {
+        match self.version.as_str() {
+            "" => refusal,
+            version => format!("{refusal} (module version {version})"),
+        }
     }
 
     /// Shares quotas with the other generations of the provider with this name.

@@ -169,7 +169,7 @@ impl Host {
                 module: source.clone(),
                 reason,
             })?
-            .of_module(digest.to_string())
+            .of_module(digest.to_string(), &manifest.version)
             .sharing(&self.quota_groups)
             .counting(self.requests.clone())
             .intercepted_by(interceptor.clone());

@@ -188,7 +188,8 @@ impl Call {
                 self.answer(&prepared).await
             }
             Err(error) => {
-                let error = error.with_text(|text| self.egress.shown(&text));
+                let error =
+                    error.with_text(|text| self.egress.shown(&self.egress.of_version(text)));
                 self.attempted(name, method, &error);
                 (Err(error), false)
             }

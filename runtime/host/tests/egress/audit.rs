@@ -49,7 +49,7 @@ async fn a_record_names_the_rule_the_host_and_the_module_and_holds_nothing_that_
     let endpoint = format!("http://{}/v1", server.address);
     let granted = granted(&[("api", &endpoint)], |_| ());
     let egress = Egress::new("test", &granted, EgressLimits::standard()).unwrap();
-    let egress = Arc::new(egress.of_module("sha256:77".to_owned()));
+    let egress = Arc::new(egress.of_module("sha256:77".to_owned(), "1.2.3"));
     let audit = Arc::new(Audit::default());
     let tenure = Arc::new(Tenure::unlimited());
     let permit = Permit::new(now().after(SOON), Mode::Enforce, 9, tenure, audit.clone());

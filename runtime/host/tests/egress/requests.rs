@@ -414,7 +414,7 @@ async fn proxies_in_the_environment_are_ignored() {
 }
 
 #[tokio::test]
-async fn a_denial_says_which_of_manifest_and_grants_lacks_the_request() {
+async fn a_denial_says_which_of_manifest_and_grants_lacks_the_request_and_of_which_version() {
     let server = Server::start(|_| ok("{}")).await;
     let endpoint = format!("http://{}", server.address);
     let mut granted = granted(&[("api", &endpoint)], |grants| {
@@ -425,7 +425,7 @@ async fn a_denial_says_which_of_manifest_and_grants_lacks_the_request() {
     });
     granted.withheld.push("robot".to_owned());
     let egress = Egress::new("test", &granted, EgressLimits::standard()).unwrap();
-    let scope = scope(&Arc::new(egress));
+    let scope = scope(&Arc::new(egress.of_module("sha256:77".to_owned(), "1.2.3")));
     let at = |target: &str, path: &str| FetchRequest {
         target: target.to_owned(),
         ..get(path)
@@ -448,7 +448,7 @@ async fn a_denial_says_which_of_manifest_and_grants_lacks_the_request() {
             "GET on target other: the module's own manifest requests no such target",
         ),
     ] {
-        let denied = FetchError::Denied(expected.to_owned());
+        let denied = FetchError::Denied(format!("{expected} (module version 1.2.3)"));
         assert_eq!(error(scope.fetch(request).await), denied);
     }
     assert_eq!(server.lines(), Vec::<String>::new());
