@@ -6,9 +6,12 @@
 //! grants can change any number of times, so one target's endpoints are bounded besides.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -113,13 +116,24 @@ pub struct Ended<'a> {
     pub took: Duration,
 }
 
+/// What a cloud said about the requests that it still admits.
+#[derive(Debug, Clone)]
+pub struct StatedRemaining {
+    /// The requests.
+    pub remaining: u64,
+    /// For how long that says something. Afterwards there is no series, until the cloud says it again.
+    pub lasts: Duration,
+    /// Its series ends with whoever heard it, too.
+    pub listener: Weak<dyn Send + Sync>,
+}
+
 /// The metrics of all providers' requests. Clones share the same metrics.
 #[derive(Debug, Clone)]
 pub struct RequestMetrics {
     requests: Family<Request, Counter>,
     durations: Family<OfTarget, Histogram>,
     in_flight: Family<OfTarget, Gauge>,
-    remaining: Family<OfTarget, Gauge>,
+    remaining: Remaining,
     vendors: Vendors,
 }
 
@@ -139,7 +153,7 @@ impl Default for RequestMetrics {
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(REQUESTS)),
             in_flight: Family::default(),
-            remaining: Family::default(),
+            remaining: Remaining::default(),
             vendors: Vendors {
                 requests: Family::default(),
                 durations: Family::new_with_constructor(|| Histogram::new(VENDORS)),
@@ -214,10 +228,8 @@ impl RequestMetrics {
     }
 
     /// Sets how many requests the cloud says that it still admits. The number is the cloud's; no label is.
-    pub fn cloud_admits(&self, provider: &str, target: &str, remaining: u64) {
-        let remaining = i64::try_from(remaining).unwrap_or(i64::MAX);
-        let labels = of(provider, target);
-        self.remaining.get_or_create(&labels).set(remaining);
+    pub fn cloud_admits(&self, provider: &str, target: &str, stated: &StatedRemaining) {
+        self.remaining.set(of(provider, target), stated);
     }
 
     /// Counts a request that has ended. One with an `endpoint` was counted by [`RequestMetrics::begun`] before.
@@ -254,6 +266,64 @@ impl RequestMetrics {
                 self.vendors.answered(code, lower, endpoint, took);
             }
         }
+    }
+}
+
+/// The series of [`StatedRemaining`]. What has ended is left out of each scrape.
+#[derive(Debug, Clone, Default)]
+struct Remaining {
+    series: Family<OfTarget, Gauge>,
+    ends: Arc<Mutex<Vec<Ending>>>,
+}
+
+/// When a series ends.
+#[derive(Debug)]
+struct Ending {
+    labels: OfTarget,
+    at: Option<Instant>,
+    listener: Weak<dyn Send + Sync>,
+}
+
+impl Remaining {
+    fn set(&self, labels: OfTarget, stated: &StatedRemaining) {
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let remaining = i64::try_from(stated.remaining).unwrap_or(i64::MAX);
+        self.series.get_or_create(&labels).set(remaining);
+        ends.retain(|ending| ending.labels != labels);
+        ends.push(Ending {
+            labels,
+            at: Instant::now().checked_add(stated.lasts),
+            listener: stated.listener.clone(),
+        });
+    }
+
+    fn end(&self) {
+        let now = Instant::now();
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        ends.retain(|ending| {
+            let has_ended = ending.at.is_some_and(|at| at <= now);
+            let lasts = !has_ended && ending.listener.strong_count() > 0;
+            if !lasts {
+                self.series.remove(&ending.labels);
+            }
+            lasts
+        });
+    }
+}
+
+impl EncodeMetric for Remaining {
+    fn encode(&self, encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
+        self.end();
+        self.series.encode(encoder)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Gauge
+    }
+
+    fn is_empty(&self) -> bool {
+        self.end();
+        self.series.is_empty()
     }
 }
 

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
@@ -10,7 +11,7 @@ use prometheus_client::registry::Registry;
 
 use crate::build::{self, Build};
 use crate::process;
-use crate::requests::{End, Ended, RequestMetrics};
+use crate::requests::{End, Ended, RequestMetrics, StatedRemaining};
 use crate::text::{Format, encode};
 
 #[test]
@@ -73,6 +74,47 @@ fn a_scrape_gets_open_metrics_only_if_it_prefers_it() {
     ] {
         assert_eq!(Format::accepted(accept), expected, "{accept:?}");
     }
+}
+
+#[test]
+fn what_a_cloud_said_of_its_rate_limit_has_a_series_until_its_window_ends_or_its_provider_goes() {
+    let mut registry = Registry::default();
+    let requests = RequestMetrics::register(&mut registry);
+    let providers: [Arc<()>; 3] = Default::default();
+    let says = |provider: &'static str, remaining, lasts: Duration, listener: &Arc<()>| {
+        let listener: Weak<()> = Arc::downgrade(listener);
+        let stated = StatedRemaining {
+            remaining,
+            lasts,
+            listener,
+        };
+        requests.cloud_admits(provider, "api", &stated);
+    };
+    let shown = || {
+        let text = encode(&registry, Format::Classic).unwrap();
+        let mut lines: Vec<String> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("ccm_provider_cloud_requests_remaining{provider="))
+            .map(str::to_owned)
+            .collect();
+        lines.sort();
+        lines
+    };
+    let hour = Duration::from_secs(3600);
+    let [ended, gone, lasting] = &providers;
+    says("ended", 1, hour, ended);
+    says("gone", 2, hour, gone);
+    says("lasting", 3, Duration::ZERO, lasting);
+    says("lasting", 4, hour, lasting);
+    let line =
+        |provider: &str, remaining: u32| format!("{provider:?},target=\"api\"}} {remaining}");
+    let expected = [line("ended", 1), line("gone", 2), line("lasting", 4)];
+    assert_eq!(shown(), expected);
+    says("ended", 1, Duration::ZERO, ended);
+    assert_eq!(shown(), expected[1..]);
+    let [_, gone, _lasting] = providers;
+    drop(gone);
+    assert_eq!(shown(), expected[2..]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
+use ccm_metrics::requests::StatedRemaining;
 use http::header::HeaderMap;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -21,6 +22,10 @@ use super::rate_limit_hold::RateLimitHold;
 use super::target::Target;
 use super::token_bucket::TokenBucket;
 use crate::grant::RequestBudget;
+
+/// How long a metric shows at least what a cloud said: a full budget is said to be full at once, and scrapes are half a
+/// minute apart. Also the whole time, where a cloud does not say when its window ends.
+const SHOWN: Duration = Duration::from_secs(60);
 
 /// Quota groups of all providers of a host. A group is dropped with the last target that uses it.
 #[derive(Default)]
@@ -96,6 +101,17 @@ impl QuotaShare {
     /// What the cloud said last about its own rate limit.
     pub(super) fn stated(&self, now: Instant) -> Option<CloudQuota> {
         self.quota.stated.last(now)
+    }
+
+    /// The same for a metric: it lasts until the cloud's window ends, or no generation is left that uses the quota.
+    pub(super) fn shown(&self, quota: &CloudQuota) -> StatedRemaining {
+        let least = SHOWN.saturating_sub(quota.age);
+        let quota_group: Weak<QuotaGroup> = Arc::downgrade(&self.quota);
+        StatedRemaining {
+            remaining: quota.remaining,
+            lasts: quota.reset.unwrap_or_default().max(least),
+            listener: quota_group,
+        }
     }
 
     /// Remaining rate-limit hold.
@@ -250,6 +266,43 @@ mod tests {
         // In six minutes ten requests come back to the whole budget, and one would to the tenth.
         let later = now + Duration::from_secs(360);
         assert_eq!(sent(&tried, later), 10);
+    }
+
+    #[test]
+    fn what_a_cloud_said_is_shown_until_its_window_ends_and_at_least_for_two_scrapes() {
+        let share = QuotaShare::new(RequestBudget::default());
+        let second = Duration::from_secs(1);
+        for (reset, age, lasts) in [
+            (None, 0, 60),
+            (None, 59, 1),
+            (None, 61, 0),
+            (Some(0), 0, 60),
+            (Some(0), 70, 0),
+            (Some(3600), 0, 3600),
+            (Some(90), 30, 90),
+        ] {
+            let quota = CloudQuota {
+                remaining: 7,
+                limit: None,
+                reset: reset.map(|reset| reset * second),
+                age: age * second,
+            };
+            let shown = share.shown(&quota);
+            assert_eq!(
+                (shown.remaining, shown.lasts),
+                (7, lasts * second),
+                "{quota:?}"
+            );
+        }
+        let shown = share.shown(&CloudQuota {
+            remaining: 7,
+            limit: None,
+            reset: None,
+            age: Duration::ZERO,
+        });
+        assert_eq!(shown.listener.strong_count(), 1);
+        drop(share);
+        assert_eq!(shown.listener.strong_count(), 0);
     }
 
     #[test]

@@ -296,7 +296,7 @@ impl Call {
         }?;
         if let Some(quota) = target.share.stated(Instant::now()) {
             let (requests, provider) = (&egress.requests, egress.provider());
-            requests.cloud_admits(provider, &target.name, quota.remaining);
+            requests.cloud_admits(provider, &target.name, &target.share.shown(&quota));
         }
         allowed.answered(answer.status, request_identity::request_id(&answer));
         target.tell(answer.status, &answer.body, None);

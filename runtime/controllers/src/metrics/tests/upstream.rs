@@ -6,7 +6,7 @@ use std::path::Path;
 use ccm_core::ipam::{CidrSet, Holder};
 use ccm_metrics::build::{self, Build};
 use ccm_metrics::process;
-use ccm_metrics::requests::{End, Ended, RequestMetrics};
+use ccm_metrics::requests::{End, Ended, RequestMetrics, StatedRemaining};
 use ccm_metrics::text::{Format, encode};
 use http::{Method, StatusCode};
 
@@ -151,7 +151,14 @@ fn everything() -> Registry {
     request.received(100);
     let requests = RequestMetrics::register(&mut registry);
     requests.begun("hcloud", "api");
-    requests.cloud_admits("hcloud", "api", 3512);
+    let listener: Arc<dyn Send + Sync> = Arc::new(());
+    let stated = StatedRemaining {
+        remaining: 3512,
+        lasts: Duration::from_secs(3600),
+        listener: Arc::downgrade(&listener),
+    };
+    requests.cloud_admits("hcloud", "api", &stated);
+    std::mem::forget(listener);
     requests.ended(&Ended {
         provider: "hcloud",
         target: "api",
