@@ -184,7 +184,14 @@ async fn proc_075_users_are_known_and_reviewed_by_the_cluster() {
     let shown: Value = serde_json::from_str(&text).unwrap();
     let generic = &shown["cloudcontrollermanager.config.k8s.io"]["Generic"];
     assert_eq!((code, &generic["Port"]), (200, &json!(served.port)));
+    let verbosity = format!("https://127.0.0.1:{}/debug/flags/v", served.port);
+    let set = admin.put(&verbosity).body("5").send().await.unwrap();
+    assert_eq!(set.status(), 200);
+    let told = "\"the verbosity of the log was set\" verbosity=5";
+    assert!(served.world.log().contains(told), "{}", served.world.log());
     let user = served.client(Some(("jane", "developers")));
+    let set = user.put(&verbosity).body("0").send().await.unwrap();
+    assert_eq!(set.status(), 403);
     let (code, text) = served.get(&user, "/configz", None).await.unwrap();
     assert!(
         code == 403 && text.contains("User \\\"jane\\\""),

@@ -9,6 +9,7 @@ pub(crate) mod startup;
 mod verbosity;
 
 use std::io::IsTerminal as _;
+use std::sync::OnceLock;
 
 use k8s_openapi::jiff::Timestamp;
 use tracing::{Metadata, Subscriber};
@@ -17,7 +18,7 @@ use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::registry::LookupSpan;
-use tracing_subscriber::{Layer, fmt};
+use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use crate::cli::Invocation;
 use crate::flags::{LogFlags, LogFormat};
@@ -44,17 +45,32 @@ impl Form {
     }
 }
 
+/// The verbosity of this process's log, which can be set while it runs. There is one log, and so one of these.
+static VERBOSITY: OnceLock<reload::Handle<verbosity::Verbosity, Registry>> = OnceLock::new();
+
 /// Starts logging for `ccm run`.
 ///
 /// # Errors
 /// Logging was started before.
 pub(crate) fn begin(logs: &LogFlags, called: &Invocation) -> anyhow::Result<()> {
     let form = Form::chosen(logs.format, called, std::io::stderr().is_terminal());
+    let (filter, handle) = reload::Layer::new(verbosity::Verbosity::new(logs));
     tracing_subscriber::registry()
-        .with(verbosity::Verbosity::new(logs))
+        .with(filter)
         .with(layer(form, std::io::stderr))
         .try_init()?;
+    VERBOSITY.get_or_init(|| handle);
     Ok(())
+}
+
+/// Sets the verbosity in place of `-v`; `--vmodule` stays. Without a log that [`begin`] has started nothing happens.
+pub(crate) fn set_verbosity(verbosity: u32) {
+    // An error means that there is no log any more.
+    if let Some(handle) = VERBOSITY.get()
+        && handle.modify(|filter| filter.set(verbosity)).is_ok()
+    {
+        tracing::info!(verbosity, "the verbosity of the log was set");
+    }
 }
 
 /// Starts logging for a command whose result is on standard output: warnings and errors alone, unless `-v` asks for more.

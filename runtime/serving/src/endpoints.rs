@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::get;
+use axum::routing::{get, put};
 use ccm_metrics::text::{Format, encode};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, StatusCode};
@@ -41,12 +41,22 @@ pub struct Endpoints {
     pub started: SystemTime,
     /// What the status page at `/` shows.
     pub status: StatusSource,
+    /// What `PUT /debug/flags/v` calls with the new verbosity of the log. `None`: there is no such path.
+    pub set_verbosity: Option<fn(u32)>,
 }
 
 impl Endpoints {
     /// All paths of the secure port.
     pub(crate) fn router(self) -> Router {
-        Router::new()
+        let debug = match self.set_verbosity {
+            None => Router::new(),
+            // As in component-base, which answers other methods with 406.
+            Some(_) => Router::new()
+                .route("/debug/flags", get(debug_flags))
+                .route("/debug/flags/", get(debug_flags))
+                .route("/debug/flags/v", put(verbosity).fallback(not_put)),
+        };
+        debug
             .route("/", get(status_page))
             .route("/healthz", get(healthz))
             .route("/livez", get(livez))
@@ -249,6 +259,27 @@ fn stamp(time: SystemTime) -> Timestamp {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
     Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
+}
+
+/// Upstream's list of the flags that can be set.
+async fn debug_flags() -> &'static str {
+    "/debug/flags/\n\nflags:\nv\n"
+}
+
+async fn verbosity(State(all): State<Endpoints>, text: String) -> Response {
+    // As klog reads it: an unsigned number that fits into a signed one.
+    let verbosity = text.parse::<u32>().ok();
+    let verbosity = verbosity.filter(|verbosity| i32::try_from(*verbosity).is_ok());
+    let (Some(set), Some(verbosity)) = (all.set_verbosity, verbosity) else {
+        let why = "expected a number from 0 to 2147483647 and nothing else";
+        return (StatusCode::BAD_REQUEST, why).into_response();
+    };
+    set(verbosity);
+    format!("successfully set klog.logging.verbosity to {verbosity}").into_response()
+}
+
+async fn not_put() -> Response {
+    (StatusCode::NOT_ACCEPTABLE, "unsupported http method").into_response()
 }
 
 async fn not_found() -> Response {

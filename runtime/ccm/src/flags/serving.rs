@@ -32,6 +32,8 @@ pub(crate) struct ServingFlags {
     pub access_cache: (Duration, Duration),
     /// `--authorization-always-allow-paths`.
     pub always_allowed: Vec<String>,
+    /// `--profiling`, which serves `/debug/flags/v`.
+    pub profiles: bool,
 }
 
 impl ServingFlags {
@@ -112,6 +114,7 @@ impl ServingFlags {
                 duration(matches, "authorization-webhook-cache-unauthorized-ttl"),
             ),
             always_allowed: list(matches, "authorization-always-allow-paths"),
+            profiles: is_set("profiling"),
         };
         (port != 0).then_some(flags)
     }

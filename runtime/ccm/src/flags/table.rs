@@ -89,7 +89,7 @@ use Wishes::{All, These};
 
 const ALWAYS_SHARED: State = Accepted("the address can always be taken over, as in Go");
 const NO_WEBHOOKS: State = Accepted("webhooks are not served");
-const NO_PPROF: State = Accepted("Go's profiling endpoints do not exist here");
+const NO_PPROF: State = Accepted("there are no locks of Go's runtime to profile");
 const ONE_STREAM: State = Accepted("the whole log goes to standard error");
 const NO_BUFFER: State = Accepted("each line is written at once");
 
@@ -159,8 +159,8 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag("node-ipam-controller", "node-cidr-mask-size-ipv6", Number, "0", Works, "The same for IPv6; 0: 64"),
     flag("misc", "kubeconfig", File, "", Works, "Kubeconfig file; empty: the pod's own service account"),
     flag("misc", "master", Text, "", Works, "URL of the API server; replaces the kubeconfig's"),
-    flag("debugging", "profiling", Bool, "true", NO_PPROF, "Profiling endpoints"),
-    flag("debugging", "contention-profiling", Bool, "false", NO_PPROF, "Lock profiling"),
+    flag("debugging", "profiling", Bool, "true", Works, "Whether the secure port serves /debug/flags/v, where a PUT sets the verbosity of the log; Go's profiles, the other half upstream, do not exist here"),
+    flag("debugging", "contention-profiling", Bool, "false", NO_PPROF, "Whether the time that goroutines wait for locks is recorded, for /debug/pprof/block"),
     flag("secure serving", "bind-address", Text, "0.0.0.0", Works, "Address on which the secure port listens"),
     flag("secure serving", "secure-port", Number, "10258", Works, "Port that serves health, metrics and status over HTTPS, with authentication and authorisation; 0: none"),
     flag("secure serving", "disable-http2-serving", Bool, "false", Works, "Serve HTTP/1.1 only"),

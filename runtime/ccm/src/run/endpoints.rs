@@ -23,7 +23,7 @@ use crate::config::ProviderConfig;
 use crate::flags::ServingFlags;
 use crate::migration::COMPONENT;
 use crate::status_board::StatusBoard;
-use crate::{builtin_grants, provider_loading};
+use crate::{builtin_grants, provider_loading, telemetry};
 
 /// Upstream's tolerance of a late renewal (PROC-072).
 const LATE: Duration = Duration::from_secs(20);
@@ -67,6 +67,7 @@ impl Served {
         let values = named
             .map(|(name, value)| (name.to_owned(), value))
             .collect();
+        let profiles = flags.as_ref().is_some_and(|flags| flags.profiles);
         let endpoints = Endpoints {
             component: COMPONENT,
             version: env!("CARGO_PKG_VERSION"),
@@ -78,6 +79,7 @@ impl Served {
             flags: Arc::new(values),
             started: SystemTime::now(),
             status: board.source(),
+            set_verbosity: profiles.then_some(telemetry::set_verbosity),
         };
         let secure = match flags {
             None => None,

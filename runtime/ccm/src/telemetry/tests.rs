@@ -304,6 +304,30 @@ fn proc_002_flags_are_logged_in_upstreams_words() {
     );
 }
 
+#[test]
+fn the_verbosity_can_be_set_while_the_log_is_written_and_vmodule_stays() {
+    let lines = Lines::default();
+    let (filter, handle) =
+        reload::Layer::new(verbosity::Verbosity::new(&flags("--vmodule=nothing=6")));
+    let log = tracing_subscriber::registry()
+        .with(filter)
+        .with(layer(Form::Klog, lines.writer()));
+    let _guard = ccm_tests::log::listen(log);
+    let say = |when: &str| tracing::debug!(target: "decision", "said {when}");
+    say("before");
+    handle.modify(|filter| filter.set(2)).unwrap();
+    say("meanwhile");
+    handle.modify(|filter| filter.set(0)).unwrap();
+    say("afterwards");
+    let log = lines.text();
+    let said: Vec<_> = log
+        .lines()
+        .filter_map(|line| line.split_once("said "))
+        .collect();
+    assert_eq!(said.len(), 1, "{log}");
+    assert!(said[0].1.starts_with("meanwhile"), "{log}");
+}
+
 /// An API server that answers every request with this text.
 fn answering(text: &'static str) -> Client {
     let answer = move |_: http::Request<kube::client::Body>| async move {

@@ -93,6 +93,11 @@ impl Verbosity {
         }
     }
 
+    /// Replaces what `-v` asked for.
+    pub(super) fn set(&mut self, verbosity: u32) {
+        self.all = targets(verbosity);
+    }
+
     fn shows(&self, metadata: &Metadata<'_>) -> bool {
         let (target, level) = (metadata.target(), metadata.level());
         if self.all.would_enable(target, level) {

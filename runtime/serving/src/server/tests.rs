@@ -5,13 +5,15 @@ mod world;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
+use reqwest::Client as Browser;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::settings::SniCertificate;
 use crate::status::report::StatusReport;
-use world::{Authority, World, get, report};
+use world::{Authority, VERBOSITY, World, get, report};
 
 #[tokio::test]
 async fn h5_health_is_open_and_all_else_needs_a_right() {
@@ -135,6 +137,34 @@ async fn proc_074_pages_answer_in_their_forms() {
         assert_eq!(object["apiVersion"], "config.k8s.io/v1beta1");
         assert_eq!(object.pointer(pointer), Some(&json!(expected)));
     }
+}
+
+#[tokio::test]
+async fn proc_074_a_put_sets_the_verbosity_for_those_who_may() {
+    let world = World::new();
+    let server = world.start().await;
+    let url = format!("https://{}/debug/flags/v", server.address());
+    let put = async |client: &Browser, text: &'static str| {
+        let answer = client.put(&url).body(text).send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let master = world.master();
+    let set = "successfully set klog.logging.verbosity to 6";
+    assert_eq!(put(&master, "6").await, (200, set.to_owned()));
+    assert_eq!(VERBOSITY.load(Ordering::SeqCst), 6);
+    for text in ["", "-1", "6\n", "six", "2147483648", "99999999999"] {
+        let (code, why) = put(&master, text).await;
+        assert!(
+            code == 400 && why.contains("expected a number"),
+            "{text}: {why}"
+        );
+    }
+    assert_eq!(put(&world.client(None), "2").await.0, 403);
+    let (code, why) = get(&master, &server, "/debug/flags/v").await;
+    assert_eq!((code, why.as_str()), (406, "unsupported http method"));
+    let (_, text) = get(&master, &server, "/debug/flags").await;
+    assert!(text.ends_with("flags:\nv\n"), "{text}");
+    assert_eq!(VERBOSITY.load(Ordering::SeqCst), 6);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use prometheus_client::metrics::counter::Counter;
@@ -21,6 +22,9 @@ use crate::server::SecureServer;
 use crate::settings::{Authentication, Authorization, HeaderNames, RequestHeader, SecureServing};
 use crate::status::report::{StatusReport, Time};
 use crate::tls::TlsSettings;
+
+/// What the last `PUT /debug/flags/v` of any test set.
+pub(super) static VERBOSITY: AtomicU32 = AtomicU32::new(0);
 
 /// A certificate authority of a test.
 pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -159,6 +163,7 @@ impl World {
             flags: Arc::new(BTreeMap::from([("v".to_owned(), "2".to_owned())])),
             started: SystemTime::now(),
             status: Arc::new(report),
+            set_verbosity: Some(|verbosity| VERBOSITY.store(verbosity, Ordering::SeqCst)),
         }
     }
 
