@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use ccm_controllers::{RestClients, tenure_client};
 use ccm_core::tenure::Tenure;
-use ccm_proxy::from_environment;
+use ccm_proxy::{from_environment, without_login};
 use http::Uri;
 use kube::config::Kubeconfig;
 use kube::{Client, Config};
@@ -81,7 +81,10 @@ fn parsed(name: &'static str, url: &str) -> anyhow::Result<Uri> {
     };
     let parsed = parsed.ok().filter(|url| url.host().is_some());
     // The URL itself stays out of the text: it may contain a password.
-    parsed.with_context(|| format!("{name} is not the URL of a proxy"))
+    parsed.with_context(|| match without_login(url) {
+        Some(proxy) => format!("{name} is not the URL of a proxy: {proxy}"),
+        None => format!("{name} is not the URL of a proxy"),
+    })
 }
 
 #[cfg(test)]

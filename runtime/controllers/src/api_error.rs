@@ -3,15 +3,27 @@
 use std::error::Error;
 
 use ccm_core::failure;
+use ccm_proxy::ProxyError;
 
-/// The error, or a watch's, in one sentence: the API server's answer, or the innermost cause.
+/// The error, or a watch's, in one sentence: the API server's answer, or the innermost cause with the proxy that it happened
+/// at.
 pub fn told(error: &(dyn Error + 'static)) -> String {
     let mut causes = std::iter::successors(Some(error), |error| Error::source(*error));
     let answer = causes.find_map(|cause| match cause.downcast_ref::<kube::Error>() {
         Some(kube::Error::Api(status)) => Some(failure::of_status(status.code, &status.message)),
         _ => None,
     });
-    answer.unwrap_or_else(|| failure::root_cause(error))
+    answer.unwrap_or_else(|| {
+        let cause = failure::root_cause(error);
+        let mut causes = std::iter::successors(Some(error), |error| Error::source(*error));
+        let proxy = causes.find_map(|cause| cause.downcast_ref::<ProxyError>());
+        let proxy = proxy.map(ToString::to_string);
+        match proxy.filter(|proxy| *proxy != cause) {
+            // Without it the API server would seem to be what cannot be reached.
+            Some(proxy) => format!("{proxy}: {cause}"),
+            None => cause,
+        }
+    })
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ccm_core::tenure::Tenure;
-use ccm_proxy::{BadProxy, Connector, Proxy};
+use ccm_proxy::{BadProxy, Connector, Proxy, without_login};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::HttpsConnector;
 use hyper_timeout::TimeoutConnector;
@@ -45,8 +45,14 @@ pub use service_account::TokenSource;
 #[derive(Debug, Error)]
 pub enum GuardedError {
     /// The proxy's URL is none that a connection can go through.
-    #[error("the proxy to the API server cannot be used")]
-    Proxy(#[source] BadProxy),
+    #[error("the proxy to the API server cannot be used{}", .named.as_deref().map(|named| format!(": {named}")).unwrap_or_default())]
+    Proxy {
+        /// The proxy, without its login; `None` where that cannot be told from it.
+        named: Option<String>,
+        /// What is wrong with it.
+        #[source]
+        source: BadProxy,
+    },
     /// The configuration is unusable.
     #[error("cannot make a Kubernetes client")]
     Config(#[source] kube::Error),
@@ -104,7 +110,11 @@ fn authenticated(
     let dial = match &config.proxy_url {
         None => Connector::Direct(dial),
         Some(url) => {
-            let proxy = Proxy::parse(&url.to_string()).map_err(GuardedError::Proxy)?;
+            let url = url.to_string();
+            let proxy = Proxy::parse(&url).map_err(|source| GuardedError::Proxy {
+                named: without_login(&url),
+                source,
+            })?;
             Connector::Through(Arc::new(proxy), to_proxy(config, dial)?)
         }
     };

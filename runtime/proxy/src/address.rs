@@ -51,6 +51,30 @@ pub enum BadProxy {
     Login,
 }
 
+/// Scheme, host and port of what should have been a proxy's URL, for the text of an error. `None` where it cannot be told from
+/// a login, or is none at all.
+pub fn without_login(text: &str) -> Option<String> {
+    let text = text.trim();
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    // A password may have any of these characters: whatever stands before the last @ is one.
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    let of = |text: &str, more: &str| {
+        let is_one = |one: char| one.is_ascii_alphanumeric() || more.contains(one);
+        !text.is_empty() && text.chars().all(is_one)
+    };
+    let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_shown =
+        of(host, ".-[]:") && port.is_none_or(is_number) && scheme.is_none_or(|it| of(it, "+"));
+    let scheme = scheme.map(|scheme| format!("{scheme}://"));
+    is_shown.then(|| format!("{}{authority}", scheme.unwrap_or_default()))
+}
+
 impl Proxy {
     /// Reads a URL, which may contain a user and a password. Without a scheme it is one of `http`. The path is ignored.
     ///
@@ -213,6 +237,31 @@ mod tests {
         ] {
             let found = Proxy::parse(text).map(|proxy| proxy.to_string());
             assert_eq!(found, expected.map(str::to_owned), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_names_no_proxy_is_shown_without_anything_that_could_be_a_login() {
+        for (text, expected) in [
+            (
+                "ftp://me:secret@proxy.test:21/x",
+                Some("ftp://proxy.test:21"),
+            ),
+            (" proxy.test:99999 ", Some("proxy.test:99999")),
+            (
+                "http://me:se/cr@et@[fd00::1]:3128",
+                Some("http://[fd00::1]:3128"),
+            ),
+            ("http://[fd00::1]", Some("http://[fd00::1]")),
+            ("http://me:secret@ x", None),
+            ("me:secret", None),
+            ("http://me:secret#proxy.test", None),
+            ("http://me:secret proxy.test:3128", None),
+            ("sec ret://proxy.test", None),
+            ("http://", None),
+            ("", None),
+        ] {
+            assert_eq!(without_login(text).as_deref(), expected, "{text:?}");
         }
     }
 

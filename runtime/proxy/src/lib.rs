@@ -12,7 +12,7 @@ mod environment;
 mod no_proxy;
 mod tunnel;
 
-pub use address::{BadProxy, Proxy};
+pub use address::{BadProxy, Proxy, without_login};
 pub use connector::Connector;
 pub use environment::{FromEnvironment, from_environment};
 pub use no_proxy::NoProxy;

@@ -42,6 +42,11 @@ fn the_scheme_of_the_api_server_says_which_variable_counts() {
             &[("HTTPS_PROXY", "http://me:secret@ x")][..],
             "HTTPS_PROXY is not the URL of a proxy",
         ),
+        (
+            "https://api.test",
+            &[("HTTPS_PROXY", "http://me:secret@p.test:3128/a b")][..],
+            "HTTPS_PROXY is not the URL of a proxy: http://p.test:3128",
+        ),
         ("https://localhost:6443", &all[..], "-"),
         ("https://127.0.0.9:6443", &all[..], "-"),
         ("https://[::1]:6443", &all[..], "-"),

@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::{answer, client, everything, listener, said};
 use crate::RestClients;
+use crate::api_error::told;
 use crate::tenure_client;
 
 async fn proxied(scheme: &str, proxy: &str) -> (TcpListener, Config) {
@@ -139,6 +140,17 @@ async fn what_a_proxy_refuses_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_proxy_that_is_away_is_named_in_one_sentence_without_its_login() {
+    let (listener, config) = proxied("https", "http://me:secret@PROXY").await;
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
+    let error = nodes.get("worker-1").await.unwrap_err();
+    let expected = format!("the proxy http://{address} cannot be reached: connection refused");
+    assert_eq!(told(&error), expected);
+}
+
+#[tokio::test]
 async fn outside_of_the_tenure_a_proxy_gets_not_one_byte() {
     for proxy in ["http://PROXY", "https://PROXY", "socks5://PROXY"] {
         let (listener, config) = proxied("https", proxy).await;
@@ -187,5 +199,9 @@ async fn a_proxy_that_nobody_can_use_is_refused_and_its_password_is_not_shown() 
     let cause = std::error::Error::source(&error).unwrap();
     let text = format!("{error}: {cause} {error:?}");
     assert!(text.contains("expected a URL with http://"), "{text}");
+    assert!(
+        text.contains("cannot be used: ftp://proxy.test:3128"),
+        "{text}"
+    );
     assert!(!text.contains("secret"), "{text}");
 }
