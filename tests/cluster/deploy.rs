@@ -8,7 +8,9 @@ use ccm_core::rollout::{Phase, State};
 use ccm_tests::apiserver::ApiServer;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -62,9 +64,13 @@ pub(crate) fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
         None => ("", object["apiVersion"].as_str().unwrap()),
     };
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    // kustomize gives one to every kind that it does not know, and kubectl and the API server ignore it.
+    let is_the_clusters = kind.starts_with("ValidatingAdmissionPolicy");
     match object["metadata"]["namespace"].as_str() {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
+        Some(namespace) if !is_the_clusters => {
+            Api::namespaced_with(client.clone(), namespace, &resource)
+        }
+        _ => Api::all_with(client.clone(), &resource),
     }
 }
 
@@ -144,6 +150,65 @@ async fn every_way_to_deploy_applies_to_a_real_api_server() {
             }
         }
     }
+}
+
+/// What `kubectl delete -k` sends, in its order.
+#[tokio::test]
+async fn the_base_goes_without_the_definition_of_provider_and_its_objects() {
+    let server = ApiServer::start().await.unwrap();
+    let admin = server.client_for("admin").await.unwrap();
+    let objects = built("base");
+    for object in &objects {
+        apply(&admin, object).await.unwrap();
+    }
+    define_providers(&admin).await;
+    let provider = json!({
+        "apiVersion": "wasm-ccm.dev/v1alpha1", "kind": "Provider", "metadata": {"name": "hcloud"},
+    });
+    apply(&admin, &provider).await.unwrap();
+    let definition = objects.iter().find(|one| is_definition(one)).unwrap();
+    // Until the API server knows the policy. It knows it long before anybody deletes what was applied.
+    let dry = DeleteParams {
+        dry_run: true,
+        ..DeleteParams::default()
+    };
+    let name = "providers.wasm-ccm.dev";
+    let refusal = loop {
+        match api(&admin, definition).delete(name, &dry).await {
+            Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+            Err(refusal) => break refusal.to_string(),
+        }
+    };
+    assert!(
+        refusal.contains("wasm-ccm.dev/allow-deletion=true"),
+        "{refusal}"
+    );
+    let delete = async |object: &Value| {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let params = DeleteParams::default();
+        api(&admin, object).delete(name, &params).await.map(drop)
+    };
+    for object in &objects {
+        let deleted = delete(object).await;
+        assert_eq!(
+            deleted.is_err(),
+            is_definition(object),
+            "{object}: {deleted:?}"
+        );
+    }
+    assert!(api(&admin, &provider).get("hcloud").await.is_ok());
+    // Whoever means it, while the policy is there.
+    for object in &objects {
+        apply(&admin, object).await.unwrap();
+    }
+    let mut meant = definition.clone();
+    meant["metadata"]["annotations"] = json!({"wasm-ccm.dev/allow-deletion": "true"});
+    apply(&admin, &meant).await.unwrap();
+    delete(definition).await.unwrap();
+}
+
+fn is_definition(object: &Value) -> bool {
+    object["kind"] == "CustomResourceDefinition"
 }
 
 /// The command stands in `deploy/docs/providers.md` and in the variants.

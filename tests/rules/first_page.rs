@@ -43,7 +43,7 @@ fn the_first_pages_say_what_the_first_service_the_first_module_and_the_last_comm
             "Two digests",
             &["manifest", "annotations"],
         ),
-        // The definition of Provider goes with the rest, and with it all pins.
+        // The definition of Provider stays, and with it all pins.
         (
             "deploy/README.md",
             "Remove it",
