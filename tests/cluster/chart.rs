@@ -15,7 +15,10 @@ use crate::deploy::apply;
 use crate::world::root;
 
 /// As if the Prometheus Operator were there.
-pub(crate) const OPERATOR: &[&str] = &["--api-versions", "monitoring.coreos.com/v1/PodMonitor"];
+pub(crate) const OPERATOR: &[&str] = &[
+    "--api-versions",
+    "monitoring.coreos.com/v1/PodMonitor,monitoring.coreos.com/v1/ServiceMonitor",
+];
 
 pub(crate) fn chart() -> PathBuf {
     root().join("deploy/chart")
@@ -48,118 +51,6 @@ pub(crate) fn rendered(file: &str, more: &[&str]) -> Vec<Value> {
 pub(crate) fn kind_and_name(object: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     (text(&object["kind"]), text(&object["metadata"]["name"]))
-}
-
-/// Role and binding of each controller that a list switches on, with the pod network's flags.
-#[test]
-fn only_controllers_that_run_have_rights() {
-    let nodes = ["cloud-node-controller", "cloud-node-lifecycle-controller"];
-    let network = ["node-route-controller", "node-ipam-controller"];
-    let service = ["service-lb-controller"];
-    let every = [&nodes[..], &network, &service].concat();
-    let lb_only = "args.controllers=*\\,-cloud-node\\,-cloud-node-lifecycle";
-    let table: [(&[&str], Vec<&str>); 8] = [
-        (&[], [&nodes[..], &service].concat()),
-        (&["networking.enabled=true"], every.clone()),
-        (
-            &["args.cluster-cidr=10.0.0.0/8"],
-            [&nodes[..], &service, &network[..1]].concat(),
-        ),
-        (
-            &["args.allocate-node-cidrs="],
-            [&nodes[..], &service, &network[1..]].concat(),
-        ),
-        (
-            &[
-                "networking.enabled=true",
-                "args.configure-cloud-routes=false",
-            ],
-            [&nodes[..], &service, &network[1..]].concat(),
-        ),
-        (&[lb_only], service.to_vec()),
-        (
-            &["args.controllers=service\\,-*\\,nodeipam"],
-            service.to_vec(),
-        ),
-        // The first entry that names a controller counts.
-        (
-            &[
-                "networking.enabled=true",
-                "args.controllers=-route\\,node-route-controller\\,nodeipam",
-            ],
-            network[1..].to_vec(),
-        ),
-    ];
-    let helm = Helm::new().unwrap();
-    for (set, expected) in table {
-        let set: Vec<_> = set.iter().flat_map(|one| ["--set", one]).collect();
-        let objects = helm.template(&chart(), &set).unwrap();
-        for kind in ["ClusterRole", "ClusterRoleBinding"] {
-            let names = objects
-                .iter()
-                .map(kind_and_name)
-                .filter(|(of, _)| of == kind);
-            let names = names.filter_map(|(_, name)| Some(name.strip_prefix("ccm:")?.to_owned()));
-            let found: BTreeSet<String> = names
-                .filter(|name| every.contains(&name.as_str()))
-                .collect();
-            let expected: BTreeSet<String> = expected.iter().map(|&name| name.to_owned()).collect();
-            assert_eq!(found, expected, "{kind}: {set:?}");
-        }
-    }
-    // Rights follow other flags, too: settings, and a word that is among the rights only with or only without them.
-    for (set, word, is_there) in [
-        ("args.leader-elect=true", "ccm:leader-election", true),
-        ("args.leader-elect=false", "ccm:leader-election", false),
-        ("args.leader-elect-resource-name=other", "\"other\"", true),
-        (
-            "args.leader-elect-resource-namespace=other",
-            "\"namespace\":\"other\"",
-            true,
-        ),
-        (
-            "args.enable-leader-migration=true",
-            "cloud-provider-extraction-migration",
-            true,
-        ),
-        (
-            "args.enable-leader-migration=false",
-            "cloud-provider-extraction-migration",
-            false,
-        ),
-        ("args.secure-port=10258", "system:auth-delegator", true),
-        ("args.secure-port=0", "system:auth-delegator", false),
-        ("args.secure-port=0", "livenessProbe", false),
-        (
-            "args.use-service-account-credentials=",
-            "serviceaccounts/token",
-            true,
-        ),
-        (
-            "args.use-service-account-credentials=false",
-            "serviceaccounts/token",
-            false,
-        ),
-        ("rbac.create=false", "Role", false),
-        ("crd.create=false", "CustomResourceDefinition", false),
-        (
-            "nameOverride=hcloud-cloud-controller-manager",
-            "\"ccm:status-page",
-            false,
-        ),
-        (
-            "nameOverride=hcloud-cloud-controller-manager",
-            "\"hcloud-cloud-controller-manager:status-page",
-            true,
-        ),
-    ] {
-        let objects = helm.template(&chart(), &["--set", set]).unwrap();
-        assert_eq!(
-            json!(objects).to_string().contains(word),
-            is_there,
-            "{set}: {word}"
-        );
-    }
 }
 
 #[test]
@@ -402,6 +293,18 @@ fn mistakes_in_values_are_refused_and_named() {
         (
             json!({"args": {"secure-port": 0}, "monitoring": {"podMonitor": {"enabled": true, "secure": true}}}),
             "args.secure-port is 0",
+        ),
+        (
+            json!({"args": {"secure-port": 0}, "monitoring": {"serviceMonitor": {"enabled": true}}}),
+            "args.secure-port is 0",
+        ),
+        (
+            json!({"monitoring": {"serviceMonitor": {"enabled": true}, "podMonitor": {"enabled": true}}}),
+            "scrape the same pods",
+        ),
+        (
+            json!({"monitoring": {"serviceMonitor": {"spec": {"endpoints": []}}}}),
+            "at '/monitoring/serviceMonitor/spec'",
         ),
         (json!({"configFiles": {"a": "b"}}), "config is empty"),
         (

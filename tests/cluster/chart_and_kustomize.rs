@@ -198,3 +198,55 @@ fn the_scrape_of_the_secure_port_is_that_of_the_monitoring_folder() {
     chart.retain(|one| names.contains(&kind_and_name(one)));
     assert_eq!(compare(chart, kustomize), BTreeSet::new());
 }
+
+#[test]
+fn a_service_monitor_scrapes_what_the_pod_monitor_would_and_as_the_same_user() {
+    let of = |values: &str| {
+        let more = [OPERATOR, &["--set", values]].concat();
+        rendered("kustomize-base-values.yaml", &more)
+    };
+    let by_pod = of("monitoring.podMonitor.enabled=true,monitoring.podMonitor.secure=true");
+    let by_service = of(
+        "monitoring.serviceMonitor.enabled=true,monitoring.serviceMonitor.labels.release=prometheus,monitoring.serviceMonitor.spec.sampleLimit=9000",
+    );
+    let expected = [
+        "PodMonitor ccm",
+        "Service ccm-metrics",
+        "ServiceMonitor ccm",
+    ];
+    let expected = expected.map(str::to_owned).into();
+    assert_eq!(compare(by_pod.clone(), by_service.clone()), expected);
+    let one = |objects: &[Value], kind: &str| {
+        let found: Vec<_> = objects.iter().filter(|one| one["kind"] == kind).collect();
+        assert_eq!(found.len(), 1, "{kind}");
+        found[0].clone()
+    };
+    let pods = one(&by_pod, "PodMonitor");
+    let services = one(&by_service, "ServiceMonitor");
+    let service = one(&by_service, "Service");
+    let (mut pods, services) = (pods["spec"].clone(), services["spec"].clone());
+    let mut endpoint = pods["podMetricsEndpoints"][0].take();
+    // What puts the port on a pod's address.
+    endpoint.as_object_mut().unwrap().remove("relabelings");
+    endpoint["port"] = service["spec"]["ports"][0]["name"].clone();
+    assert_eq!(services["endpoints"], json!([endpoint]));
+    assert_eq!(services["selector"], pods["selector"]);
+    assert_eq!(services["jobLabel"], pods["jobLabel"]);
+    assert_eq!(services["sampleLimit"], 9000);
+    assert_eq!(service["spec"]["ports"][0]["targetPort"], 10258);
+    assert_eq!(
+        service["spec"]["selector"],
+        services["selector"]["matchLabels"]
+    );
+    let labels = service["metadata"]["labels"].as_object().unwrap();
+    for (key, value) in services["selector"]["matchLabels"].as_object().unwrap() {
+        assert_eq!(labels.get(key), Some(value), "{key}");
+    }
+    // Without the kind nothing is made of it.
+    let without = rendered(
+        "kustomize-base-values.yaml",
+        &["--set", "monitoring.serviceMonitor.enabled=true"],
+    );
+    let plain = rendered("kustomize-base-values.yaml", &[]);
+    assert_eq!(compare(without, plain), BTreeSet::new());
+}

@@ -1,11 +1,13 @@
 //! A release of the chart with one controller: what Helm grants is what that controller, the election and the rest of the
 //! process use, nothing missing and nothing spare.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ccm_sim::hetzner::ServerStatus;
+use ccm_tests::helm::Helm;
 use serde_json::json;
 
+use crate::chart::{chart, kind_and_name};
 use crate::chart_release::Release;
 use crate::lifecycle::YOUNG;
 use crate::machines::is_shut_down;
@@ -108,4 +110,116 @@ async fn a_release_with_the_controller_of_nodes_that_go_has_exactly_its_rights()
     .await;
     world.stop(ccm).await;
     assert_exact(&world);
+}
+
+/// Role and binding of each controller that a list switches on, with the pod network's flags.
+#[test]
+fn only_controllers_that_run_have_rights() {
+    let nodes = ["cloud-node-controller", "cloud-node-lifecycle-controller"];
+    let network = ["node-route-controller", "node-ipam-controller"];
+    let service = ["service-lb-controller"];
+    let every = [&nodes[..], &network, &service].concat();
+    let lb_only = "args.controllers=*\\,-cloud-node\\,-cloud-node-lifecycle";
+    let table: [(&[&str], Vec<&str>); 8] = [
+        (&[], [&nodes[..], &service].concat()),
+        (&["networking.enabled=true"], every.clone()),
+        (
+            &["args.cluster-cidr=10.0.0.0/8"],
+            [&nodes[..], &service, &network[..1]].concat(),
+        ),
+        (
+            &["args.allocate-node-cidrs="],
+            [&nodes[..], &service, &network[1..]].concat(),
+        ),
+        (
+            &[
+                "networking.enabled=true",
+                "args.configure-cloud-routes=false",
+            ],
+            [&nodes[..], &service, &network[1..]].concat(),
+        ),
+        (&[lb_only], service.to_vec()),
+        (
+            &["args.controllers=service\\,-*\\,nodeipam"],
+            service.to_vec(),
+        ),
+        // The first entry that names a controller counts.
+        (
+            &[
+                "networking.enabled=true",
+                "args.controllers=-route\\,node-route-controller\\,nodeipam",
+            ],
+            network[1..].to_vec(),
+        ),
+    ];
+    let helm = Helm::new().unwrap();
+    for (set, expected) in table {
+        let set: Vec<_> = set.iter().flat_map(|one| ["--set", one]).collect();
+        let objects = helm.template(&chart(), &set).unwrap();
+        for kind in ["ClusterRole", "ClusterRoleBinding"] {
+            let names = objects
+                .iter()
+                .map(kind_and_name)
+                .filter(|(of, _)| of == kind);
+            let names = names.filter_map(|(_, name)| Some(name.strip_prefix("ccm:")?.to_owned()));
+            let found: BTreeSet<String> = names
+                .filter(|name| every.contains(&name.as_str()))
+                .collect();
+            let expected: BTreeSet<String> = expected.iter().map(|&name| name.to_owned()).collect();
+            assert_eq!(found, expected, "{kind}: {set:?}");
+        }
+    }
+    // Rights follow other flags, too: settings, and a word that is among the rights only with or only without them.
+    for (set, word, is_there) in [
+        ("args.leader-elect=true", "ccm:leader-election", true),
+        ("args.leader-elect=false", "ccm:leader-election", false),
+        ("args.leader-elect-resource-name=other", "\"other\"", true),
+        (
+            "args.leader-elect-resource-namespace=other",
+            "\"namespace\":\"other\"",
+            true,
+        ),
+        (
+            "args.enable-leader-migration=true",
+            "cloud-provider-extraction-migration",
+            true,
+        ),
+        (
+            "args.enable-leader-migration=false",
+            "cloud-provider-extraction-migration",
+            false,
+        ),
+        ("args.secure-port=10258", "system:auth-delegator", true),
+        ("args.secure-port=0", "system:auth-delegator", false),
+        ("args.secure-port=0", "livenessProbe", false),
+        (
+            "args.use-service-account-credentials=",
+            "serviceaccounts/token",
+            true,
+        ),
+        (
+            "args.use-service-account-credentials=false",
+            "serviceaccounts/token",
+            false,
+        ),
+        ("rbac.create=false", "Role", false),
+        ("crd.create=false", "CustomResourceDefinition", false),
+        (
+            "nameOverride=hcloud-cloud-controller-manager",
+            "\"ccm:status-page",
+            false,
+        ),
+        (
+            "nameOverride=hcloud-cloud-controller-manager",
+            "\"hcloud-cloud-controller-manager:status-page",
+            true,
+        ),
+    ] {
+        let objects = helm.template(&chart(), &["--set", set]).unwrap();
+        assert_eq!(
+            json!(objects).to_string().contains(word),
+            is_there,
+            "{set}: {word}"
+        );
+    }
 }

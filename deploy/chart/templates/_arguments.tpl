@@ -108,6 +108,12 @@
 {{- if and $monitor.enabled $monitor.secure (not (include "ccm.securePort" .)) -}}
 {{- fail "monitoring.podMonitor.secure scrapes the secure port, and args.secure-port is 0" -}}
 {{- end -}}
+{{- if and .Values.monitoring.serviceMonitor.enabled (not (include "ccm.securePort" .)) -}}
+{{- fail "monitoring.serviceMonitor scrapes the secure port, and args.secure-port is 0" -}}
+{{- end -}}
+{{- if and .Values.monitoring.serviceMonitor.enabled $monitor.enabled -}}
+{{- fail "monitoring.podMonitor and monitoring.serviceMonitor scrape the same pods: enable one of them" -}}
+{{- end -}}
 {{- if and .Values.configFiles (not .Values.config) -}}
 {{- fail "configFiles are mounted beside the file that config makes, and config is empty" -}}
 {{- end -}}
