@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, FromArgMatches as _, Subcommand as _, value_parser};
 use clap_complete::Shell;
 
@@ -223,15 +224,7 @@ fn with_demo(command: clap::Command) -> clap::Command {
     command.subcommand(
         clap::Command::new("demo")
             .about("Show the main job on a simulated cluster and a simulated cloud, with a real component in the real sandbox (the default)")
-            .arg(
-                Arg::new("output")
-                    .short('o')
-                    .long("output")
-                    .value_name("FORM")
-                    .default_value("text")
-                    .value_parser(clap::builder::PossibleValuesParser::new(["text", "json"]))
-                    .help("How the result is printed"),
-            )
+            .arg(output_argument(&["text", "json"]))
             .arg(
                 Arg::new("serve")
                     .long("serve")
@@ -313,18 +306,20 @@ pub(crate) fn command() -> clap::Command {
 }
 
 fn version_command() -> clap::Command {
-    let forms = clap::builder::PossibleValuesParser::new(["text", "json", "yaml"]);
     clap::Command::new("version")
         .about("Print the version; as json or yaml also what was built, and the modules inside")
-        .arg(
-            Arg::new("output")
-                .short('o')
-                .long("output")
-                .value_name("FORM")
-                .default_value("text")
-                .value_parser(forms)
-                .help("How it is printed"),
-        )
+        .arg(output_argument(&["text", "json", "yaml"]))
+}
+
+/// `--output` of the commands that are not derived; the first of `forms` is the default.
+pub(crate) fn output_argument(forms: &'static [&'static str]) -> Arg {
+    Arg::new("output")
+        .short('o')
+        .long("output")
+        .value_name("FORM")
+        .default_value(forms.first().copied().unwrap_or_default())
+        .value_parser(PossibleValuesParser::new(forms))
+        .help("How the result is printed")
 }
 
 fn completion_command() -> clap::Command {

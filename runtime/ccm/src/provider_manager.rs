@@ -19,7 +19,7 @@ use ccm_core::permit::Mode;
 use ccm_core::settings::ServiceRules;
 use ccm_delivery::active::Active;
 use ccm_delivery::metrics::Metrics;
-use ccm_delivery::record::{Refusal, Seen, Specification};
+use ccm_delivery::record::{Refusal, RefusalReason, Seen, Specification};
 use ccm_delivery::rollout_controller::{Lead, Served};
 use ccm_delivery::source::Location;
 use ccm_host::Host;
@@ -286,7 +286,7 @@ impl ProviderManager {
             let left_out = self.left_out.get(name);
             if let Some(why) = left_out.filter(|_| specification.is_source) {
                 specification.refusal.get_or_insert_with(|| Refusal {
-                    reason: "NotApplied",
+                    reason: RefusalReason::NotApplied,
                     message: why.clone(),
                 });
             }

@@ -8,7 +8,6 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
 use ccm_serving::status::StatusReport;
-use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, value_parser};
 use http::header::ACCEPT;
 use http::{Request, Uri};
@@ -59,15 +58,7 @@ pub(crate) fn command() -> clap::Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("Certificate authorities of the manager, in PEM form"),
         )
-        .arg(
-            Arg::new("output")
-                .short('o')
-                .long("output")
-                .value_name("FORM")
-                .default_value("text")
-                .value_parser(PossibleValuesParser::new(["text", "json"]))
-                .help("How the result is printed"),
-        )
+        .arg(cli::output_argument(&["text", "json"]))
         .after_help("Example:\n  kubectl -n kube-system exec ds/ccm -- /ccm status")
 }
 

@@ -116,14 +116,11 @@ pub struct Specification {
     pub is_source: bool,
 }
 
-/// The reason of a spec that is not read, because too many older objects have one.
-pub const TOO_MANY: &str = "TooMany";
-
 impl Specification {
     /// Whether the spec was read: the file does not override it, and there are not too many before it.
     pub fn is_read(&self) -> bool {
         let refusal = self.refusal.as_ref();
-        self.is_source && refusal.is_none_or(|refusal| refusal.reason != TOO_MANY)
+        self.is_source && refusal.is_none_or(|refusal| refusal.reason != RefusalReason::TooMany)
     }
 }
 
@@ -131,9 +128,40 @@ impl Specification {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The condition's reason.
-    pub reason: &'static str,
+    pub reason: RefusalReason,
     /// For people.
     pub message: String,
+}
+
+/// The reason of the condition `Accepted` of a spec that is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalReason {
+    /// It has mistakes.
+    InvalidSpec,
+    /// It names a Secret of another namespace than the flags allow.
+    SecretNotAllowed,
+    /// Another provider has what it wants.
+    Conflict,
+    /// Too many older objects have a spec, so that this one is not read.
+    TooMany,
+    /// It is right, and its provider cannot be made now.
+    NotApplied,
+    /// The file of `--config` has a provider of this name.
+    OverriddenByFile,
+}
+
+impl RefusalReason {
+    /// As the condition has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RefusalReason::InvalidSpec => "InvalidSpec",
+            RefusalReason::SecretNotAllowed => "SecretNotAllowed",
+            RefusalReason::Conflict => "Conflict",
+            RefusalReason::TooMany => "TooMany",
+            RefusalReason::NotApplied => "NotApplied",
+            RefusalReason::OverriddenByFile => "OverriddenByFile",
+        }
+    }
 }
 
 /// Effective limits of the serving version, from the operator's limits, its manifest and the leader's machine.

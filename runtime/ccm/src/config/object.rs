@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use ccm_core::name_syntax::is_dns_label;
-use ccm_delivery::record::Refusal;
+use ccm_delivery::record::{Refusal, RefusalReason};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ impl WrittenObject {
         let mut keys = written.secrets().into_iter();
         if let Some(key) = keys.find(|key| key.namespace != secret_namespace) {
             return Err(Refusal {
-                reason: "SecretNotAllowed",
+                reason: RefusalReason::SecretNotAllowed,
                 message: format!(
                     "{key}: objects may name Secrets of the namespace {secret_namespace:?} only (--provider-secret-namespace)"
                 ),
@@ -121,7 +121,7 @@ pub(crate) fn beside(
     let mut all = accepted.to_vec();
     all.push(provider.clone());
     super::together(&all).map_err(|Mistakes(mistakes)| Refusal {
-        reason: "Conflict",
+        reason: RefusalReason::Conflict,
         message: mistakes.join("; "),
     })
 }
@@ -129,7 +129,7 @@ pub(crate) fn beside(
 /// A spec that is not used because of itself.
 pub(crate) fn invalid(message: String) -> Refusal {
     Refusal {
-        reason: "InvalidSpec",
+        reason: RefusalReason::InvalidSpec,
         message,
     }
 }

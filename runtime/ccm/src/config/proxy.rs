@@ -141,6 +141,15 @@ impl RawProxy {
         }
     }
 
+    /// The field that names the certificates of the proxy itself, if there is one.
+    fn authorities_field(&self) -> Option<&'static str> {
+        match self {
+            RawProxy::Through(server) if server.ca_file.is_some() => Some("caFile"),
+            RawProxy::Through(server) => server.ca_pem.as_ref().map(|_| "caPem"),
+            RawProxy::Environment | RawProxy::Direct | RawProxy::Unknown => None,
+        }
+    }
+
     /// The file with its certificates.
     pub(super) fn ca_file(&self) -> Option<&PathBuf> {
         match self {
@@ -187,15 +196,16 @@ pub(super) fn registry_proxy(
     surroundings: &Surroundings<'_>,
     mistakes: &mut Vec<String>,
 ) -> Option<ProxyGrant> {
+    let authorities = raw.as_ref().and_then(RawProxy::authorities_field);
     let grant = proxy(place, raw, surroundings, mistakes).grant()?;
     if !grant.proxy.speaks_http() {
         mistakes.push(format!(
             "{place}: proxy: registries are reached through http:// and https:// proxies only"
         ));
     }
-    if grant.ca_pem.is_some() {
+    if let Some(field) = authorities {
         mistakes.push(format!(
-            "{place}: proxy: caFile: the certificate of this proxy must chain to what the registry's must"
+            "{place}: proxy: {field}: the certificate of this proxy must chain to what the registry's must"
         ));
     }
     Some(grant)

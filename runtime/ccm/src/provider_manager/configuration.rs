@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use ccm_delivery::record::{Refusal, Specification, TOO_MANY};
+use ccm_delivery::record::{Refusal, RefusalReason, Specification};
 use ccm_delivery::source::Location;
 use ccm_host::egress::instance_region;
 use ccm_host::grant::Issuer;
@@ -35,6 +35,8 @@ pub(crate) struct Wanted {
     pub objects: Vec<ProviderConfig>,
     /// What became of the spec of each object that has one.
     pub specifications: BTreeMap<String, Specification>,
+    /// Objects that were read so far. Those that are refused count, too: their Secrets are watched.
+    pub objects_read: usize,
 }
 
 /// The objects that configure providers, beside the file.
@@ -170,16 +172,13 @@ impl Configuration {
         named: &mut BTreeSet<SecretKey>,
     ) {
         let is_overridden = wanted.file.iter().any(|one| one.name == object.name);
-        // Objects that are refused count, too: each is read, and its Secrets are watched.
-        let read_so_far = wanted.specifications.values().filter(|one| one.is_read());
-        let read_so_far = read_so_far.count();
         let read = match is_overridden {
             true => Err(Refusal {
-                reason: "OverriddenByFile",
+                reason: RefusalReason::OverriddenByFile,
                 message: "the file of --config, or --cloud-provider, names a provider of this name: it counts, and this spec does not".to_owned(),
             }),
-            false if read_so_far >= MOST_OBJECTS => Err(Refusal {
-                reason: TOO_MANY,
+            false if wanted.objects_read >= MOST_OBJECTS => Err(Refusal {
+                reason: RefusalReason::TooMany,
                 message: format!("there are {MOST_OBJECTS} older objects with a spec already"),
             }),
             false => self.read_object(objects, &object, wanted, named).await,
@@ -206,6 +205,7 @@ impl Configuration {
                 wanted.objects.extend(before.map(|(_, before)| before));
             }
         }
+        wanted.objects_read += usize::from(specification.is_read());
         wanted.specifications.insert(object.name, specification);
     }
 

@@ -108,7 +108,7 @@ fn accepted(report: &Report) -> Option<Condition> {
     report.specification.generation?;
     let (is_true, reason, message) = match &report.specification.refusal {
         None => (true, "Accepted", String::new()),
-        Some(refusal) => (false, refusal.reason, refusal.message.clone()),
+        Some(refusal) => (false, refusal.reason.as_str(), refusal.message.clone()),
     };
     Some(Condition {
         kind: "Accepted",

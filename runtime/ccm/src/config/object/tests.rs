@@ -150,7 +150,12 @@ fn g15_what_an_object_may_not_say_is_refused_with_its_reason() {
             Ok(_) => panic!("{key} {value} is taken"),
             Err(refusal) => refusal,
         };
-        assert_eq!(refusal.reason, reason, "{key} {value}: {}", refusal.message);
+        assert_eq!(
+            refusal.reason.as_str(),
+            reason,
+            "{key} {value}: {}",
+            refusal.message
+        );
         assert!(refusal.message.contains(part), "{}", refusal.message);
     }
     for name in ["external", "a.b", "Up", ""] {
@@ -169,7 +174,7 @@ fn of_two_that_want_the_same_the_first_has_it() {
     let other = read("other", &first).unwrap();
     assert_eq!(beside(&[], &one), Ok(()));
     let refusal = beside(&[one], &other).unwrap_err();
-    assert_eq!(refusal.reason, "Conflict");
+    assert_eq!(refusal.reason.as_str(), "Conflict");
     assert!(
         refusal.message.contains("example.com/a"),
         "{}",

@@ -154,7 +154,11 @@ fn a_proxy_that_cannot_be_used_is_a_mistake_without_its_password() {
         ),
         (
             "  registry: { proxy: { url: \"https://a.test\", caFile: /ca.pem } }\n",
-            "must chain to what the registry's must",
+            "registry: proxy: caFile: the certificate of this proxy must chain to what the registry's must",
+        ),
+        (
+            "  registry: { proxy: { url: \"https://a.test\", caPem: x } }\n",
+            "registry: proxy: caPem: the certificate",
         ),
     ] {
         let mistake = read(lines).err().unwrap();
