@@ -72,6 +72,8 @@ mod policy;
 mod prometheus;
 #[path = "cluster/provider_objects.rs"]
 mod provider_objects;
+#[path = "cluster/provider_replicas.rs"]
+mod provider_replicas;
 #[path = "cluster/provider_schema.rs"]
 mod provider_schema;
 #[path = "cluster/providers.rs"]

@@ -150,7 +150,7 @@ pub(crate) async fn token(world: &World, name: &str, monitors: bool) -> String {
     token.unwrap().status.unwrap().token
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap().port()
 }

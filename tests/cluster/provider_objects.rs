@@ -13,9 +13,9 @@ use crate::deploy::{api, apply};
 use crate::providers::{joins, version};
 use crate::world::{Setup, World, until};
 
-const FLAG: &str = "--enable-provider-objects";
+pub(crate) const FLAG: &str = "--enable-provider-objects";
 
-async fn world() -> World {
+pub(crate) async fn world() -> World {
     World::start(Setup {
         rights: RIGHTS,
         server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
@@ -25,7 +25,7 @@ async fn world() -> World {
 }
 
 /// The object of an entry of the file, with a Secret in the place of the variable.
-fn object(entry: &Value, secret: &Value) -> Value {
+pub(crate) fn object(entry: &Value, secret: &Value) -> Value {
     let mut spec = entry.clone();
     let name = spec.as_object_mut().unwrap().remove("name").unwrap();
     spec["grants"]["targets"][0]["credential"] = json!({"bearer": secret});
@@ -74,7 +74,7 @@ fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {
 }
 
 /// Waits until a condition of a provider has this status and reason, and returns the status of the object.
-async fn has(
+pub(crate) async fn has(
     delivered: &Delivered<'_>,
     ccm: &mut Process,
     name: &str,

@@ -1,0 +1,119 @@
+//! Providers that objects configure, with two replicas: both obey what is written down, one writes it, and when that one dies
+//! the other goes on with the same.
+
+use ccm_sim::hetzner::ServerSpec;
+use ccm_tests::process::Process;
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::delivered::{CONFIG_MAP, Delivered};
+use crate::deploy::apply;
+use crate::endpoints::free_port;
+use crate::provider_objects::{FLAG, has, object, world};
+use crate::providers::{joins, version};
+use crate::services::{Services, load_balancer};
+use crate::world::{World, until};
+
+/// A manager with a cache and a port of its own, as each pod has them.
+struct Replica {
+    ccm: Process,
+    port: u16,
+}
+
+impl Replica {
+    fn start(world: &World, delivered: &Delivered<'_>, name: &str) -> Replica {
+        let cache = delivered.cache().with_file_name(format!("cache-of-{name}"));
+        let port = free_port();
+        let arguments = [
+            "run".to_owned(),
+            FLAG.to_owned(),
+            format!("--compiled-cache-dir={}", cache.display()),
+            format!("--secure-port={port}"),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--authentication-skip-lookup".to_owned(),
+        ];
+        Replica {
+            ccm: world.spawn(&arguments, &[]),
+            port,
+        }
+    }
+
+    /// Waits until its provider serves, whoever leads.
+    async fn ready(&mut self) {
+        // Its certificate is made anew at each start, and known to nobody.
+        let client = reqwest::Client::builder()
+            .tls_danger_accept_invalid_certs(true)
+            .build()
+            .unwrap();
+        let url = format!("https://127.0.0.1:{}/readyz?verbose", self.port);
+        until(&mut self.ccm, "a provider to serve", async || {
+            let answer = client.get(&url).send().await.ok()?;
+            let is_ready = answer.status() == 200;
+            let text = answer.text().await.ok()?;
+            (is_ready && text.contains("[+]provider ok")).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn two_replicas_obey_an_object_and_the_second_goes_on_when_the_first_dies() {
+    let world = world().await;
+    let delivered = Delivered::of(&world).await;
+    let services = Services::of(&world).await;
+    let admin: Client = world.api.client_for("admin").await.unwrap();
+    for name in ["worker-1", "worker-2"] {
+        world.cloud.add_server(ServerSpec::named(name));
+    }
+    let secret = delivered.keep("cloud-token", world.token()).await;
+    let module = version("1.0.0");
+    delivered.apply(&module).await;
+    let mut provider = object(&delivered.entry("hcloud", CONFIG_MAP), &secret);
+
+    let mut first = Replica::start(&world, &delivered, "first");
+    apply(&admin, &provider).await.unwrap();
+    joins(&world, &mut first.ccm, "worker-1", json!({}), "hcloud").await;
+    let mut second = Replica::start(&world, &delivered, "second");
+    second.ready().await;
+    services.create("web", load_balancer(&[80])).await;
+    services.has_address(&mut first.ccm, "web").await;
+
+    // An edit: both take it in, and one of them writes what became of it.
+    let changed = || {
+        let log = world.log();
+        log.matches("the configuration has changed").count()
+    };
+    let before = changed();
+    provider["spec"]["limits"] = json!({"callSeconds": 30});
+    apply(&admin, &provider).await.unwrap();
+    until(&mut second.ccm, "both to hear of it", async || {
+        (changed() >= before + 2).then_some(())
+    })
+    .await;
+    let used =
+        |status: &Value| status["observedGeneration"] == 2 && status["limits"]["callSeconds"] == 30;
+    delivered
+        .until(&mut first.ccm, "hcloud", "its new limit", used)
+        .await;
+    let accepted = ("Accepted", "True", "Accepted");
+    has(&delivered, &mut first.ccm, "hcloud", accepted).await;
+    let status = delivered.serves(&mut first.ccm, "hcloud", &module).await;
+    let said = delivered.said("hcloud").await;
+    second.ready().await;
+    world.cloud.clear_requests();
+
+    first.ccm.kill();
+    // No target of the load balancer, so that nothing is to be changed.
+    let apart = json!({"node.kubernetes.io/exclude-from-external-load-balancers": ""});
+    joins(&world, &mut second.ccm, "worker-2", apart, "hcloud").await;
+    second.ready().await;
+    assert_eq!(delivered.status("hcloud").await, status);
+    assert_eq!(delivered.said("hcloud").await, said);
+    let requests = world.cloud.requests();
+    let changes: Vec<_> = requests
+        .iter()
+        .filter(|one| one.method != http::Method::GET)
+        .collect();
+    assert!(!requests.is_empty() && changes.is_empty(), "{changes:?}");
+    world.stop(second.ccm).await;
+}
