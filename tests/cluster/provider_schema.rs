@@ -7,9 +7,11 @@ use ccm_delivery::record::{
     ClusterRecordStore, MemoryRecordStore, RecordStore as _, Report, Specification,
 };
 use ccm_tests::apiserver::ApiServer;
+use ccm_tests::registry::{PASSWORD, Registry};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::delivered::digest;
 use crate::deploy::{api, apply, define_providers};
 use crate::provider_objects::{minimal, said};
 
@@ -226,16 +228,41 @@ async fn what_init_writes_of_a_module_is_taken_by_the_api_server() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("toy.wasm");
     std::fs::write(&file, test_guests::MISBEHAVING).unwrap();
-    for module in ["embedded:hcloud", file.to_str().unwrap()] {
+    // A private one, with a login and an authority of its own.
+    let registry = Registry::start().await.unwrap();
+    registry
+        .push("clouds/toy:1", test_guests::MISBEHAVING)
+        .unwrap();
+    let source = format!("oci://{}/clouds/toy:1", registry.host());
+    let logins = folder.path().join("config.json");
+    std::fs::write(&logins, registry.docker_config_json().unwrap()).unwrap();
+    for module in ["embedded:hcloud", file.to_str().unwrap(), &source] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
         command.args(["provider", "init", module, "--name=written"]);
+        command.arg("--ca-file").arg(registry.ca_file());
+        command.arg("--registry-config").arg(&logins);
         let text = said(command).await;
+        assert!(!text.contains(PASSWORD), "{text}");
         let object: Value = serde_saphyr::from_str(&text).unwrap();
         let params = PatchParams::apply("a-person").validation_strict().dry_run();
         let dry = api(&admin, &object);
         let taken = dry.patch("written", &params, &Patch::Apply(&object)).await;
         let taken = taken.unwrap_or_else(|error| panic!("{module}: {error}\n{text}"));
-        assert!(taken.data["spec"]["grants"]["targets"][0]["rules"].is_array());
+        let spec = &taken.data["spec"];
+        assert!(spec["grants"]["targets"][0]["rules"].is_array());
+        if module == source {
+            let secret =
+                json!({"namespace": "kube-system", "name": "written", "key": ".dockerconfigjson"});
+            assert_eq!(spec["source"], json!(source));
+            assert_eq!(
+                spec["trust"],
+                json!({"digest": digest(test_guests::MISBEHAVING)})
+            );
+            let reached = json!({"caPem": registry.ca_pem(), "credentials": {"secret": secret}});
+            assert_eq!(spec["registry"], reached);
+        } else {
+            assert!(spec["registry"].is_null(), "{text}");
+        }
     }
 }
 

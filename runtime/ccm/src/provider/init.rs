@@ -10,10 +10,10 @@ use ccm_host::Inspection;
 use ccm_host::manifest::Target;
 use serde_json::{Map, Value, json};
 
-use super::Verdict;
 use super::arguments::Init;
 use super::credential_form::credential_form;
 use super::terminal::Screen;
+use super::{Verdict, registry};
 use crate::config;
 
 /// Reads a module and writes its object.
@@ -29,6 +29,15 @@ pub(super) async fn init(options: &Init, screen: Screen) -> anyhow::Result<Verdi
     let object = Object {
         name,
         source: place.location(),
+        registry: match place.location() {
+            Some(Location::Oci(at)) => {
+                let login = json!({ "secret": {
+                    "namespace": options.secret_namespace, "name": name, "key": ".dockerconfigjson",
+                }});
+                registry::of_object(at, &options.module.access, login)?
+            }
+            _ => Value::Null,
+        },
         secret_namespace: &options.secret_namespace,
         found: &found,
     };
@@ -38,6 +47,8 @@ pub(super) async fn init(options: &Init, screen: Screen) -> anyhow::Result<Verdi
 struct Object<'a> {
     name: &'a str,
     source: Option<&'a Location>,
+    /// How the registry is reached that it comes from; null: as any other.
+    registry: Value,
     secret_namespace: &'a str,
     found: &'a Inspection,
 }
@@ -82,6 +93,9 @@ impl Object<'_> {
             }
             Some(location @ (Location::Oci(_) | Location::ConfigMap(_))) => {
                 spec.insert("source".to_owned(), json!(location.to_string()));
+                if !self.registry.is_null() {
+                    spec.insert("registry".to_owned(), self.registry.clone());
+                }
             }
             Some(Location::File(_)) | None => {
                 text.push_str("  # The manager reads it there, on its own machine: a registry or a ConfigMap is an alternative.\n");

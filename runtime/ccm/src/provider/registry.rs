@@ -12,7 +12,7 @@ use ccm_delivery::source::{Location, OciPlace};
 use ccm_host::grant::ProxyGrant;
 use indicatif::ProgressBar;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::arguments::{Access, Form, Pull};
@@ -102,6 +102,29 @@ fn settings(at: &OciPlace, access: &Access) -> anyhow::Result<OciSettings> {
         ],
         proxy: proxy(access)?,
         plain_http: access.plain_http,
+    })
+}
+
+/// `registry` of an object whose manager reaches `at` as these options do; `login` refers to the credentials, if there are
+/// some for it. Null: nothing has to be said.
+///
+/// # Errors
+/// A file of the options cannot be read.
+pub(super) fn of_object(at: &OciPlace, access: &Access, login: Value) -> anyhow::Result<Value> {
+    let mut registry = Map::new();
+    let credentials = credentials(access)?;
+    if credentials.is_some_and(|one| one.has_login(&at.registry, &at.repository)) {
+        registry.insert("credentials".to_owned(), login);
+    }
+    if let Some(path) = &access.ca_file {
+        registry.insert("caPem".to_owned(), json!(read(path)?));
+    }
+    if access.plain_http {
+        registry.insert("plainHttp".to_owned(), json!(true));
+    }
+    Ok(match registry.is_empty() {
+        true => Value::Null,
+        false => Value::Object(registry),
     })
 }
 

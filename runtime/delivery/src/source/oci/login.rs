@@ -129,6 +129,11 @@ impl RegistryCredentials {
         })
     }
 
+    /// Whether there is a login for a repository.
+    pub fn has_login(&self, host: &str, repository: &str) -> bool {
+        self.login(host, repository).is_some()
+    }
+
     /// The login with the narrowest scope that matches a repository.
     pub(super) fn login(&self, host: &str, repository: &str) -> Option<&Login> {
         let fitting = self
