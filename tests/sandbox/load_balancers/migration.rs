@@ -40,6 +40,8 @@ struct Made {
     order: Value,
     /// Of every port, besides the ports themselves.
     service: Value,
+    /// The domain of a managed certificate, which every port then has.
+    managed: Option<&'static str>,
     health_check: Value,
 }
 
@@ -51,6 +53,7 @@ fn inventory() -> Vec<Made> {
             annotations: json!({}),
             order: json!({}),
             service: json!({"protocol": "tcp"}),
+            managed: None,
             health_check: json!({"protocol": "tcp"}),
         },
         Made {
@@ -70,6 +73,7 @@ fn inventory() -> Vec<Made> {
                 "algorithm": {"type": "least_connections"},
             }),
             service: json!({"protocol": "tcp", "proxyprotocol": true}),
+            managed: None,
             health_check: json!({"protocol": "tcp", "interval": 20, "timeout": 5, "retries": 5}),
         },
         Made {
@@ -88,7 +92,20 @@ fn inventory() -> Vec<Made> {
                 "protocol": "http",
                 "http": {"sticky_sessions": true, "cookie_name": "SHOP", "cookie_lifetime": 3600},
             }),
+            managed: None,
             health_check: json!({"protocol": "http", "port": 8080, "http": {"path": "/healthz"}}),
+        },
+        Made {
+            name: "certified",
+            annotations: json!({
+                key("protocol"): "https",
+                key("certificate-type"): "managed",
+                key("http-managed-certificate-domains"): "shop.example.com",
+            }),
+            order: json!({}),
+            service: json!({"protocol": "https", "http": {}}),
+            managed: Some("shop.example.com"),
+            health_check: json!({"protocol": "tcp"}),
         },
     ]
 }
@@ -130,6 +147,15 @@ async fn make(stage: &Stage, made: &Made, servers: &[u64]) {
         .chars()
         .take(32)
         .collect();
+    let mut of_each_port = made.service.clone();
+    if let Some(domain) = made.managed {
+        let order = json!({
+            "name": format!("ccm-managed-certificate-{uid}"), "type": "managed",
+            "domain_names": [domain], "labels": {OWNER: uid},
+        });
+        let answer = send(stage, "POST", "/certificates", &order).await;
+        of_each_port["http"]["certificates"] = json!([answer["certificate"]["id"]]);
+    }
     let order = json!({
         "name": name, "load_balancer_type": "lb11", "location": "fsn1", "labels": {OWNER: uid},
     });
@@ -150,7 +176,7 @@ async fn make(stage: &Stage, made: &Made, servers: &[u64]) {
             "listen_port": port["port"], "destination_port": port["nodePort"],
             "health_check": with(defaults, &check),
         });
-        act("add_service", with(one, &made.service)).await;
+        act("add_service", with(one, &of_each_port)).await;
     }
     for server in servers {
         let target = json!({"type": "server", "server": {"id": server}, "use_private_ip": false});

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::api::{self, LoadBalancer};
 use super::bodies::{self, Known};
+use super::certificates::ORDERED;
 use super::wanted::{
     HealthCheckHttp, Target, TypeSource, Wanted, WantedHealthCheck, WantedHttp, WantedService,
     WantedTargets,
@@ -135,12 +136,14 @@ fn public_interface(action: &'static str) -> Change {
     Change::new(action, json!({}), why).unsettling()
 }
 
+/// The label about a managed certificate is no reason for a write of its own while the load balancer shows a certificate, by
+/// which its deletion finds it, too: the Go manager sets none, and nothing is to change when it is replaced.
 fn name_and_labels(wanted: &Wanted, found: &LoadBalancer) -> Option<Change> {
     let renamed = wanted.is_named && wanted.name != found.name;
-    let labelled = wanted
-        .labels
-        .iter()
-        .any(|(key, value)| found.labels.get(key) != Some(value));
+    let is_due = |(key, value): (&String, &String)| {
+        found.labels.get(key) != Some(value) && !(key == ORDERED && found.shows_certificates())
+    };
+    let labelled = wanted.labels.iter().any(is_due);
     let mut body = serde_json::Map::new();
     if renamed {
         body.insert("name".to_owned(), json!(wanted.name));

@@ -91,9 +91,7 @@ pub fn get(settings: &Settings, service: &Service) -> Result<Found, Error> {
 
 /// Whether a managed certificate may have been ordered for it. The Go manager sets no label for that.
 fn shows_certificates(found: &LoadBalancer) -> bool {
-    let mut options = found.services.iter().filter_map(|one| one.http.as_ref());
-    found.labels.contains_key(certificates::ORDERED)
-        || options.any(|http| !http.certificates.is_empty())
+    found.labels.contains_key(certificates::ORDERED) || found.shows_certificates()
 }
 
 /// Reads the raw annotation: mistakes in annotations must not block the deletion of a Service.

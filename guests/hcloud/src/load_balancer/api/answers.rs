@@ -43,6 +43,12 @@ impl LoadBalancer {
         let owner = self.labels.get(SERVICE_UID)?;
         (!owner.is_empty()).then_some(owner.as_str())
     }
+
+    /// Whether one of its ports has a certificate.
+    pub fn shows_certificates(&self) -> bool {
+        let mut options = self.services.iter().filter_map(|one| one.http.as_ref());
+        options.any(|http| !http.certificates.is_empty())
+    }
 }
 
 /// Public addresses. They stay while the public interface is disabled.

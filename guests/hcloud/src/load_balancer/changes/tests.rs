@@ -70,6 +70,23 @@ fn writes(changes: Vec<Change>) -> Vec<(String, Value)> {
 }
 
 #[test]
+fn the_label_of_a_managed_certificate_is_written_where_no_port_shows_one() {
+    let mut wanted = wanted_with(&[]);
+    wanted.labels.insert(ORDERED.to_owned(), "true".to_owned());
+    let mut found = found();
+    assert_eq!(of_itself(&wanted, &known(), &read(found.clone())), []);
+    // With whatever else is written to the labels.
+    found["labels"] = json!({"mine": "yes"});
+    let changes = writes(of_itself(&wanted, &known(), &read(found.clone())));
+    assert_eq!(changes[0].1["labels"][ORDERED], "true", "{changes:?}");
+    for service in found["services"].as_array_mut().unwrap() {
+        service["http"]["certificates"] = json!([]);
+    }
+    let changes = writes(of_itself(&wanted, &known(), &read(found)));
+    assert_eq!(changes[0].1["labels"][ORDERED], "true", "{changes:?}");
+}
+
+#[test]
 fn what_agrees_causes_no_write() {
     let (wanted, found) = (wanted_with(&[]), read(found()));
     assert_eq!(of_itself(&wanted, &known(), &found), []);
