@@ -20,6 +20,7 @@ fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
     const TARGET: &str = "/spec/grants/targets/0";
     let at = |key: &str| -> &'static str { Box::leak(format!("{TARGET}/{key}").into_boxed_str()) };
     let secret = json!({"namespace": "a", "name": "b", "key": "c"});
+    let aws = |source: Value| json!({"awsSigV4": {"region": "eu-central-1", "service": "ec2", "source": source}});
     vec![
         ("/spec/grants", Value::Null, "grants: an object says itself"),
         ("/spec/sources", json!("x"), "unknown field"),
@@ -135,12 +136,12 @@ fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
         (
             at("credential"),
             json!({}),
-            "exactly one of basic, bearer, header",
+            "exactly one of awsSigV4, basic, bearer, header, keystone, oauth2",
         ),
         (
             at("credential"),
             json!({"bearer": {"secret": secret}, "header": {"name": "a", "value": {"secret": secret}}}),
-            "exactly one of basic, bearer, header",
+            "exactly one of awsSigV4, basic, bearer, header, keystone, oauth2",
         ),
         (
             at("credential"),
@@ -156,6 +157,40 @@ fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
             at("credential"),
             json!({"bearer": {"file": "/token"}}),
             "env and file are for the file of --config",
+        ),
+        (
+            at("credential"),
+            aws(json!({"instanceMetadata": {}})),
+            "no identity of the manager's own",
+        ),
+        (
+            at("credential"),
+            aws(
+                json!({"keys": {"accessKeyId": {"env": "AWS_ACCESS_KEY_ID"}, "secretAccessKey": {"secret": secret}}}),
+            ),
+            "env and file are for the file of --config",
+        ),
+        (
+            at("credential"),
+            aws(
+                json!({"webIdentity": {"roleArn": "arn:aws:iam::123456789012:role/x", "token": {"secret": secret}, "issuer": {"endpoint": "https://u@sts.example.com"}}}),
+            ),
+            "expected scheme, host, port and path only",
+        ),
+        (
+            at("credential"),
+            json!({"awsSigV4": {"region": "eu-central-1", "service": "s3", "source": {"keys": {"accessKeyId": {"secret": secret}, "secretAccessKey": {"secret": secret}}}}}),
+            "it signs in another way",
+        ),
+        (
+            at("credential"),
+            json!({"oauth2": {"issuer": {"endpoint": "https://login.example.com", "caFile": "/ca"}, "client": {"id": "a"}}}),
+            "caFile is for the file of --config",
+        ),
+        (
+            at("credential"),
+            json!({"keystone": {"issuer": {"endpoint": "https://keystone.example.com/v3"}, "method": {}}}),
+            "exactly one of applicationCredential, password",
         ),
         (
             at("credential"),

@@ -11,7 +11,7 @@ use ccm_host::manifest::Target;
 use serde_json::{Map, Value, json};
 
 use super::arguments::Init;
-use super::credential_form::credential_form;
+use super::credential_form::{credential_form, with_hints};
 use super::terminal::Screen;
 use super::{Verdict, registry};
 use crate::config;
@@ -79,7 +79,7 @@ impl Object<'_> {
             write(&mut text, "  #   ", &json!(optional))?;
         }
         self.keys(&mut text);
-        Ok(text)
+        Ok(with_hints(&text))
     }
 
     /// Where the module comes from, and who vouches for it.

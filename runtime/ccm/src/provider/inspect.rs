@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::arguments::{Inspect, InspectForm};
-use super::credential_form::credential_form;
+use super::credential_form::{credential_form, with_hints};
 use super::terminal::Screen;
 use super::{Verdict, output};
 
@@ -174,7 +174,7 @@ fn as_grants(found: &Inspection) -> anyhow::Result<String> {
             let _ = writeln!(text, "#     {line}");
         }
     }
-    Ok(text)
+    Ok(with_hints(&text))
 }
 
 fn entries(manifest: &Manifest, required: bool) -> Vec<TargetEntry<'_>> {
