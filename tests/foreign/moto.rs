@@ -2,7 +2,8 @@
 //! knows which keys may do what. And the exchanges for temporary keys, which moto answers as AWS does.
 //!
 //! moto does not check the signature's date, the token of a web identity, or the session with the metadata service; its
-//! instance's keys are those of nobody, so that they are shown to arrive, and no more.
+//! instance's keys are those of nobody, so that they are shown to arrive, and no more. It writes a form anew before it looks at
+//! the signature, so that only forms which Python would write in the same way pass, and no query does: botocore's own fail, too.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -178,26 +179,10 @@ async fn moto_recomputes_our_signatures_and_finds_them_right() {
 
     let of_user = moto.egress(&keys(&text("id"), &text("secret")));
     for egress in [&of_user, &of_role] {
-        let fields = format!("{INSTANCES}&Filter.1.Name=tag%3Aa%2Fb&Filter.1.Value.1=%C3%A9+~*");
+        let fields = format!("{INSTANCES}&Filter.1.Name=tag%3Aa%2Fb&Filter.1.Value.1=%C3%A9+x");
         assert_eq!(status(egress, form("ec2", &fields)).await.0, 200);
-        assert_eq!(
-            status(egress, form("elasticloadbalancing", BALANCERS))
-                .await
-                .0,
-            200
-        );
-        let mut query = form("ec2", "");
-        (query.method, query.body) = (Method::GET, None);
-        query.headers.clear();
-        query.query = [
-            ("Version", "2016-11-15"),
-            ("Action", "DescribeInstances"),
-            ("Filter.1.Name", "tag:Name with space"),
-            ("Filter.1.Value.1", "a/b=c&d+e~é"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .to_vec();
-        assert_eq!(status(egress, query).await.0, 200);
+        let balancers = form("elasticloadbalancing", BALANCERS);
+        assert_eq!(status(egress, balancers).await.0, 200);
         // The keys are right, and may not do it.
         let (code, said) = status(
             egress,
