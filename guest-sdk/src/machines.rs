@@ -136,29 +136,33 @@ pub fn find<M: Machines>(
     instance: impl Fn(&Node, &M::Machine) -> Instance,
 ) -> Result<FindReply, Error> {
     let question = |node: &Node| match node.machine_id(scheme) {
-        MachineId::Unset => Ok(Ask::Name(node.name.clone())),
-        MachineId::Own(id) => parse(id).map(Ask::Id).ok_or_else(|| {
-            let text = node.provider_id.as_deref().unwrap_or_default();
-            Lookup::Unknown(format!(
-                "the provider ID {text:?} has none of the known forms"
-            ))
-        }),
-        MachineId::Foreign => Err(Lookup::NotMine),
+        MachineId::Unset => Question::Ask(Ask::Name(node.name.clone())),
+        MachineId::Own(id) => match parse(id) {
+            Some(id) => Question::Ask(Ask::Id(id)),
+            None => {
+                let text = node.provider_id.as_deref().unwrap_or_default();
+                Question::Unknown(format!(
+                    "the provider ID {text:?} has none of the known forms"
+                ))
+            }
+        },
+        MachineId::Foreign => Question::NotMine,
     };
     let questions: Vec<_> = nodes.iter().map(question).collect();
-    let asks = questions.iter().flatten().cloned().collect();
-    let is_doubted = |(question, node): (&Result<Ask<M::Id>, _>, &Node)| {
-        matches!(question, Ok(Ask::Id(_))) && !node.readiness().is_ready()
+    let asks = questions.iter().filter_map(Question::ask).cloned();
+    let is_doubted = |(question, node): (&Question<M::Id>, &Node)| {
+        matches!(question.ask(), Some(Ask::Id(_))) && !node.readiness().is_ready()
     };
     let decides = plan.decides || questions.iter().zip(nodes).any(is_doubted);
-    let answers = look_up(machines, asks, Plan { decides, ..plan })?;
+    let answers = look_up(machines, asks.collect(), Plan { decides, ..plan })?;
 
     let mut events = Events::default();
     let mut lookups = Vec::with_capacity(nodes.len());
     for (node, question) in nodes.iter().zip(questions) {
         lookups.push(match question {
-            Err(lookup) => lookup,
-            Ok(ask) => match (answers.get(&ask), &ask) {
+            Question::NotMine => Lookup::NotMine,
+            Question::Unknown(reason) => Lookup::Unknown(reason),
+            Question::Ask(ask) => match (answers.get(&ask), &ask) {
                 (Match::One(machine), _) => Lookup::Found(instance(node, machine)),
                 (Match::None, Ask::Id(_)) => Lookup::Gone,
                 (Match::None, Ask::Name(_)) => Lookup::NotMine,
@@ -177,6 +181,23 @@ pub fn find<M: Machines>(
         });
     }
     Ok(FindReply::new(lookups).with_events(events.into_vec()))
+}
+
+/// How a node is looked up.
+enum Question<Id> {
+    Ask(Ask<Id>),
+    NotMine,
+    /// Its provider ID cannot be read.
+    Unknown(String),
+}
+
+impl<Id> Question<Id> {
+    fn ask(&self) -> Option<&Ask<Id>> {
+        match self {
+            Question::Ask(ask) => Some(ask),
+            Question::NotMine | Question::Unknown(_) => None,
+        }
+    }
 }
 
 impl<Id: Display> Display for Ask<Id> {

@@ -378,7 +378,7 @@ fn events_stay_below_the_contracts_caps() {
         .collect();
     let mut odd = node("r1", Some("hrobot://1"));
     odd.addresses = (0..20)
-        .map(|last| Address::internal(&format!("fd00::{last}")))
+        .map(|last| Address::internal(format!("fd00::{last}")))
         .collect();
     nodes.insert(0, odd);
     let _host = Project::of(0).dedicated(&servers).serve();

@@ -145,7 +145,7 @@ fn node_addresses_of_robot_servers_in_the_go_manager() {
         };
         let mut node = node("foobar", None);
         node.addresses = internal
-            .map(|ip| Address::internal(ip))
+            .map(Address::internal)
             .into_iter()
             .chain([
                 Address::hostname("foobar"),

@@ -1,0 +1,103 @@
+//! Which keys a manifest has, and what stands there. The schema of the contract has the same; a test holds both together.
+
+use super::CONTRACT;
+
+/// What stands where.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Root,
+    Target,
+    Rule,
+    ConfigKey,
+    Limits,
+    /// A text.
+    Text,
+    /// A text that has to be this one.
+    Exactly(&'static str),
+    /// A path of a rule.
+    Path,
+    /// `read` or `write`.
+    Access,
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Truth,
+    /// A list of these.
+    ListOf(&'static Place),
+    /// An object whose values are these.
+    ObjectOf(&'static Place),
+}
+
+/// A key, what stands there, and whether it has to be there.
+pub(super) type Key = (&'static str, Place, bool);
+
+const TARGETS: &[Key] = &[
+    ("name", Place::Text, true),
+    ("endpoint", Place::Text, true),
+    ("auth", Place::Text, true),
+    ("why", Place::Text, false),
+    ("required", Place::Truth, false),
+    ("rules", Place::ListOf(&Place::Rule), true),
+];
+const RULES: &[Key] = &[
+    ("methods", Place::ListOf(&Place::Text), true),
+    ("path", Place::Path, true),
+    (
+        "query",
+        Place::ObjectOf(&Place::ListOf(&Place::Text)),
+        false,
+    ),
+    ("form", Place::ObjectOf(&Place::ListOf(&Place::Text)), false),
+    ("access", Place::Access, true),
+];
+const CONFIG_KEYS: &[Key] = &[
+    ("key", Place::Text, true),
+    ("why", Place::Text, false),
+    ("required", Place::Truth, false),
+];
+const LIMITS: &[Key] = &[
+    ("memoryMiB", Place::Number, false),
+    ("memoryMib", Place::Number, false),
+    ("callSeconds", Place::Number, false),
+];
+const ROOT: &[Key] = &[
+    ("$schema", Place::Text, false),
+    ("contract", Place::Exactly(CONTRACT), true),
+    ("name", Place::Text, true),
+    ("version", Place::Text, false),
+    ("description", Place::Text, false),
+    ("schemes", Place::ListOf(&Place::Text), false),
+    ("targets", Place::ListOf(&Place::Target), false),
+    ("annotationPrefixes", Place::ListOf(&Place::Text), false),
+    ("config", Place::ListOf(&Place::ConfigKey), false),
+    ("limits", Place::Limits, false),
+];
+
+impl Place {
+    pub(super) const fn keys(self) -> Option<&'static [Key]> {
+        match self {
+            Place::Root => Some(ROOT),
+            Place::Target => Some(TARGETS),
+            Place::Rule => Some(RULES),
+            Place::ConfigKey => Some(CONFIG_KEYS),
+            Place::Limits => Some(LIMITS),
+            _ => None,
+        }
+    }
+}
+
+/// The mistake for a key that is missing.
+pub(super) const fn missing(key: &str) -> &'static str {
+    match key.as_bytes() {
+        b"contract" => "the key \"contract\" is missing",
+        b"name" => "the key \"name\" is missing in this object",
+        b"endpoint" => "the key \"endpoint\" is missing in this target",
+        b"auth" => "the key \"auth\" is missing in this target",
+        b"rules" => "the key \"rules\" is missing in this target",
+        b"methods" => "the key \"methods\" is missing in this rule",
+        b"path" => "the key \"path\" is missing in this rule",
+        b"access" => "the key \"access\" is missing in this rule",
+        b"key" => "the key \"key\" is missing in this object",
+        _ => "a key is missing in this object",
+    }
+}
