@@ -130,10 +130,12 @@ fn static_keeps_every_law() {
     let program = Path::new(env!("CARGO_BIN_EXE_ccm"));
     let module = "embedded:static";
     let config = configuration(program, module, &[], &[("STATIC_NODES", document)]).unwrap();
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("static");
     let tested = Tested {
         program,
         module,
         config: &config,
+        cache: &cache,
         arguments: &[
             "--node=metal-1=static://metal-1",
             "--node=metal-2=static://metal-2",
