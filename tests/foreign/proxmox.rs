@@ -180,6 +180,7 @@ async fn lives(client: &Client, pve: &mut Pve) {
     let [a, b, c] = UUIDS;
     let provider = load(grants(pve, SECRET, pve.fingerprint, false), &[]).await;
     assert_eq!(provider.warnings(), [] as [&str; 0]);
+    pve.requests();
     provider.self_check(permit()).await.unwrap();
     assert_eq!(pve.requests(), ["GET /api2/json/access/permissions"]);
 

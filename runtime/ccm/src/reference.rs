@@ -454,13 +454,8 @@ fn the_page_of_the_configuration_is_what_its_types_say() {
         )
         .unwrap();
     }
-    body.push_str("\n## Keys and variables of hcloud\n\nUnder `config`, or, where the entry has no `grants`, as variables of the process.\n\n");
-    body.push_str("| Key | Meaning |\n|---|---|\n");
-    let manifest: serde_json::Value =
-        serde_json::from_str(&read("guests/hcloud/manifest.json")).unwrap();
-    for key in manifest["config"].as_array().unwrap() {
-        let (key, why) = (key["key"].as_str().unwrap(), key["why"].as_str().unwrap());
-        writeln!(body, "| `{key}` | {} |", cell(why)).unwrap();
+    for guest in embedded_guests::ALL {
+        keys(&mut body, guest.name);
     }
     hold(
         "configuration.md",
@@ -469,4 +464,18 @@ fn the_page_of_the_configuration_is_what_its_types_say() {
          `[]` stands for an element of a list, `KEY` for any key. [Providers](../providers.md) explains how the parts belong together.",
         &body,
     );
+}
+
+/// The keys that a shipped provider reads.
+fn keys(body: &mut String, guest: &str) {
+    let manifest = read(&format!("guests/{guest}/manifest.json"));
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    writeln!(body, "\n## Keys and variables of {guest}\n").unwrap();
+    body.push_str(
+        "Under `config`, or, where the entry has no `grants`, as variables of the process.\n\n| Key | Meaning |\n|---|---|\n",
+    );
+    for key in manifest["config"].as_array().unwrap() {
+        let (key, why) = (key["key"].as_str().unwrap(), key["why"].as_str().unwrap());
+        writeln!(body, "| `{key}` | {} |", cell(why)).unwrap();
+    }
 }
