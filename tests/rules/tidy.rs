@@ -419,7 +419,11 @@ fn flags_that_the_documents_name_exist() {
             .filter_map(|row| row.split('"').nth(2).map(str::to_owned))
             .collect();
     assert!(known.len() > 90, "{known:?}");
-    for options in ["provider/arguments.rs", "migrate/arguments.rs"] {
+    for options in [
+        "provider/arguments.rs",
+        "provider/arguments/asking.rs",
+        "migrate/arguments.rs",
+    ] {
         let options = text(&format!("runtime/ccm/src/{options}"));
         known.extend(between(&options, "    pub ", ":").map(|field| field.replace('_', "-")));
     }
