@@ -1,0 +1,202 @@
+//! The configuration: keys of the Go provider's `[Global]` section, under their own names.
+
+use std::net::IpAddr;
+
+use ccm_guest::{Config, Error, IpFamily};
+use ipnet::IpNet;
+
+#[cfg(test)]
+mod tests;
+
+/// Tag whose key names a cluster; its value says whether the cluster owns the object.
+const CLUSTER: &str = "kubernetes.io/cluster/";
+/// Tag whose value names a cluster, older than [`CLUSTER`].
+const LEGACY: &str = "KubernetesCluster";
+
+/// Everything that is configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The region of all objects.
+    pub region: String,
+    /// The VPC; otherwise that of the nodes.
+    pub vpc: Option<String>,
+    /// Subnet for load balancers in a VPC without a usable tag.
+    pub subnet: Option<String>,
+    /// The route table, if it is not found by its tag.
+    pub route_table: Option<String>,
+    /// The cluster's mark on objects.
+    pub cluster: Cluster,
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// Families of the nodes' addresses, in their order.
+    pub families: Vec<IpFamily>,
+    /// Whether node groups are opened for load balancers.
+    pub opens_node_groups: bool,
+    /// Whether each load balancer gets a security group of its own.
+    pub own_security_groups: bool,
+    /// What every Service that sends traffic to all nodes shares as health check.
+    pub shared_health: Option<SharedHealth>,
+    /// `--cluster-cidr`: only routes into these ranges are looked at.
+    pub pod_ranges: Vec<IpNet>,
+}
+
+/// Health check of kube-proxy in place of each Service's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedHealth {
+    /// The port on every node.
+    pub port: u16,
+    /// The path of the request.
+    pub path: String,
+}
+
+/// The cluster's ID, and how objects carry it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cluster {
+    /// The ID.
+    pub id: String,
+    /// Whether new objects get the older tag as well.
+    legacy: bool,
+}
+
+impl Cluster {
+    /// The key of the cluster's tag.
+    pub fn key(&self) -> String {
+        format!("{CLUSTER}{}", self.id)
+    }
+
+    /// Tags of an object that this cluster owns.
+    pub fn owned(&self) -> Vec<(String, String)> {
+        let mut tags = vec![(self.key(), "owned".to_owned())];
+        if self.legacy {
+            tags.push((LEGACY.to_owned(), self.id.clone()));
+        }
+        tags
+    }
+
+    /// Whose an object is, by its tags.
+    pub fn claim<'a>(&self, tags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Claim {
+        let mut claim = Claim::Nobody;
+        for (key, value) in tags {
+            let named = match key.strip_prefix(CLUSTER) {
+                Some(id) => Some(id),
+                None => (key == LEGACY).then_some(value),
+            };
+            match named {
+                Some(id) if id == self.id => return Claim::Ours,
+                Some(_) => claim = Claim::Others,
+                None => {}
+            }
+        }
+        claim
+    }
+}
+
+/// Whose an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// This cluster's, alone or among others.
+    Ours,
+    /// Only other clusters'.
+    Others,
+    /// Without a cluster's tag.
+    Nobody,
+}
+
+impl Settings {
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every mistake.
+    pub fn read(config: &Config) -> Result<Settings, Error> {
+        let mut values = config.values();
+        let zone = values.text("Zone");
+        // A zone is its region and a letter.
+        let of_zone = zone.map(|zone| {
+            zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase())
+                .to_owned()
+        });
+        let region = values.text("Region").map(str::to_owned).or(of_zone);
+        if region.is_none() {
+            values.mistake("Region: is required, or Zone: there is no metadata service to ask");
+        }
+        let (id, legacy) = (
+            values.text("KubernetesClusterID"),
+            values.text("KubernetesClusterTag"),
+        );
+        match (&id, &legacy) {
+            (None, None) => {
+                values.mistake("KubernetesClusterID: is required: it marks this cluster's objects")
+            }
+            (Some(id), Some(legacy)) if id != legacy => {
+                values.mistake(format_args!(
+                    "KubernetesClusterTag: is not KubernetesClusterID, {id}"
+                ));
+            }
+            _ => {}
+        }
+        let cluster = Cluster {
+            legacy: legacy.is_some(),
+            id: id.or(legacy).unwrap_or_default().to_owned(),
+        };
+        let mut families = Vec::new();
+        for family in values
+            .list("NodeIPFamilies")
+            .unwrap_or_else(|| vec!["ipv4"])
+        {
+            match family {
+                "ipv4" => families.push(IpFamily::Ipv4),
+                "ipv6" => families.push(IpFamily::Ipv6),
+                _ => drop(values.wrong::<()>(
+                    "NodeIPFamilies",
+                    "must be ipv4, ipv6, or both with a comma between",
+                )),
+            }
+        }
+        let shared = values.choice(
+            "ClusterServiceLoadBalancerHealthProbeMode",
+            &[("Shared", true), ("ServiceNodePort", false)],
+        );
+        let port = values.number("ClusterServiceSharedLoadBalancerHealthProbePort", 1..=65535);
+        let path = values.text("ClusterServiceSharedLoadBalancerHealthProbePath");
+        let shared_health = shared.unwrap_or(false).then(|| SharedHealth {
+            port: port.unwrap_or(10256),
+            path: path.unwrap_or("/healthz").to_owned(),
+        });
+        let own = values.choice("NLBSecurityGroupMode", &[("Managed", true)]);
+        let closed = values.boolean("DisableSecurityGroupIngress");
+        let mut pod_ranges = Vec::new();
+        for text in &config.cluster_cidrs {
+            match text.parse::<IpNet>() {
+                Ok(range) => pod_ranges.push(range),
+                Err(_) => values.mistake(format_args!("--cluster-cidr: {text} is no range")),
+            }
+        }
+        let settings = Settings {
+            region: region.unwrap_or_default(),
+            vpc: values.text("VPC").map(str::to_owned),
+            subnet: values.text("SubnetID").map(str::to_owned),
+            route_table: values.text("RouteTableID").map(str::to_owned),
+            cluster,
+            cluster_name: config.cluster_name.clone(),
+            families,
+            opens_node_groups: !closed.unwrap_or(false),
+            own_security_groups: own.unwrap_or(false),
+            shared_health,
+            pod_ranges,
+        };
+        values.finish()?;
+        Ok(settings)
+    }
+
+    /// Whether an address lies in the pods' ranges.
+    pub fn is_pods(&self, network: &IpNet) -> bool {
+        self.pod_ranges.iter().any(|range| range.contains(network))
+    }
+}
+
+/// The address in canonical form, as Go's reader takes it.
+pub fn address(text: &str) -> Option<String> {
+    text.parse::<IpAddr>()
+        .ok()
+        .map(|address| address.to_string())
+}

@@ -1,0 +1,106 @@
+use ccm_guest::testing::config;
+use ccm_guest::{Error, IpFamily};
+
+use super::*;
+
+#[test]
+fn keys_of_the_go_provider_are_read() {
+    let given = config(&[
+        ("Zone", "eu-west-1a"),
+        ("KubernetesClusterTag", "prod"),
+        ("NodeIPFamilies", "ipv6,ipv4"),
+        ("ClusterServiceLoadBalancerHealthProbeMode", "Shared"),
+        ("ClusterServiceSharedLoadBalancerHealthProbePort", "8080"),
+        ("NLBSecurityGroupMode", "Managed"),
+        ("DisableSecurityGroupIngress", "true"),
+        ("VPC", "vpc-1"),
+    ]);
+    let settings = Settings::read(&given).unwrap();
+    assert_eq!(
+        (settings.region.as_str(), settings.vpc.as_deref()),
+        ("eu-west-1", Some("vpc-1"))
+    );
+    assert_eq!(settings.families, [IpFamily::Ipv6, IpFamily::Ipv4]);
+    assert_eq!(
+        settings.shared_health,
+        Some(SharedHealth {
+            port: 8080,
+            path: "/healthz".to_owned()
+        })
+    );
+    assert!(settings.own_security_groups && !settings.opens_node_groups);
+    let tags = [
+        ("kubernetes.io/cluster/prod", "owned"),
+        ("KubernetesCluster", "prod"),
+    ];
+    assert_eq!(
+        settings.cluster.owned(),
+        tags.map(|(key, value)| (key.to_owned(), value.to_owned()))
+    );
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let given = config(&[
+        ("NodeIPFamilies", "ipv5"),
+        ("NLBSecurityGroupMode", "Unmanaged"),
+        ("ClusterServiceSharedLoadBalancerHealthProbePort", "0"),
+        ("DisableSecurityGroupIngress", "perhaps"),
+    ]);
+    let Err(Error::Invalid(told)) = Settings::read(&given) else {
+        panic!()
+    };
+    for key in [
+        "Region",
+        "KubernetesClusterID",
+        "NodeIPFamilies",
+        "NLBSecurityGroupMode",
+        "HealthProbePort",
+        "DisableSecurityGroupIngress",
+    ] {
+        assert!(told.contains(key), "{key}: {told}");
+    }
+    let given = config(&[
+        ("Region", "r"),
+        ("KubernetesClusterID", "a"),
+        ("KubernetesClusterTag", "b"),
+    ]);
+    assert!(Settings::read(&given).is_err(), "two clusters");
+}
+
+#[test]
+fn tags_say_whose_an_object_is() {
+    let cluster = Cluster {
+        id: "prod".to_owned(),
+        legacy: false,
+    };
+    let (ours, others) = (
+        ("kubernetes.io/cluster/prod", "shared"),
+        ("kubernetes.io/cluster/test", "owned"),
+    );
+    for (tags, claim) in [
+        (vec![], Claim::Nobody),
+        (vec![("Name", "prod")], Claim::Nobody),
+        (vec![others], Claim::Others),
+        (vec![others, ours], Claim::Ours),
+        (vec![("KubernetesCluster", "prod")], Claim::Ours),
+        (vec![("KubernetesCluster", "test")], Claim::Others),
+    ] {
+        assert_eq!(cluster.claim(tags.clone()), claim, "{tags:?}");
+    }
+}
+
+#[test]
+fn the_manifest_declares_what_is_read() {
+    let manifest: serde_json::Value =
+        serde_json::from_str(include_str!("../../manifest.json")).unwrap();
+    let declared = manifest["config"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["key"].as_str().unwrap());
+    let source = include_str!("../config.rs");
+    for key in declared {
+        assert!(source.contains(&format!("\"{key}\"")), "{key}");
+    }
+}

@@ -1,0 +1,431 @@
+//! What is read from EC2, and the requests for it.
+
+use std::collections::BTreeMap;
+
+use ccm_guest::{Error, state};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+use crate::config::{Claim, Cluster};
+use crate::query::{Answer, List, Query, together};
+
+/// Values that one filtered request may have.
+pub const IDS: usize = 200;
+/// Names in one request: its second filter has values, too.
+pub const NAMES: usize = 150;
+/// Results on a page of instances.
+const PAGE: usize = 1000;
+/// How long zones are kept: they hardly change.
+const ZONES_AGE: Duration = Duration::from_secs(3600);
+
+/// A tag.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Tag {
+    /// Key.
+    pub key: String,
+    /// Value.
+    #[serde(default)]
+    pub value: String,
+}
+
+/// Tags in an answer.
+pub type Tags = List<Tag>;
+
+impl Tags {
+    /// Whose the object is.
+    pub fn claim(&self, cluster: &Cluster) -> Claim {
+        let pairs = self
+            .items
+            .iter()
+            .map(|tag| (tag.key.as_str(), tag.value.as_str()));
+        cluster.claim(pairs)
+    }
+
+    /// The value of a tag.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let mut tags = self.items.iter();
+        tags.find(|tag| tag.key == key)
+            .map(|tag| tag.value.as_str())
+    }
+}
+
+/// An instance.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Instance {
+    /// `i-…`.
+    pub instance_id: String,
+    /// Its state.
+    pub instance_state: State,
+    /// Its type.
+    #[serde(default)]
+    pub instance_type: Option<String>,
+    /// Where it is.
+    #[serde(default)]
+    pub placement: Placement,
+    /// Its VPC.
+    #[serde(default)]
+    pub vpc_id: Option<String>,
+    /// Name inside of the VPC.
+    #[serde(default)]
+    pub private_dns_name: String,
+    /// Public name.
+    #[serde(default)]
+    pub dns_name: String,
+    /// Public IPv4 address.
+    #[serde(default)]
+    pub ip_address: String,
+    /// Whether traffic that is not its own is dropped.
+    #[serde(default)]
+    pub source_dest_check: Option<bool>,
+    /// Its network interfaces.
+    #[serde(default)]
+    pub network_interface_set: List<Interface>,
+    /// Its security groups.
+    #[serde(default)]
+    pub group_set: List<GroupId>,
+    /// Its tags.
+    #[serde(default)]
+    pub tag_set: Tags,
+}
+
+/// State of an instance.
+#[derive(Debug, Clone, Deserialize)]
+pub struct State {
+    /// `pending`, `running`, `shutting-down`, `stopping`, `stopped` or `terminated`.
+    pub name: String,
+}
+
+/// Place of an instance.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Placement {
+    /// The zone.
+    #[serde(default)]
+    pub availability_zone: String,
+}
+
+/// A network interface of an instance.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Interface {
+    /// `in-use` if it is attached.
+    #[serde(default)]
+    pub status: String,
+    /// How it is attached.
+    #[serde(default)]
+    pub attachment: Option<Attachment>,
+    /// IPv4 addresses, the primary one first.
+    #[serde(default)]
+    pub private_ip_addresses_set: List<PrivateAddress>,
+    /// IPv6 addresses.
+    #[serde(default)]
+    pub ipv6_addresses_set: List<Ipv6Address>,
+}
+
+/// How an interface is attached.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attachment {
+    /// 0 for the first.
+    #[serde(default)]
+    pub device_index: u32,
+}
+
+/// A private IPv4 address.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PrivateAddress {
+    /// The address.
+    #[serde(default)]
+    pub private_ip_address: String,
+}
+
+/// An IPv6 address.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ipv6Address {
+    /// The address.
+    pub ipv6_address: String,
+}
+
+/// Names a security group.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupId {
+    /// `sg-…`.
+    pub group_id: String,
+}
+
+/// A subnet.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Subnet {
+    /// `subnet-…`.
+    pub subnet_id: String,
+    /// Its zone.
+    pub availability_zone: String,
+    /// Its IPv4 range.
+    #[serde(default)]
+    pub cidr_block: String,
+    /// Its tags.
+    #[serde(default)]
+    pub tag_set: Tags,
+}
+
+/// A route table.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteTable {
+    /// `rtb-…`.
+    pub route_table_id: String,
+    /// Its routes.
+    #[serde(default)]
+    pub route_set: List<Route>,
+    /// What uses it.
+    #[serde(default)]
+    pub association_set: List<Association>,
+}
+
+/// A route.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Route {
+    /// IPv4 destination.
+    #[serde(default)]
+    pub destination_cidr_block: Option<String>,
+    /// IPv6 destination.
+    #[serde(default)]
+    pub destination_ipv6_cidr_block: Option<String>,
+    /// The instance that it leads to.
+    #[serde(default)]
+    pub instance_id: Option<String>,
+    /// The gateway that it leads to.
+    #[serde(default)]
+    pub gateway_id: Option<String>,
+    /// `active` or `blackhole`.
+    #[serde(default)]
+    pub state: String,
+}
+
+/// What uses a route table.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Association {
+    /// A subnet.
+    #[serde(default)]
+    pub subnet_id: Option<String>,
+    /// Whether all subnets without a table of their own use it.
+    #[serde(default)]
+    pub main: bool,
+}
+
+/// A zone, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Zone {
+    /// The same in every account.
+    pub id: String,
+    /// Whether it is an ordinary zone, neither a local nor a wavelength one.
+    pub ordinary: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Instances {
+    #[serde(default)]
+    reservation_set: List<Reservation>,
+    #[serde(default)]
+    next_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Reservation {
+    #[serde(default)]
+    instances_set: List<Instance>,
+}
+
+impl Instances {
+    fn into_instances(self) -> impl Iterator<Item = Instance> {
+        self.reservation_set
+            .items
+            .into_iter()
+            .flat_map(|one| one.instances_set.items)
+    }
+}
+
+/// The instances with these IDs that exist, terminated ones among them. By filter: with `InstanceIds` one missing
+/// instance would make the whole answer an error, which proves nothing about the others.
+///
+/// # Errors
+/// The first request that failed.
+pub fn by_ids(ids: &[&str]) -> Result<Vec<Instance>, Error> {
+    listed(
+        ids.chunks(IDS)
+            .map(|ids| vec![("instance-id".to_owned(), owned(ids))]),
+    )
+}
+
+/// The instances with these private DNS names that are not terminated.
+///
+/// # Errors
+/// The first request that failed.
+pub fn by_names(names: &[&str], vpc: Option<&str>) -> Result<Vec<Instance>, Error> {
+    const ALIVE: &[&str] = &["pending", "running", "shutting-down", "stopping", "stopped"];
+    listed(names.chunks(NAMES).map(|names| {
+        let mut filters = vec![
+            ("private-dns-name".to_owned(), owned(names)),
+            ("instance-state-name".to_owned(), owned(ALIVE)),
+        ];
+        filters.extend(vpc.map(|vpc| ("vpc-id".to_owned(), vec![vpc.to_owned()])));
+        filters
+    }))
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+fn listed(
+    filters: impl Iterator<Item = Vec<(String, Vec<String>)>>,
+) -> Result<Vec<Instance>, Error> {
+    let query = |filters| {
+        Query::ec2("DescribeInstances")
+            .set("MaxResults", PAGE)
+            .filters(filters)
+    };
+    let queries: Vec<Query> = filters.map(query).collect();
+    let mut found = Vec::new();
+    for (query, first) in queries.iter().zip(together::<Instances>(queries.clone())) {
+        let mut first = first?;
+        let token = first.next_token.take().filter(|token| !token.is_empty());
+        found.extend(first.into_instances());
+        if let Some(token) = token {
+            let rest = query.clone().set("NextToken", token);
+            let rest = rest.pages("NextToken", |page: Instances| {
+                (page.reservation_set, page.next_token)
+            })?;
+            found.extend(rest.into_iter().flat_map(|one| one.instances_set.items));
+        }
+    }
+    Ok(found)
+}
+
+/// The zones of the region by name, kept for an hour.
+///
+/// # Errors
+/// When the request failed.
+pub fn zones() -> Result<BTreeMap<String, Zone>, Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Zones {
+        #[serde(default)]
+        availability_zone_info: List<Info>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Info {
+        zone_name: String,
+        #[serde(default)]
+        zone_id: String,
+        #[serde(default)]
+        zone_type: Option<String>,
+    }
+    let kept = state::get("zones").and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    if let Some(zones) = kept {
+        return Ok(zones);
+    }
+    let answer: Zones = Query::ec2("DescribeAvailabilityZones").send()?;
+    let infos = answer.availability_zone_info.items.into_iter();
+    let zones = infos.map(|info| {
+        let ordinary = info
+            .zone_type
+            .is_none_or(|kind| kind == "availability-zone");
+        (
+            info.zone_name,
+            Zone {
+                id: info.zone_id,
+                ordinary,
+            },
+        )
+    });
+    let zones: BTreeMap<String, Zone> = zones.collect();
+    if let Ok(bytes) = serde_json::to_vec(&zones) {
+        state::set("zones", &bytes, ZONES_AGE);
+    }
+    Ok(zones)
+}
+
+/// The network nodes above each of at most 100 instances, from the outermost layer on.
+///
+/// # Errors
+/// When the request failed: such as in a region without this API.
+pub fn topology(ids: &[&str]) -> Result<Vec<(String, Vec<String>)>, Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Topologies {
+        #[serde(default)]
+        instance_set: List<Topology>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Topology {
+        instance_id: String,
+        #[serde(default)]
+        network_node_set: List<String>,
+    }
+    let answer: Topologies = Query::ec2("DescribeInstanceTopology")
+        .list("InstanceId", ids)
+        .send()?;
+    let topologies = answer.instance_set.items.into_iter();
+    Ok(topologies
+        .map(|one| (one.instance_id, one.network_node_set.items))
+        .collect())
+}
+
+/// The subnets that the filter selects.
+///
+/// # Errors
+/// When the request failed.
+pub fn subnets(filter: &str, values: Vec<String>) -> Result<Vec<Subnet>, Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Subnets {
+        #[serde(default)]
+        subnet_set: List<Subnet>,
+        #[serde(default)]
+        next_token: Option<String>,
+    }
+    let query = Query::ec2("DescribeSubnets").filters([(filter.to_owned(), values)]);
+    query.pages("NextToken", |page: Subnets| {
+        (page.subnet_set, page.next_token)
+    })
+}
+
+/// The route tables that the filter selects.
+///
+/// # Errors
+/// When the request failed.
+pub fn route_tables(filter: &str, value: &str) -> Result<Vec<RouteTable>, Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Tables {
+        #[serde(default)]
+        route_table_set: List<RouteTable>,
+        #[serde(default)]
+        next_token: Option<String>,
+    }
+    let query = Query::ec2("DescribeRouteTables").filters([(filter.to_owned(), vec![value])]);
+    query.pages("NextToken", |page: Tables| {
+        (page.route_table_set, page.next_token)
+    })
+}
+
+/// Lets an instance pass on traffic that is not its own.
+///
+/// # Errors
+/// When the request failed.
+pub fn pass_on_traffic(instance: &str) -> Answer<()> {
+    let query = Query::ec2("ModifyInstanceAttribute").set("InstanceId", instance);
+    query.set("SourceDestCheck.Value", "false").act()
+}

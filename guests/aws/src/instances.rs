@@ -1,0 +1,334 @@
+//! Looks nodes up: which requests answer which nodes, and what an instance is to the contract.
+//!
+//! | Node | Answer |
+//! |---|---|
+//! | a provider ID, the instance exists | found |
+//! | the same, terminated, or lacking in two answers of the call | gone |
+//! | the same, of a zone in another region | unknown: its absence here proves nothing |
+//! | a Fargate node, or a provider ID that names no instance | unknown |
+//! | no provider ID, one instance by its name | found, unless it is another cluster's |
+//! | the same, several instances | unknown, with an event |
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ccm_guest::{
+    Address, AddressType, Error, Event, FindReply, Instance, IpFamily, Lookup, Node, NodeEvent,
+    event, log,
+};
+
+use crate::config::{Claim, Settings, address};
+use crate::ec2::{self, Zone};
+use crate::provider_id::{self, Id};
+
+#[cfg(test)]
+mod tests;
+
+/// Label with the zone's ID.
+const ZONE_ID: &str = "topology.k8s.aws/zone-id";
+/// Labels with the network nodes above the instance, numbered from 1 for the outermost.
+const NETWORK_NODE: &str = "topology.k8s.aws/network-node-layer-";
+/// Instances that one request about topologies may name.
+const TOPOLOGIES: usize = 100;
+/// The contract's limit for the addresses of an instance.
+const ADDRESSES: usize = 32;
+
+/// How a node's instance is found.
+enum Key<'a> {
+    Id(&'a str),
+    Name(&'a str),
+    Answered(Lookup),
+}
+
+/// See [`ccm_guest::Instances::find`].
+///
+/// # Errors
+/// When a request failed without which nothing can be told.
+pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
+    let keys: Vec<Key<'_>> = nodes.iter().map(|node| key(settings, node)).collect();
+    let ids: BTreeSet<&str> = keys
+        .iter()
+        .filter_map(|key| {
+            if let Key::Id(id) = key {
+                Some(*id)
+            } else {
+                None
+            }
+        })
+        .collect();
+    let names: BTreeSet<&str> = keys
+        .iter()
+        .filter_map(|key| {
+            if let Key::Name(name) = key {
+                Some(*name)
+            } else {
+                None
+            }
+        })
+        .collect();
+    let (ids, names): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), names.into_iter().collect());
+
+    let mut by_id = indexed(ec2::by_ids(&ids)?);
+    let missing: Vec<&str> = ids
+        .iter()
+        .filter(|id| !by_id.contains_key(**id))
+        .copied()
+        .collect();
+    if let Some(some) = missing.chunks(ec2::IDS).next() {
+        // Answers of EC2 may lag behind one another. When more are missing than one request may name, the host's own second
+        // call has to do.
+        by_id.extend(indexed(ec2::by_ids(some)?));
+    }
+    let mut by_name: BTreeMap<String, Vec<ec2::Instance>> = BTreeMap::new();
+    for found in ec2::by_names(&names, settings.vpc.as_deref())? {
+        by_name
+            .entry(found.private_dns_name.to_lowercase())
+            .or_default()
+            .push(found);
+    }
+
+    let mut reply = FindReply::new(Vec::with_capacity(nodes.len()));
+    for (index, (node, key)) in nodes.iter().zip(keys).enumerate() {
+        let lookup = match key {
+            Key::Answered(lookup) => lookup,
+            Key::Id(id) => match by_id.get(id) {
+                Some(found) if found.instance_state.name != "terminated" => {
+                    instance(settings, node, found)
+                }
+                // A new node's name may be anything: without a provider ID it was never ours.
+                _ if node.provider_id.is_none() => Lookup::NotMine,
+                _ => Lookup::Gone,
+            },
+            Key::Name(name) => {
+                let found = by_name.get(&name.to_lowercase()).map(Vec::as_slice);
+                by_its_name(settings, node, found.unwrap_or_default()).unwrap_or_else(|event| {
+                    let node = u32::try_from(index).unwrap_or(u32::MAX);
+                    let why = event.message.clone();
+                    reply.events.push(NodeEvent { node, event });
+                    Lookup::Unknown(why)
+                })
+            }
+        };
+        reply.lookups.push(lookup);
+    }
+    // These labels matter to new nodes only, and a request for them that fails would make the answer incomplete, which
+    // proves no absence.
+    if !reply.lookups.contains(&Lookup::Gone) {
+        label(nodes, &mut reply.lookups);
+    }
+    reply.events.truncate(256);
+    Ok(reply)
+}
+
+fn key<'a>(settings: &Settings, node: &'a Node) -> Key<'a> {
+    let unknown = |why: String| Key::Answered(Lookup::Unknown(why));
+    let Some(text) = &node.provider_id else {
+        return match provider_id::in_name(&node.name) {
+            Some(id) => Key::Id(id),
+            None => Key::Name(&node.name),
+        };
+    };
+    match provider_id::read(text) {
+        Id::Instance {
+            zone: Some(zone), ..
+        } if !zone.starts_with(&settings.region) => unknown(format!(
+            "{text} is in another region than {}",
+            settings.region
+        )),
+        Id::Instance { id, .. } => Key::Id(id),
+        Id::Fargate => unknown("nodes on Fargate have no instance and are left to EKS".to_owned()),
+        Id::Unreadable => unknown(format!("{text} names no instance")),
+        Id::Foreign => Key::Answered(Lookup::NotMine),
+    }
+}
+
+fn indexed(found: Vec<ec2::Instance>) -> BTreeMap<String, ec2::Instance> {
+    found
+        .into_iter()
+        .map(|one| (one.instance_id.clone(), one))
+        .collect()
+}
+
+/// Two VPCs may have machines of one private name, so that a cluster's tag decides between them.
+fn by_its_name(settings: &Settings, node: &Node, found: &[ec2::Instance]) -> Result<Lookup, Event> {
+    let of = |claim| {
+        found
+            .iter()
+            .filter(move |one| one.tag_set.claim(&settings.cluster) == claim)
+    };
+    let (mut ours, mut nobodys) = (of(Claim::Ours), of(Claim::Nobody));
+    let candidates = match (ours.next(), ours.next(), nobodys.next(), nobodys.next()) {
+        (Some(one), None, _, _) | (None, _, Some(one), None) => {
+            return Ok(instance(settings, node, one));
+        }
+        (None, _, None, _) => return Ok(Lookup::NotMine),
+        _ => found
+            .iter()
+            .map(|one| one.instance_id.as_str())
+            .collect::<Vec<_>>(),
+    };
+    let (name, candidates) = (&node.name, event::listed(&candidates));
+    Err(Event::warning(
+        "InstanceLookupFailed",
+        format!("several instances have the private name {name}: {candidates}"),
+    ))
+}
+
+fn instance(settings: &Settings, node: &Node, found: &ec2::Instance) -> Lookup {
+    let zone = &found.placement.availability_zone;
+    let addresses = match addresses(settings, found) {
+        Ok(addresses) => addresses,
+        Err(text) => {
+            return Lookup::Unknown(format!(
+                "{} has the invalid address {text:?}",
+                found.instance_id
+            ));
+        }
+    };
+    let stored = node
+        .provider_id
+        .clone()
+        .filter(|text| text.starts_with("aws://"));
+    Lookup::Found(Instance {
+        instance_type: found.instance_type.clone().filter(|text| !text.is_empty()),
+        zone: Some(zone.clone()).filter(|zone| !zone.is_empty()),
+        region: Some(settings.region.clone()),
+        addresses,
+        shutdown: Some(found.instance_state.name == "stopped"),
+        ..Instance::new(stored.unwrap_or_else(|| provider_id::write(zone, &found.instance_id)))
+    })
+}
+
+/// The addresses in the Go provider's order; `Err` with one that is none.
+fn addresses(settings: &Settings, found: &ec2::Instance) -> Result<Vec<Address>, String> {
+    let mut addresses = Vec::new();
+    for family in &settings.families {
+        match family {
+            IpFamily::Ipv4 => addresses.extend(ipv4(found)?),
+            IpFamily::Ipv6 => {
+                let first = used(found).filter_map(|one| one.ipv6_addresses_set.items.first());
+                for one in first {
+                    addresses.push(ip(AddressType::InternalIp, &one.ipv6_address)?);
+                }
+            }
+        }
+    }
+    Ok(addresses)
+}
+
+fn ipv4(found: &ec2::Instance) -> Result<Vec<Address>, String> {
+    let mut interfaces: Vec<_> = used(found).collect();
+    interfaces.sort_by_key(|one| {
+        one.attachment
+            .as_ref()
+            .map_or(u32::MAX, |attachment| attachment.device_index)
+    });
+    let total: usize = interfaces
+        .iter()
+        .map(|one| one.private_ip_addresses_set.items.len())
+        .sum();
+    // Where pods have addresses of the VPC, an interface has dozens. The first one is its own.
+    let of_each = if total <= ADDRESSES / 2 {
+        usize::MAX
+    } else {
+        1
+    };
+    let mut addresses = Vec::new();
+    let internal = interfaces
+        .iter()
+        .flat_map(|one| one.private_ip_addresses_set.items.iter().take(of_each));
+    for one in internal.filter(|one| !one.private_ip_address.is_empty()) {
+        addresses.push(ip(AddressType::InternalIp, &one.private_ip_address)?);
+    }
+    addresses.truncate(ADDRESSES / 2);
+    if !found.ip_address.is_empty() {
+        addresses.push(ip(AddressType::ExternalIp, &found.ip_address)?);
+    }
+    let names = [
+        (AddressType::InternalDns, &found.private_dns_name),
+        (AddressType::Hostname, &found.private_dns_name),
+        (AddressType::ExternalDns, &found.dns_name),
+    ];
+    let names = names.into_iter().filter(|(_, name)| !name.is_empty());
+    addresses.extend(names.map(|(address_type, name)| Address::new(address_type, name)));
+    Ok(addresses)
+}
+
+fn used(found: &ec2::Instance) -> impl Iterator<Item = &ec2::Interface> {
+    found
+        .network_interface_set
+        .items
+        .iter()
+        .filter(|one| one.status == "in-use")
+}
+
+fn ip(address_type: AddressType, text: &str) -> Result<Address, String> {
+    let address = address(text).ok_or_else(|| text.to_owned())?;
+    Ok(Address::new(address_type, address))
+}
+
+/// Adds the labels that an instance does not say itself to nodes that lack them. They are optional: whatever fails is logged.
+fn label(nodes: &[Node], lookups: &mut [Lookup]) {
+    let has = |node: &Node, key: &str| node.labels.iter().any(|(name, _)| name == key);
+    let mut new: Vec<(&Node, &mut Instance)> = Vec::new();
+    for (node, lookup) in nodes.iter().zip(lookups) {
+        if let Lookup::Found(instance) = lookup {
+            new.push((node, instance));
+        }
+    }
+    if new.iter().any(|(node, _)| !has(node, ZONE_ID)) {
+        let zones = ec2::zones().unwrap_or_else(|error| not_labelled(&error));
+        for (node, instance) in &mut new {
+            let zone = instance.zone.as_ref().and_then(|zone| zones.get(zone));
+            if let (Some(Zone { id, .. }), false) = (
+                zone,
+                has(node, ZONE_ID) || zone.is_some_and(|zone| zone.id.is_empty()),
+            ) {
+                instance.labels.push((ZONE_ID.to_owned(), id.clone()));
+            }
+        }
+    }
+    let first = format!("{NETWORK_NODE}1");
+    // With the label of the zone, the node was initialised before and will not get more labels.
+    new.retain(|(node, instance)| {
+        !has(node, &first) && !has(node, ZONE_ID) && has_topology(instance)
+    });
+    for some in new.chunks_mut(TOPOLOGIES) {
+        let id = |instance: &Instance| {
+            instance
+                .provider_id
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let ids: Vec<String> = some.iter().map(|(_, instance)| id(instance)).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let topologies = ec2::topology(&ids).unwrap_or_else(|error| not_labelled(&error));
+        for (of, layers) in topologies {
+            let mut instances = some.iter_mut();
+            if let Some((_, instance)) = instances.find(|(_, instance)| id(instance) == of) {
+                let layers = layers.into_iter().take(8).enumerate();
+                let labels =
+                    layers.map(|(index, node)| (format!("{NETWORK_NODE}{}", index + 1), node));
+                instance.labels.extend(labels);
+            }
+        }
+    }
+}
+
+/// Types whose topology EC2 tells: by default the Go provider demands it of the same.
+fn has_topology(instance: &Instance) -> bool {
+    let kind = instance.instance_type.as_deref().unwrap_or_default();
+    ["hpc", "trn", "p"].iter().any(|family| {
+        let rest = kind.strip_prefix(family).unwrap_or_default();
+        rest.starts_with(|digit: char| digit.is_ascii_digit())
+    })
+}
+
+fn not_labelled<T: Default>(error: &Error) -> T {
+    log::warn(
+        "nodes stay without labels of their topology",
+        &[("reason", error.message())],
+    );
+    T::default()
+}

@@ -1,0 +1,295 @@
+use ccm_guest::testing::Answer;
+use ccm_guest::{AddressType, Instance};
+
+use super::*;
+use crate::samples::{
+    INSTANCE, INSTANCES, NONE, THROTTLED, actions, forms, host, known, node, settings, xml,
+};
+
+const NAME: &str = "ip-192-168-1-88.eu-west-1.compute.internal";
+const ID: &str = "aws:///eu-west-1c/i-1234567890abcdef0";
+
+fn found(lookup: &Lookup) -> &Instance {
+    match lookup {
+        Lookup::Found(instance) => instance,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn look_up(more: &[(&str, &str)], nodes: &[Node]) -> Vec<Lookup> {
+    find(&settings(more), nodes).unwrap().lookups
+}
+
+#[test]
+fn an_instance_is_told_as_the_go_provider_tells_it() {
+    let host = host(|_, _| None);
+    let lookups = look_up(
+        &[],
+        &[
+            known(),
+            node(NAME, None),
+            node(INSTANCE, None),
+            node(&format!("{INSTANCE}.ec2.internal"), None),
+        ],
+    );
+    for lookup in &lookups {
+        assert_eq!(lookup, &lookups[0]);
+    }
+    let instance = found(&lookups[0]);
+    assert_eq!(
+        (
+            instance.provider_id.as_str(),
+            instance.instance_type.as_deref(),
+            instance.zone.as_deref(),
+            instance.region.as_deref()
+        ),
+        (ID, Some("t2.micro"), Some("eu-west-1c"), Some("eu-west-1"))
+    );
+    assert_eq!(instance.shutdown, Some(false));
+    let addresses: Vec<_> = instance
+        .addresses
+        .iter()
+        .map(|one| (one.address_type, one.address.as_str()))
+        .collect();
+    let public = "ec2-54-194-252-215.eu-west-1.compute.amazonaws.com";
+    let expected = [
+        (AddressType::InternalIp, "192.168.1.88"),
+        (AddressType::InternalIp, "192.168.1.89"),
+        (AddressType::InternalIp, "192.168.2.10"),
+        (AddressType::ExternalIp, "54.194.252.215"),
+        (AddressType::InternalDns, NAME),
+        (AddressType::Hostname, NAME),
+        (AddressType::ExternalDns, public),
+    ];
+    assert_eq!(addresses, expected);
+    assert_eq!(
+        instance.labels,
+        [(ZONE_ID.to_owned(), "euw1-az2".to_owned())]
+    );
+    // By ID, by name, and the zones: once for all nodes.
+    assert_eq!(
+        actions(&host),
+        [
+            "DescribeInstances",
+            "DescribeInstances",
+            "DescribeAvailabilityZones"
+        ]
+    );
+}
+
+#[test]
+fn families_and_the_number_of_addresses_are_kept_to() {
+    let _host = host(|_, _| None);
+    let brief = |more: &[(&str, &str)]| -> Vec<String> {
+        found(&look_up(more, &[known()])[0])
+            .addresses
+            .iter()
+            .map(|one| one.address.clone())
+            .collect()
+    };
+    assert_eq!(
+        brief(&[("NodeIPFamilies", "ipv6")]),
+        ["2001:db8:1234:1a2b::123"]
+    );
+    let both = brief(&[("NodeIPFamilies", "ipv6, ipv4")]);
+    assert_eq!(
+        (both.len(), both[0].as_str()),
+        (8, "2001:db8:1234:1a2b::123")
+    );
+    drop(_host);
+
+    let many: String = (0..60)
+        .map(|last| format!("<item><privateIpAddress>192.168.9.{last}</privateIpAddress></item>"))
+        .collect();
+    let body = INSTANCES.replacen(
+        "<item><privateIpAddress>192.168.1.89</privateIpAddress><primary>false</primary></item>",
+        &many,
+        1,
+    );
+    let _host = host(move |action, _| (action == "DescribeInstances").then(|| xml(200, &body)));
+    let addresses = brief(&[]);
+    assert_eq!(
+        addresses[..2],
+        ["192.168.1.88".to_owned(), "192.168.2.10".to_owned()],
+        "each interface's own"
+    );
+    assert!(addresses.len() <= 32);
+}
+
+fn with_state(state: &str) -> Answer {
+    xml(
+        200,
+        INSTANCES.replace("<name>running</name>", &format!("<name>{state}</name>")),
+    )
+}
+
+#[test]
+fn only_what_is_proven_is_gone() {
+    for (state, expected) in [
+        ("stopped", Some(true)),
+        ("stopping", Some(false)),
+        ("shutting-down", Some(false)),
+        ("terminated", None),
+    ] {
+        let _host =
+            host(move |action, _| (action == "DescribeInstances").then(|| with_state(state)));
+        let lookups = look_up(&[], &[known()]);
+        match expected {
+            Some(_) => assert_eq!(found(&lookups[0]).shutdown, expected, "{state}"),
+            None => assert_eq!(lookups, [Lookup::Gone]),
+        }
+    }
+    // Two answers without it, and not one request more that could fail.
+    let nothing = host(|action, _| (action == "DescribeInstances").then(|| xml(200, NONE)));
+    assert_eq!(
+        look_up(&[], &[known(), node("new", None)]),
+        [Lookup::Gone, Lookup::NotMine]
+    );
+    assert_eq!(actions(&nothing), ["DescribeInstances"; 3]);
+    drop(nothing);
+
+    let _host = host(|_, _| Some(xml(503, THROTTLED)));
+    assert!(matches!(
+        find(&settings(&[]), &[known()]),
+        Err(Error::Throttled(_))
+    ));
+}
+
+#[test]
+fn an_answer_that_lags_behind_is_asked_for_again() {
+    let mut asked = 0;
+    let _host = host(move |action, _| {
+        (action == "DescribeInstances").then(|| {
+            asked += 1;
+            xml(200, if asked == 1 { NONE } else { INSTANCES })
+        })
+    });
+    assert_eq!(found(&look_up(&[], &[known()])[0]).provider_id, ID);
+}
+
+#[test]
+fn provider_ids_that_prove_nothing_ask_nothing() {
+    let host = host(|_, _| None);
+    let nodes = [
+        node("elsewhere", Some("aws:///us-east-1a/i-1234567890abcdef0")),
+        node(
+            "fargate",
+            Some("aws:///eu-west-1a/0123/fargate-ip-10-0-0-1.ec2.internal"),
+        ),
+        node("odd", Some("aws:///eu-west-1a/i-*")),
+        node("other", Some("hcloud://1")),
+    ];
+    let lookups = look_up(&[], &nodes);
+    for lookup in &lookups[..3] {
+        assert!(matches!(lookup, Lookup::Unknown(_)), "{lookup:?}");
+    }
+    assert_eq!(lookups[3], Lookup::NotMine);
+    assert_eq!(actions(&host), [""; 0]);
+}
+
+#[test]
+fn of_several_instances_of_one_name_the_clusters_is_taken() {
+    let other = INSTANCES
+        .replace("i-1234567890abcdef0", "i-other")
+        .replace("cluster/prod", "cluster/test");
+    let reservations = |text: &str| {
+        let (_, rest) = text.split_once("<reservationSet>").unwrap();
+        rest.split_once("</reservationSet>").unwrap().0.to_owned()
+    };
+    let both = INSTANCES.replace(
+        "</reservationSet>",
+        &format!("{}</reservationSet>", reservations(&other)),
+    );
+    let twice = INSTANCES.replace(
+        "</reservationSet>",
+        &format!(
+            "{}</reservationSet>",
+            reservations(&INSTANCES.replace("i-1234567890abcdef0", "i-twin"))
+        ),
+    );
+    for (body, expected) in [(both, Some(true)), (other, None), (twice, Some(false))] {
+        let _host = host(move |action, _| (action == "DescribeInstances").then(|| xml(200, &body)));
+        let reply = find(&settings(&[]), &[node(NAME, None)]).unwrap();
+        match expected {
+            Some(true) => assert_eq!(found(&reply.lookups[0]).provider_id, ID),
+            Some(false) => {
+                assert!(matches!(reply.lookups[0], Lookup::Unknown(_)));
+                assert_eq!(reply.events[0].event.reason, "InstanceLookupFailed");
+                assert!(reply.events[0].event.message.contains("i-twin"));
+            }
+            None => assert_eq!(reply.lookups, [Lookup::NotMine]),
+        }
+    }
+}
+
+#[test]
+fn network_nodes_are_labels_and_their_absence_is_no_error() {
+    let large = || xml(200, INSTANCES.replace("t2.micro", "p4d.24xlarge"));
+    let working = host(move |action, _| (action == "DescribeInstances").then(large));
+    let lookups = look_up(&[], &[known()]);
+    let labels: Vec<_> = found(&lookups[0])
+        .labels
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect();
+    let layer = |number: u8| format!("{NETWORK_NODE}{number}");
+    let (one, two, three) = (layer(1), layer(2), layer(3));
+    let expected = [
+        (ZONE_ID, "euw1-az2"),
+        (one.as_str(), "nn-1"),
+        (two.as_str(), "nn-2"),
+        (three.as_str(), "nn-3"),
+    ];
+    assert_eq!(labels, expected);
+    drop(working);
+
+    let _host = host(move |action, _| match action {
+        "DescribeInstances" => Some(large()),
+        "DescribeAvailabilityZones" => Some(xml(403, "no")),
+        _ => Some(xml(500, "<html>")),
+    });
+    assert_eq!(found(&look_up(&[], &[known()])[0]).labels, []);
+}
+
+/// Demanded: N nodes cost at most as many requests as pages, and two.
+#[test]
+fn many_nodes_cost_few_requests() {
+    for count in [1, 200, 201, 1000, 5000] {
+        let id = |number: usize| format!("i-{number:017x}");
+        let nodes: Vec<Node> = (0..count)
+            .map(|number| node("n", Some(&format!("aws:///eu-west-1c/{}", id(number)))))
+            .collect();
+        let pages = count.div_ceil(200);
+        // None is there: what is missing is asked for once more.
+        let gone = host(|action, _| (action == "DescribeInstances").then(|| xml(200, NONE)));
+        assert!(look_up(&[], &nodes).iter().all(|one| *one == Lookup::Gone));
+        let sent = forms(&gone);
+        assert_eq!(sent.len(), pages + 1);
+        assert!(
+            sent.iter().all(|form| form.len() <= 206),
+            "no more values than one request may have"
+        );
+        drop(gone);
+        // All are there, and new: zones are asked for.
+        let there = host(|action, form| {
+            let item = |id: &String| {
+                format!(
+                    "<item><instanceId>{id}</instanceId><instanceState><name>running</name></instanceState></item>"
+                )
+            };
+            let ids = form
+                .iter()
+                .filter(|(key, _)| key.starts_with("Filter.1.Value"))
+                .map(|(_, id)| item(id));
+            let items: String = ids.collect();
+            let body = format!(
+                "<a><reservationSet><item><instancesSet>{items}</instancesSet></item></reservationSet></a>"
+            );
+            (action == "DescribeInstances").then(|| xml(200, body))
+        });
+        for lookup in look_up(&[], &nodes) {
+            found(&lookup);
+        }
+        assert_eq!(actions(&there).len(), pages + 1);
+    }
+}

@@ -1,0 +1,23 @@
+//! The AWS provider: EC2 instances as nodes, network load balancers, and routes to the nodes' pods in a VPC's route table.
+//!
+//! This file only exports. In reading order: [`config`], [`provider_id`], [`query`] (the only file that speaks HTTP),
+//! [`ec2`], [`instances`] (which requests answer which nodes), [`routes`], [`load_balancer`] and [`provider`].
+
+pub mod config;
+pub mod ec2;
+pub mod instances;
+pub mod load_balancer;
+pub mod provider;
+pub mod provider_id;
+pub mod query;
+pub mod routes;
+#[cfg(test)]
+mod samples;
+
+use provider::Aws;
+
+ccm_guest::export_provider! {
+    provider: Aws,
+    interfaces: [instances, load_balancer, routes, self_check],
+    manifest: "manifest.json",
+}

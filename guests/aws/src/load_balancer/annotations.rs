@@ -1,0 +1,162 @@
+//! The Go provider's annotations of Services: the one table of what each means here. Pure.
+
+use ccm_guest::Event;
+use ccm_guest::load_balancer::Service;
+
+/// What all annotations begin with.
+pub const PREFIX: &str = "service.beta.kubernetes.io/aws-load-balancer-";
+
+/// What becomes of an annotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Support {
+    /// It has the Go provider's meaning.
+    Supported,
+    /// It has no effect, which an event says, with the reason.
+    Ignored(&'static str),
+    /// The Service is refused, with the reason.
+    Refused(&'static str),
+}
+
+use Support::{Ignored, Refused, Supported};
+
+const CLASSIC: Support = Ignored("it is about classic load balancers");
+
+/// Every annotation, without [`PREFIX`], in the order of the Go provider's source.
+pub const ALL: &[(&str, Support)] = &[
+    (TYPE, Supported),
+    (INTERNAL, Supported),
+    (
+        "proxy-protocol",
+        Ignored(
+            "it is about classic load balancers; proxy_protocol_v2.enabled=true in target-group-attributes is what network load balancers have",
+        ),
+    ),
+    ("access-log-emit-interval", CLASSIC),
+    (LOGS, Supported),
+    (LOGS_BUCKET, Supported),
+    (LOGS_PREFIX, Supported),
+    ("connection-draining-enabled", CLASSIC),
+    ("connection-draining-timeout", CLASSIC),
+    ("connection-idle-timeout", CLASSIC),
+    (CROSS_ZONE, Supported),
+    (
+        "extra-security-groups",
+        Refused("network load balancers take security-groups only, as with the Go provider"),
+    ),
+    (GROUPS, Supported),
+    (CERTIFICATE, Supported),
+    (TLS_PORTS, Supported),
+    (TLS_POLICY, Supported),
+    (BACKEND, Supported),
+    (TAGS, Supported),
+    (HEALTH_PROTOCOL, Supported),
+    (HEALTH_PORT, Supported),
+    (HEALTH_PATH, Supported),
+    (HEALTHY, Supported),
+    (UNHEALTHY, Supported),
+    (
+        "healthcheck-timeout",
+        Ignored(
+            "the Go provider does not send it for network load balancers either: 6 s for HTTP, 10 s otherwise",
+        ),
+    ),
+    (HEALTH_INTERVAL, Supported),
+    (ATTRIBUTES, Supported),
+    (ALLOCATIONS, Supported),
+    (PRIVATE_ADDRESSES, Supported),
+    (NODE_LABELS, Supported),
+    (SUBNETS, Supported),
+];
+
+/// Kind of load balancer: `nlb`; `external` and `nlb-ip` are left to AWS Load Balancer Controller.
+pub const TYPE: &str = "type";
+/// Whether it is reachable from inside only: anything but `false` and nothing.
+pub const INTERNAL: &str = "internal";
+/// Whether connections are logged.
+pub const LOGS: &str = "access-log-enabled";
+/// Bucket of the logs.
+pub const LOGS_BUCKET: &str = "access-log-s3-bucket-name";
+/// Folder in the bucket.
+pub const LOGS_PREFIX: &str = "access-log-s3-bucket-prefix";
+/// Whether each zone's address sends traffic to all zones.
+pub const CROSS_ZONE: &str = "cross-zone-load-balancing-enabled";
+/// Its security groups; with `NLBSecurityGroupMode=Managed` only.
+pub const GROUPS: &str = "security-groups";
+/// Certificate, by its name at AWS.
+pub const CERTIFICATE: &str = "ssl-cert";
+/// Ports with TLS, by number or name; all of them by default.
+pub const TLS_PORTS: &str = "ssl-ports";
+/// Policy for TLS.
+pub const TLS_POLICY: &str = "ssl-negotiation-policy";
+/// `ssl` for TLS to the nodes as well.
+pub const BACKEND: &str = "backend-protocol";
+/// More tags, as `key=value,key=value`.
+pub const TAGS: &str = "additional-resource-tags";
+/// Protocol of health checks.
+pub const HEALTH_PROTOCOL: &str = "healthcheck-protocol";
+/// Port of health checks.
+pub const HEALTH_PORT: &str = "healthcheck-port";
+/// Path of health checks.
+pub const HEALTH_PATH: &str = "healthcheck-path";
+/// Successes until a node is healthy.
+pub const HEALTHY: &str = "healthcheck-healthy-threshold";
+/// Failures until a node is unhealthy.
+pub const UNHEALTHY: &str = "healthcheck-unhealthy-threshold";
+/// Seconds between health checks.
+pub const HEALTH_INTERVAL: &str = "healthcheck-interval";
+/// Attributes of target groups, as `key=value,key=value`.
+pub const ATTRIBUTES: &str = "target-group-attributes";
+/// Elastic addresses, one for each subnet.
+pub const ALLOCATIONS: &str = "eip-allocations";
+/// Private addresses, one for each subnet.
+pub const PRIVATE_ADDRESSES: &str = "private-ipv4-addresses";
+/// Labels of the nodes that get traffic.
+pub const NODE_LABELS: &str = "target-node-labels";
+/// Its subnets, by ID or name.
+pub const SUBNETS: &str = "subnets";
+
+/// The value of an annotation, without the spaces around it. Empty counts as not set.
+pub fn get<'a>(service: &'a Service, name: &str) -> Option<&'a str> {
+    let value = service.annotation(&format!("{PREFIX}{name}"))?.trim();
+    (!value.is_empty()).then_some(value)
+}
+
+/// The values of an annotation that holds a list.
+pub fn values<'a>(service: &'a Service, name: &str) -> Vec<&'a str> {
+    let parts = get(service, name)
+        .unwrap_or_default()
+        .split(',')
+        .map(str::trim);
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
+/// The pairs of an annotation that holds `key=value,key=value`. A key alone has the empty value.
+pub fn pairs(service: &Service, name: &str) -> Vec<(String, String)> {
+    let parts = values(service, name).into_iter();
+    let pairs = parts.map(|part| part.split_once('=').unwrap_or((part, "")));
+    let named = pairs.filter(|(key, _)| !key.is_empty());
+    named
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Mistakes and events about annotations that are refused, ignored or unknown.
+pub fn judge(service: &Service) -> (Vec<String>, Vec<Event>) {
+    let (mut mistakes, mut ignored) = (Vec::new(), Vec::new());
+    for name in service
+        .annotations
+        .iter()
+        .filter_map(|(key, _)| key.strip_prefix(PREFIX))
+    {
+        match ALL.iter().find(|(known, _)| *known == name) {
+            Some((_, Supported)) => {}
+            Some((_, Ignored(why))) => ignored.push(format!("{name}: {why}")),
+            Some((_, Refused(why))) => mistakes.push(format!("{name}: {why}")),
+            // AWS Load Balancer Controller has many more of this prefix.
+            None => ignored.push(format!("{name}: unknown")),
+        }
+    }
+    let event =
+        (!ignored.is_empty()).then(|| Event::warning("AnnotationIgnored", ignored.join("; ")));
+    (mistakes, event.into_iter().collect())
+}

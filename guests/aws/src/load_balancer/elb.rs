@@ -1,0 +1,616 @@
+//! What is read from the API of network load balancers, and the requests for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ccm_guest::{Error, Ingress, LoadBalancerStatus};
+use serde::Deserialize;
+
+use super::wanted::{Port, Wanted};
+use crate::query::{Answer, List, Query, together};
+
+/// Objects on a page, the most that AWS gives.
+const PAGE: usize = 400;
+/// Targets that one request may name.
+const TARGETS: usize = 100;
+
+/// A load balancer.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct LoadBalancer {
+    /// Its name for requests.
+    pub load_balancer_arn: String,
+    /// Its name.
+    pub load_balancer_name: String,
+    /// `network`, `application` or `gateway`.
+    #[serde(default, rename = "Type")]
+    pub kind: String,
+    /// `internal` or `internet-facing`.
+    #[serde(default)]
+    pub scheme: String,
+    /// The address that clients use.
+    #[serde(default, rename = "DNSName")]
+    pub dns_name: String,
+    /// Its VPC.
+    #[serde(default)]
+    pub vpc_id: String,
+    /// Whether it works.
+    #[serde(default)]
+    pub state: State,
+    /// Its subnets.
+    #[serde(default)]
+    pub availability_zones: List<ZoneOf>,
+    /// Its security groups.
+    #[serde(default)]
+    pub security_groups: List<String>,
+}
+
+/// State of a load balancer.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct State {
+    /// `active`, `provisioning`, `active_impaired` or `failed`.
+    #[serde(default)]
+    pub code: String,
+}
+
+/// A zone of a load balancer.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ZoneOf {
+    /// The subnet in that zone.
+    #[serde(default)]
+    pub subnet_id: String,
+}
+
+/// A listener.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Listener {
+    /// Its name for requests.
+    pub listener_arn: String,
+    /// Its port.
+    pub port: u16,
+    /// `TCP`, `UDP`, `TLS` and so on.
+    pub protocol: String,
+    /// Policy for TLS.
+    #[serde(default)]
+    pub ssl_policy: Option<String>,
+    /// Certificates for TLS.
+    #[serde(default)]
+    pub certificates: List<Certificate>,
+    /// Where connections go.
+    #[serde(default)]
+    pub default_actions: List<Action>,
+}
+
+/// A certificate of a listener.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Certificate {
+    /// The certificate.
+    #[serde(default)]
+    pub certificate_arn: String,
+}
+
+/// Where a listener's connections go.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Action {
+    /// The target group.
+    #[serde(default)]
+    pub target_group_arn: String,
+}
+
+/// A target group.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct TargetGroup {
+    /// Its name for requests.
+    pub target_group_arn: String,
+    /// Its name.
+    pub target_group_name: String,
+    /// Port of its targets.
+    #[serde(default)]
+    pub port: u16,
+    /// Protocol of its targets.
+    #[serde(default)]
+    pub protocol: String,
+    /// Protocol of health checks.
+    #[serde(default)]
+    pub health_check_protocol: String,
+    /// Port of health checks, or `traffic-port`.
+    #[serde(default)]
+    pub health_check_port: String,
+    /// Path of health checks.
+    #[serde(default)]
+    pub health_check_path: Option<String>,
+    /// Seconds between health checks.
+    #[serde(default)]
+    pub health_check_interval_seconds: u32,
+    /// Successes until a node is healthy.
+    #[serde(default)]
+    pub healthy_threshold_count: u32,
+    /// Failures until a node is unhealthy.
+    #[serde(default)]
+    pub unhealthy_threshold_count: u32,
+    /// Load balancers that use it.
+    #[serde(default)]
+    pub load_balancer_arns: List<String>,
+}
+
+impl LoadBalancer {
+    /// What the Service stores: the name, while it works or is being made.
+    pub fn status(&self) -> LoadBalancerStatus {
+        let works = matches!(
+            self.state.code.as_str(),
+            "active" | "provisioning" | "active_impaired"
+        );
+        let name = Some(self.dns_name.to_lowercase()).filter(|name| works && !name.is_empty());
+        LoadBalancerStatus::new(name.map(Ingress::hostname))
+    }
+
+    /// The IDs of its subnets.
+    pub fn subnets(&self) -> Vec<String> {
+        self.availability_zones
+            .items
+            .iter()
+            .map(|zone| zone.subnet_id.clone())
+            .collect()
+    }
+}
+
+/// An answer's result, which lies one level deeper than EC2's. Each action names it differently; only one is there.
+#[derive(Deserialize)]
+struct Outer<T> {
+    #[serde(
+        alias = "DescribeLoadBalancersResult",
+        alias = "CreateLoadBalancerResult",
+        alias = "DescribeListenersResult",
+        alias = "DescribeTargetGroupsResult",
+        alias = "CreateTargetGroupResult",
+        alias = "DescribeTargetHealthResult",
+        alias = "DescribeLoadBalancerAttributesResult",
+        alias = "DescribeTargetGroupAttributesResult"
+    )]
+    result: T,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct LoadBalancers {
+    #[serde(default)]
+    load_balancers: List<LoadBalancer>,
+    #[serde(default)]
+    next_marker: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Listeners {
+    #[serde(default)]
+    listeners: List<Listener>,
+    #[serde(default)]
+    next_marker: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct TargetGroups {
+    #[serde(default)]
+    target_groups: List<TargetGroup>,
+    #[serde(default)]
+    next_marker: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Attributes {
+    #[serde(default)]
+    attributes: List<Attribute>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Attribute {
+    key: String,
+    #[serde(default)]
+    value: String,
+}
+
+/// The load balancer of this name.
+///
+/// # Errors
+/// When it is not known; [`Error::Conflict`] if it is no network load balancer.
+pub fn by_name(name: &str) -> Result<Option<LoadBalancer>, Error> {
+    let query = Query::elb("DescribeLoadBalancers").list("Names.member", [name]);
+    match query.send::<Outer<LoadBalancers>>() {
+        Ok(Outer { result }) => chosen(result.load_balancers.items, name),
+        Err(refusal) if refusal.is("LoadBalancerNotFound") => Ok(None),
+        Err(refusal) => Err(refusal.error),
+    }
+}
+
+/// The same from the list of all: only an answer without an error proves that there is none.
+///
+/// # Errors
+/// When it is not known.
+pub fn by_list(name: &str) -> Result<Option<LoadBalancer>, Error> {
+    let query = Query::elb("DescribeLoadBalancers").set("PageSize", PAGE);
+    let found = query.pages("Marker", |Outer { result }: Outer<LoadBalancers>| {
+        (result.load_balancers, result.next_marker)
+    })?;
+    chosen(found, name)
+}
+
+fn chosen(found: Vec<LoadBalancer>, name: &str) -> Result<Option<LoadBalancer>, Error> {
+    let found = found.into_iter().find(|one| one.load_balancer_name == name);
+    match found {
+        Some(other) if other.kind != "network" => {
+            let why = format!("the load balancer {name} is of type {}", other.kind);
+            Err(Error::conflict(why, None))
+        }
+        found => Ok(found),
+    }
+}
+
+/// Whether there is a classic load balancer of this name, from the list of all.
+///
+/// # Errors
+/// When it is not known.
+pub fn has_classic(name: &str) -> Result<bool, Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Classics {
+        #[serde(default)]
+        load_balancer_descriptions: List<Classic>,
+        #[serde(default)]
+        next_marker: Option<String>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Classic {
+        load_balancer_name: String,
+    }
+    let query = Query::classic("DescribeLoadBalancers").set("PageSize", PAGE);
+    let read =
+        |Outer { result }: Outer<Classics>| (result.load_balancer_descriptions, result.next_marker);
+    let found = query.pages("Marker", read)?;
+    Ok(found.iter().any(|one| one.load_balancer_name == name))
+}
+
+/// Makes a load balancer.
+///
+/// # Errors
+/// When AWS does not.
+pub fn create(
+    wanted: &Wanted,
+    subnets: &[String],
+    groups: &[String],
+) -> Result<LoadBalancer, Error> {
+    let scheme = if wanted.internal {
+        "internal"
+    } else {
+        "internet-facing"
+    };
+    let mut query = Query::elb("CreateLoadBalancer")
+        .set("Name", &wanted.name)
+        .set("Type", "network")
+        .set("Scheme", scheme)
+        .list("SecurityGroups.member", groups)
+        .pairs("Tags.member", wanted.tags.iter().cloned());
+    for (index, subnet) in subnets.iter().enumerate() {
+        let mapping = format!("SubnetMappings.member.{}", index + 1);
+        query = query
+            .set(format!("{mapping}.SubnetId"), subnet)
+            .set_some(
+                &format!("{mapping}.AllocationId"),
+                wanted.allocations.get(index),
+            )
+            .set_some(
+                &format!("{mapping}.PrivateIPv4Address"),
+                wanted.private_addresses.get(index),
+            );
+    }
+    let made: Outer<LoadBalancers> = query.send()?;
+    let made = made.result.load_balancers.items.into_iter().next();
+    made.ok_or_else(|| Error::unavailable("CreateLoadBalancer: the answer names none"))
+}
+
+/// The listeners of a load balancer.
+///
+/// # Errors
+/// When they are not known.
+pub fn listeners(load_balancer: &str) -> Result<Vec<Listener>, Error> {
+    let query = Query::elb("DescribeListeners").set("LoadBalancerArn", load_balancer);
+    query.pages("Marker", |Outer { result }: Outer<Listeners>| {
+        (result.listeners, result.next_marker)
+    })
+}
+
+/// The target groups of a load balancer; of the whole region with `None`.
+///
+/// # Errors
+/// When they are not known.
+pub fn target_groups(load_balancer: Option<&str>) -> Result<Vec<TargetGroup>, Error> {
+    let query = Query::elb("DescribeTargetGroups").set_some("LoadBalancerArn", load_balancer);
+    groups(query.set("PageSize", PAGE))
+}
+
+fn groups(query: Query) -> Result<Vec<TargetGroup>, Error> {
+    query.pages("Marker", |Outer { result }: Outer<TargetGroups>| {
+        (result.target_groups, result.next_marker)
+    })
+}
+
+/// Makes a port's target group, or takes the one that an interrupted call left.
+///
+/// # Errors
+/// When AWS does not make it.
+pub fn create_target_group(wanted: &Wanted, port: &Port, vpc: &str) -> Result<TargetGroup, Error> {
+    let name = wanted.group_name(port);
+    let query = Query::elb("CreateTargetGroup")
+        .set("Name", &name)
+        .set("VpcId", vpc)
+        .set("Port", port.back)
+        .set("Protocol", port.back_protocol)
+        .set("TargetType", "instance")
+        .set("HealthCheckProtocol", &port.health.protocol)
+        .set("HealthCheckIntervalSeconds", port.health.interval)
+        .pairs("Tags.member", wanted.tags.iter().cloned());
+    let made = match adjustable(query, port).send::<Outer<TargetGroups>>() {
+        Ok(Outer { result }) => result.target_groups.items,
+        Err(refusal) if refusal.is("DuplicateTargetGroupName") => {
+            groups(Query::elb("DescribeTargetGroups").list("Names.member", [&name]))?
+        }
+        Err(refusal) => return Err(refusal.error),
+    };
+    let made = made.into_iter().next();
+    made.ok_or_else(|| Error::unavailable("CreateTargetGroup: the answer names none"))
+}
+
+/// Changes of a target group what can be changed.
+///
+/// # Errors
+/// When AWS does not.
+pub fn modify_target_group(group: &TargetGroup, port: &Port) -> Answer<()> {
+    let query = Query::elb("ModifyTargetGroup").set("TargetGroupArn", &group.target_group_arn);
+    adjustable(query, port).act()
+}
+
+fn adjustable(query: Query, port: &Port) -> Query {
+    query
+        .set("HealthCheckPort", &port.health.port)
+        .set_some("HealthCheckPath", port.health.path.as_ref())
+        .set("HealthyThresholdCount", port.health.healthy)
+        .set("UnhealthyThresholdCount", port.health.unhealthy)
+}
+
+/// Deletes a target group; one that is not there is deleted.
+///
+/// # Errors
+/// When AWS does not.
+pub fn delete_target_group(arn: &str) -> Answer<()> {
+    unless_gone(
+        Query::elb("DeleteTargetGroup")
+            .set("TargetGroupArn", arn)
+            .act(),
+    )
+}
+
+/// Deletes a load balancer with its listeners; one that is not there is deleted.
+///
+/// # Errors
+/// When AWS does not.
+pub fn delete(arn: &str) -> Answer<()> {
+    unless_gone(
+        Query::elb("DeleteLoadBalancer")
+            .set("LoadBalancerArn", arn)
+            .act(),
+    )
+}
+
+/// Deletes a listener; one that is not there is deleted.
+///
+/// # Errors
+/// When AWS does not.
+pub fn delete_listener(arn: &str) -> Answer<()> {
+    unless_gone(Query::elb("DeleteListener").set("ListenerArn", arn).act())
+}
+
+fn unless_gone(answer: Answer<()>) -> Answer<()> {
+    match answer {
+        Err(refusal) if refusal.is_absence() => Ok(()),
+        answer => answer,
+    }
+}
+
+/// Replaces the security groups of a load balancer.
+///
+/// # Errors
+/// When AWS does not.
+pub fn set_security_groups(arn: &str, groups: &[String]) -> Answer<()> {
+    let query = Query::elb("SetSecurityGroups").set("LoadBalancerArn", arn);
+    query.list("SecurityGroups.member", groups).act()
+}
+
+/// Makes or changes the listener of a port: a change if `existing` names one.
+///
+/// # Errors
+/// When AWS does not.
+pub fn put_listener(
+    wanted: &Wanted,
+    load_balancer: &str,
+    existing: Option<&Listener>,
+    port: &Port,
+    group: &str,
+) -> Answer<()> {
+    let query = match existing {
+        Some(listener) => Query::elb("ModifyListener").set("ListenerArn", &listener.listener_arn),
+        None => Query::elb("CreateListener")
+            .set("LoadBalancerArn", load_balancer)
+            .pairs("Tags.member", wanted.tags.iter().cloned()),
+    };
+    let query = query
+        .set("Port", port.front)
+        .set("Protocol", port.front_protocol)
+        .set("DefaultActions.member.1.Type", "forward")
+        .set("DefaultActions.member.1.TargetGroupArn", group);
+    let Some(tls) = &port.tls else {
+        return query.act();
+    };
+    query
+        .set("Certificates.member.1.CertificateArn", &tls.certificate)
+        .set_some("SslPolicy", tls.policy.as_ref())
+        .act()
+}
+
+/// The targets of each target group that get traffic, without those that are leaving.
+///
+/// # Errors
+/// When one is not known.
+pub fn targets(groups: &[&str]) -> Result<Vec<BTreeSet<String>>, Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Descriptions {
+        #[serde(default)]
+        target_health_descriptions: List<Description>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Description {
+        target: Target,
+        #[serde(default)]
+        target_health: Health,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Target {
+        id: String,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Health {
+        #[serde(default)]
+        state: String,
+    }
+    let query = |group: &&str| Query::elb("DescribeTargetHealth").set("TargetGroupArn", *group);
+    let answers = together::<Outer<Descriptions>>(groups.iter().map(query).collect());
+    let mut all = Vec::new();
+    for answer in answers {
+        let descriptions = answer?.result.target_health_descriptions.items.into_iter();
+        let staying = descriptions.filter(|one| one.target_health.state != "draining");
+        all.push(staying.map(|one| one.target.id).collect());
+    }
+    Ok(all)
+}
+
+/// The instances behind a load balancer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Targets {
+    /// Those that run: AWS registers no others.
+    pub running: BTreeSet<String>,
+    /// Those that exist: they stay registered where they are.
+    pub existing: BTreeSet<String>,
+}
+
+/// Makes the targets of a group those that are wanted. Some leave first, because their number is limited.
+///
+/// # Errors
+/// When AWS does not.
+pub fn set_targets(
+    group: &str,
+    port: u16,
+    are: &BTreeSet<String>,
+    wanted: &Targets,
+) -> Result<(), Error> {
+    for (action, changed) in [
+        (
+            "DeregisterTargets",
+            are.difference(&wanted.existing).collect::<Vec<_>>(),
+        ),
+        (
+            "RegisterTargets",
+            wanted.running.difference(are).collect::<Vec<_>>(),
+        ),
+    ] {
+        for some in changed.chunks(TARGETS) {
+            let mut query = Query::elb(action).set("TargetGroupArn", group);
+            for (index, id) in some.iter().enumerate() {
+                let target = format!("Targets.member.{}", index + 1);
+                query = query
+                    .set(format!("{target}.Id"), id)
+                    .set(format!("{target}.Port"), port);
+            }
+            query.act()?;
+        }
+    }
+    Ok(())
+}
+
+/// Attributes, and where they are.
+#[derive(Debug, Clone, Copy)]
+pub enum Of<'a> {
+    /// Of a load balancer.
+    LoadBalancer(&'a str),
+    /// Of a target group.
+    TargetGroup(&'a str),
+}
+
+/// Changes the attributes that are not as wanted. What was just made has those that AWS gives by itself, and is not asked.
+///
+/// # Errors
+/// When AWS does not.
+pub fn set_attributes<K: AsRef<str> + Ord>(
+    of: Of<'_>,
+    is_new: bool,
+    wanted: &BTreeMap<K, String>,
+) -> Result<(), Error> {
+    let (read, write, key, arn) = match of {
+        Of::LoadBalancer(arn) => (
+            "DescribeLoadBalancerAttributes",
+            "ModifyLoadBalancerAttributes",
+            "LoadBalancerArn",
+            arn,
+        ),
+        Of::TargetGroup(arn) => (
+            "DescribeTargetGroupAttributes",
+            "ModifyTargetGroupAttributes",
+            "TargetGroupArn",
+            arn,
+        ),
+    };
+    let mut are = BTreeMap::new();
+    if !is_new {
+        let told: Outer<Attributes> = Query::elb(read).set(key, arn).send()?;
+        are.extend(
+            told.result
+                .attributes
+                .items
+                .into_iter()
+                .map(|one| (one.key, one.value)),
+        );
+    }
+    let by_default = |key: &str| {
+        if key.ends_with(".enabled") {
+            "false"
+        } else {
+            ""
+        }
+    };
+    let differs = |(key, value): &(&K, &String)| {
+        let key = key.as_ref();
+        are.get(key).map_or(by_default(key), String::as_str) != value.as_str()
+    };
+    let changed: Vec<_> = wanted
+        .iter()
+        .filter(differs)
+        .map(|(key, value)| (key.as_ref(), value))
+        .collect();
+    if changed.is_empty() {
+        return Ok(());
+    }
+    Ok(Query::elb(write)
+        .set(key, arn)
+        .pairs("Attributes.member", changed)
+        .act()?)
+}

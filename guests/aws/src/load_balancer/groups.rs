@@ -1,0 +1,425 @@
+//! Security groups: rules in the nodes' groups that let the load balancer in, and a load balancer's own group.
+//!
+//! A rule belongs to a load balancer by its description, as the Go provider writes it, so that one listing of the VPC's
+//! groups shows everything that has to go, wherever it is. One more rule lets the clients' messages about packet sizes in;
+//! all load balancers of a group share it, and it goes with the last of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ccm_guest::event::listed;
+use ccm_guest::{Error, Event};
+use serde::Deserialize;
+
+use super::wanted::{Port, Wanted};
+use crate::config::Cluster;
+use crate::ec2::{Instance, Tags};
+use crate::query::{Answer, List, Query};
+
+#[cfg(test)]
+mod tests;
+
+/// Groups on a page.
+const PAGE: usize = 500;
+/// Descriptions of rules.
+const CLIENT: &str = "kubernetes.io/rule/nlb/client";
+const HEALTH: &str = "kubernetes.io/rule/nlb/health";
+const PACKET_SIZE: &str = "kubernetes.io/rule/nlb/mtu";
+
+/// A security group.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Group {
+    /// `sg-…`.
+    pub group_id: String,
+    /// Its name.
+    #[serde(default)]
+    pub group_name: String,
+    #[serde(default)]
+    ip_permissions: List<Permission>,
+    /// Its tags.
+    #[serde(default)]
+    pub tag_set: Tags,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Permission {
+    ip_protocol: String,
+    #[serde(default)]
+    from_port: Option<i32>,
+    #[serde(default)]
+    to_port: Option<i32>,
+    #[serde(default)]
+    ip_ranges: List<Range>,
+    #[serde(default)]
+    ipv6_ranges: List<Range6>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Range {
+    cidr_ip: String,
+    #[serde(default)]
+    description: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Range6 {
+    cidr_ipv6: String,
+    #[serde(default)]
+    description: String,
+}
+
+/// What lets packets in. AWS knows it by this alone, whatever its description says.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rule {
+    protocol: String,
+    from: i32,
+    to: i32,
+    range: String,
+}
+
+/// Rules with their descriptions.
+pub type Rules = BTreeMap<Rule, String>;
+
+impl Rule {
+    fn new(protocol: &str, port: u16, range: &str) -> Rule {
+        let port = i32::from(port);
+        Rule {
+            protocol: protocol.to_owned(),
+            from: port,
+            to: port,
+            range: range.to_owned(),
+        }
+    }
+
+    /// ICMP's type 3, code 4: fragmentation needed.
+    fn packet_size(range: &str) -> Rule {
+        Rule {
+            protocol: "icmp".to_owned(),
+            from: 3,
+            to: 4,
+            range: range.to_owned(),
+        }
+    }
+}
+
+impl Group {
+    fn rules(&self) -> Rules {
+        let mut rules = Rules::new();
+        for permission in &self.ip_permissions.items {
+            let four = permission
+                .ip_ranges
+                .items
+                .iter()
+                .map(|range| (&range.cidr_ip, &range.description));
+            let six = permission
+                .ipv6_ranges
+                .items
+                .iter()
+                .map(|range| (&range.cidr_ipv6, &range.description));
+            for (range, description) in four.chain(six) {
+                let rule = Rule {
+                    protocol: permission.ip_protocol.clone(),
+                    from: permission.from_port.unwrap_or(-1),
+                    to: permission.to_port.unwrap_or(-1),
+                    range: range.clone(),
+                };
+                rules.insert(rule, description.clone());
+            }
+        }
+        rules
+    }
+}
+
+/// The security groups that a filter selects.
+///
+/// # Errors
+/// When they are not known.
+pub fn list(filter: &str, value: &str) -> Result<Vec<Group>, Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Groups {
+        #[serde(default)]
+        security_group_info: List<Group>,
+        #[serde(default)]
+        next_token: Option<String>,
+    }
+    let filters = [(filter.to_owned(), vec![value])];
+    let query = Query::ec2("DescribeSecurityGroups")
+        .set("MaxResults", PAGE)
+        .filters(filters);
+    query.pages("NextToken", |page: Groups| {
+        (page.security_group_info, page.next_token)
+    })
+}
+
+/// The groups of the nodes that have to let traffic in: of each instance the one with the cluster's tag, or its only one.
+/// `tagged` are the groups with that tag.
+/// With events about instances where it is not clear which.
+pub fn of_nodes(
+    tagged: &BTreeSet<String>,
+    instances: &[Instance],
+    cluster: &Cluster,
+) -> (BTreeSet<String>, Vec<Event>) {
+    let mut chosen = BTreeSet::new();
+    let mut unclear = Vec::new();
+    for instance in instances {
+        let all: Vec<&str> = instance
+            .group_set
+            .items
+            .iter()
+            .map(|group| group.group_id.as_str())
+            .collect();
+        let marked: Vec<&str> = all
+            .iter()
+            .filter(|id| tagged.contains(**id))
+            .copied()
+            .collect();
+        match (marked.as_slice(), all.as_slice()) {
+            ([one], _) | ([], [one]) => drop(chosen.insert((*one).to_owned())),
+            _ => unclear.push(instance.instance_id.as_str()),
+        }
+    }
+    let event = (!unclear.is_empty()).then(|| {
+        let (key, which) = (cluster.key(), listed(&unclear));
+        let why = format!("exactly one security group of each node has to have the tag {key}; traffic is not let in to {which}");
+        Event::warning("SecurityGroupUnclear", why)
+    });
+    (chosen, event.into_iter().collect())
+}
+
+/// What a node's group has to let in for a load balancer. `subnets` are the ranges of its subnets, where health checks come from.
+pub fn for_nodes(wanted: &Wanted, subnets: &[String]) -> Rules {
+    let mut rules = Rules::new();
+    let of = |kind: &str| format!("{kind}={}", wanted.name);
+    if !wanted.clients_cover_health() {
+        for port in &wanted.ports {
+            let checked = port.health.port.parse().unwrap_or(port.back);
+            rules.extend(
+                subnets
+                    .iter()
+                    .map(|range| (Rule::new("tcp", checked, range), of(HEALTH))),
+            );
+        }
+    }
+    // After the health checks' rules, since one rule may be both.
+    for port in &wanted.ports {
+        let protocol = transport(port);
+        rules.extend(
+            wanted
+                .sources
+                .iter()
+                .map(|range| (Rule::new(protocol, port.back, range), of(CLIENT))),
+        );
+    }
+    rules
+}
+
+/// What a load balancer's own group has to let in.
+pub fn for_own(wanted: &Wanted) -> Rules {
+    let mut rules = Rules::new();
+    for range in &wanted.sources {
+        rules.extend(
+            wanted
+                .ports
+                .iter()
+                .map(|port| (Rule::new(transport(port), port.front, range), String::new())),
+        );
+        if !range.contains(':') {
+            rules.insert(Rule::packet_size(range), String::new());
+        }
+    }
+    rules
+}
+
+fn transport(port: &Port) -> &'static str {
+    if port.front_protocol == "UDP" {
+        "udp"
+    } else {
+        "tcp"
+    }
+}
+
+/// Gives the load balancer `name` exactly the rules `wanted` in the groups `chosen`, and none in the others.
+///
+/// # Errors
+/// When AWS does not change one.
+pub fn open(
+    groups: &[Group],
+    name: &str,
+    chosen: &BTreeSet<String>,
+    wanted: &Rules,
+) -> Result<(), Error> {
+    let nothing = Rules::new();
+    for group in groups {
+        let is_chosen = chosen.contains(&group.group_id);
+        change(
+            group,
+            &difference(
+                &group.rules(),
+                name,
+                if is_chosen { wanted } else { &nothing },
+            ),
+        )?;
+    }
+    Ok(())
+}
+
+/// Gives a load balancer's own group exactly these rules.
+///
+/// # Errors
+/// When AWS does not change one.
+pub fn set_own(group: &Group, wanted: &Rules) -> Result<(), Error> {
+    let are = group.rules();
+    let missing = wanted.iter().filter(|(rule, _)| !are.contains_key(rule));
+    let foreign = are.keys().filter(|rule| !wanted.contains_key(rule));
+    let change_ = Change {
+        grant: missing
+            .map(|(rule, why)| (rule.clone(), why.clone()))
+            .collect(),
+        revoke: foreign.cloned().collect(),
+    };
+    change(group, &change_)
+}
+
+/// What has to change in a group.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Change {
+    grant: Rules,
+    revoke: BTreeSet<Rule>,
+}
+
+/// Compares. A rule of somebody else that lets in the same is good enough, and is left alone.
+fn difference(are: &Rules, name: &str, wanted: &Rules) -> Change {
+    let own = [format!("{CLIENT}={name}"), format!("{HEALTH}={name}")];
+    let mine: Vec<&Rule> = are
+        .iter()
+        .filter(|(_, why)| own.contains(why))
+        .map(|(rule, _)| rule)
+        .collect();
+    if mine.is_empty() && wanted.is_empty() {
+        return Change::default();
+    }
+    let grant = wanted.iter().filter(|(rule, _)| !are.contains_key(rule));
+    let mut change = Change {
+        grant: grant
+            .map(|(rule, why)| (rule.clone(), why.clone()))
+            .collect(),
+        revoke: mine
+            .into_iter()
+            .filter(|rule| !wanted.contains_key(rule))
+            .cloned()
+            .collect(),
+    };
+    let staying = are
+        .iter()
+        .filter(|(rule, _)| !change.revoke.contains(rule))
+        .chain(&change.grant);
+    let clients =
+        staying.filter(|(rule, why)| why.starts_with(CLIENT) && !rule.range.contains(':'));
+    let sizes: Rules = clients
+        .map(|(rule, _)| (Rule::packet_size(&rule.range), PACKET_SIZE.to_owned()))
+        .collect();
+    let surplus = are
+        .iter()
+        .filter(|(rule, why)| *why == PACKET_SIZE && !sizes.contains_key(rule));
+    change.revoke.extend(surplus.map(|(rule, _)| rule.clone()));
+    change.grant.extend(
+        sizes
+            .into_iter()
+            .filter(|(rule, _)| !are.contains_key(rule)),
+    );
+    change
+}
+
+/// One request for what is added, one for what is removed.
+fn change(group: &Group, change: &Change) -> Result<(), Error> {
+    if !change.grant.is_empty() {
+        let rules = change
+            .grant
+            .iter()
+            .map(|(rule, why)| (rule, Some(why.as_str())));
+        match permissions("AuthorizeSecurityGroupIngress", group, rules).act() {
+            // Somebody was faster.
+            Err(refusal) if !refusal.is("InvalidPermission.Duplicate") => return Err(refusal.error),
+            _ => {}
+        }
+    }
+    if !change.revoke.is_empty() {
+        let rules = change.revoke.iter().map(|rule| (rule, None));
+        match permissions("RevokeSecurityGroupIngress", group, rules).act() {
+            Err(refusal) if !refusal.is("InvalidPermission.NotFound") => return Err(refusal.error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn permissions<'a>(
+    action: &'static str,
+    group: &Group,
+    rules: impl Iterator<Item = (&'a Rule, Option<&'a str>)>,
+) -> Query {
+    let mut query = Query::ec2(action).set("GroupId", &group.group_id);
+    for (index, (rule, why)) in rules.enumerate() {
+        let permission = format!("IpPermissions.{}", index + 1);
+        let (ranges, range) = match rule.range.contains(':') {
+            true => ("Ipv6Ranges", "CidrIpv6"),
+            false => ("IpRanges", "CidrIp"),
+        };
+        query = query
+            .set(format!("{permission}.IpProtocol"), &rule.protocol)
+            .set(format!("{permission}.FromPort"), rule.from)
+            .set(format!("{permission}.ToPort"), rule.to)
+            .set(format!("{permission}.{ranges}.1.{range}"), &rule.range)
+            .set_some(
+                &format!("{permission}.{ranges}.1.Description"),
+                why.filter(|why| !why.is_empty()),
+            );
+    }
+    query
+}
+
+/// Makes a load balancer's own group.
+///
+/// # Errors
+/// When AWS does not.
+pub fn create(name: &str, vpc: &str, tags: &[(String, String)]) -> Result<Group, Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Made {
+        group_id: String,
+    }
+    let made: Made = Query::ec2("CreateSecurityGroup")
+        .set("GroupName", name)
+        .set(
+            "GroupDescription",
+            "[k8s] Managed SecurityGroup for LoadBalancer",
+        )
+        .set("VpcId", vpc)
+        .set("TagSpecification.1.ResourceType", "security-group")
+        .pairs("TagSpecification.1.Tag", tags.iter().cloned())
+        .send()?;
+    Ok(Group {
+        group_id: made.group_id,
+        group_name: name.to_owned(),
+        ip_permissions: List::default(),
+        tag_set: Tags::default(),
+    })
+}
+
+/// Deletes a group; one that is not there is deleted.
+///
+/// # Errors
+/// When AWS does not, such as while its load balancer is being deleted.
+pub fn delete(group: &Group) -> Answer<()> {
+    match Query::ec2("DeleteSecurityGroup")
+        .set("GroupId", &group.group_id)
+        .act()
+    {
+        Err(refusal) if refusal.is("InvalidGroup.NotFound") => Ok(()),
+        answer => answer,
+    }
+}

@@ -1,0 +1,162 @@
+use super::*;
+use crate::load_balancer::wanted::Wanted;
+use crate::samples::{INSTANCE, forms, host, service, settings};
+
+const WEB: &str = "auidofweb";
+
+fn rules(all: &[(&str, u16, &str, &str)]) -> Rules {
+    let rule = |(protocol, port, range, why): &(&str, u16, &str, &str)| match *protocol {
+        "icmp" => (Rule::packet_size(range), (*why).to_owned()),
+        protocol => (Rule::new(protocol, *port, range), (*why).to_owned()),
+    };
+    all.iter().map(rule).collect()
+}
+
+fn wanted(sources: &[&str]) -> Wanted {
+    let mut service = service(&[]);
+    service.source_ranges = sources.iter().map(|text| (*text).to_owned()).collect();
+    Wanted::read(&settings(&[]), &service).unwrap().0
+}
+
+#[test]
+fn node_groups_let_clients_in_and_health_checks_where_these_are_others() {
+    let client = format!("{CLIENT}={WEB}");
+    let health = format!("{HEALTH}={WEB}");
+    let subnets = ["10.0.0.0/24".to_owned()];
+    let all = rules(&[
+        ("tcp", 30080, "0.0.0.0/0", &client),
+        ("tcp", 30443, "0.0.0.0/0", &client),
+    ]);
+    assert_eq!(for_nodes(&wanted(&[]), &subnets), all);
+    let some = rules(&[
+        ("tcp", 30080, "10.0.0.0/24", &health),
+        ("tcp", 30443, "10.0.0.0/24", &health),
+        ("tcp", 30080, "203.0.113.0/24", &client),
+        ("tcp", 30443, "203.0.113.0/24", &client),
+        ("tcp", 30080, "2001:db8::/32", &client),
+        ("tcp", 30443, "2001:db8::/32", &client),
+    ]);
+    assert_eq!(
+        for_nodes(&wanted(&["203.0.113.0/24", "2001:db8::/32"]), &subnets),
+        some
+    );
+}
+
+#[test]
+fn only_what_differs_is_changed_and_only_our_own() {
+    let (ours, other) = (format!("{CLIENT}={WEB}"), format!("{CLIENT}=aother"));
+    let mtu = PACKET_SIZE;
+    let everywhere = "0.0.0.0/0";
+    let are = rules(&[
+        ("tcp", 30080, everywhere, &ours),
+        ("tcp", 31000, "10.0.0.0/8", &other),
+        ("icmp", 0, everywhere, mtu),
+        ("icmp", 0, "10.0.0.0/8", mtu),
+        ("tcp", 22, everywhere, "ssh"),
+        ("tcp", 30443, everywhere, "somebody's"),
+    ]);
+    let wanted = rules(&[
+        ("tcp", 30080, everywhere, &ours),
+        ("tcp", 30443, everywhere, &ours),
+    ]);
+    assert_eq!(
+        difference(&are, WEB, &wanted),
+        Change::default(),
+        "somebody lets in what is missing"
+    );
+    let moved = rules(&[("tcp", 30081, "192.0.2.0/24", &ours)]);
+    let change = difference(&are, WEB, &moved);
+    assert_eq!(
+        change.grant,
+        rules(&[
+            ("tcp", 30081, "192.0.2.0/24", &ours),
+            ("icmp", 0, "192.0.2.0/24", mtu)
+        ])
+    );
+    let gone = rules(&[("tcp", 30080, everywhere, ""), ("icmp", 0, everywhere, "")]);
+    assert_eq!(change.revoke, gone.into_keys().collect());
+    // The last of a group takes the shared rule along.
+    let change = difference(&are, "aother", &Rules::new());
+    let gone = rules(&[
+        ("tcp", 31000, "10.0.0.0/8", ""),
+        ("icmp", 0, "10.0.0.0/8", ""),
+    ]);
+    assert_eq!(
+        (change.grant, change.revoke),
+        (Rules::new(), gone.into_keys().collect())
+    );
+    assert_eq!(difference(&are, "athird", &Rules::new()), Change::default());
+}
+
+#[test]
+fn rules_go_to_aws_in_one_request_for_each_group() {
+    let host = host(|_, _| None);
+    let groups = list("vpc-id", "vpc-11112222").unwrap();
+    let sg = |id: &str| BTreeSet::from([id.to_owned()]);
+    open(
+        &groups,
+        WEB,
+        &sg("sg-e4076980"),
+        &for_nodes(&wanted(&[]), &[]),
+    )
+    .unwrap();
+    assert_eq!(forms(&host).len(), 1, "the fixture is as wanted");
+    // The nodes are in another group now.
+    open(
+        &groups,
+        WEB,
+        &sg("sg-other"),
+        &for_nodes(&wanted(&["2001:db8::/32"]), &[]),
+    )
+    .unwrap();
+    let [_, revoke, grant] = forms(&host).try_into().unwrap();
+    assert_eq!(
+        (revoke["Action"].as_str(), revoke["GroupId"].as_str()),
+        ("RevokeSecurityGroupIngress", "sg-e4076980")
+    );
+    assert_eq!(
+        revoke.keys().filter(|key| key.ends_with("CidrIp")).count(),
+        3
+    );
+    assert!(
+        !revoke.keys().any(|key| key.ends_with("Description")),
+        "AWS knows a rule by what it lets in"
+    );
+    assert_eq!(
+        (
+            grant["GroupId"].as_str(),
+            grant["IpPermissions.1.Ipv6Ranges.1.CidrIpv6"].as_str()
+        ),
+        ("sg-other", "2001:db8::/32")
+    );
+    assert_eq!(
+        grant["IpPermissions.1.Ipv6Ranges.1.Description"],
+        "kubernetes.io/rule/nlb/client=auidofweb"
+    );
+}
+
+#[test]
+fn the_group_of_a_node_is_the_tagged_one_or_its_only_one() {
+    let _host = host(|_, _| None);
+    let settings = settings(&[]);
+    let mut instance = crate::ec2::by_ids(&[INSTANCE]).unwrap().remove(0);
+    let mut told = |ids: &[&str], tagged: &[&str]| {
+        let all = ids.iter().map(|id| crate::ec2::GroupId {
+            group_id: (*id).to_owned(),
+        });
+        instance.group_set = List {
+            items: all.collect(),
+        };
+        let tagged = tagged.iter().map(|id| (*id).to_owned()).collect();
+        let (chosen, events) =
+            of_nodes(&tagged, std::slice::from_ref(&instance), &settings.cluster);
+        (
+            chosen.into_iter().collect::<Vec<_>>().join(","),
+            events.len(),
+        )
+    };
+    assert_eq!(told(&["a"], &[]), ("a".to_owned(), 0));
+    assert_eq!(told(&["a", "b"], &["b", "c"]), ("b".to_owned(), 0));
+    assert_eq!(told(&["a", "b"], &[]), (String::new(), 1));
+    assert_eq!(told(&["a", "b"], &["a", "b"]), (String::new(), 1));
+}

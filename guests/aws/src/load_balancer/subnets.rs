@@ -1,0 +1,126 @@
+//! Chooses the subnets of a new load balancer: those of the annotation, or one in each zone.
+
+use std::collections::BTreeMap;
+
+use ccm_guest::Error;
+
+use super::wanted::Wanted;
+use crate::config::{Claim, Settings};
+use crate::ec2::{self, RouteTable, Subnet};
+
+/// The subnets, in the annotation's order or by zone.
+///
+/// # Errors
+/// When there are none, or not as many as addresses are named.
+pub fn choose(settings: &Settings, wanted: &Wanted, vpc: &str) -> Result<Vec<Subnet>, Error> {
+    let all = ec2::subnets("vpc-id", vec![vpc.to_owned()])?;
+    let chosen = match wanted.subnets.is_empty() {
+        false => named(&wanted.subnets, all)?,
+        true => one_of_each_zone(settings, wanted, vpc, all)?,
+    };
+    if chosen.is_empty() {
+        let what = if wanted.internal {
+            "subnet"
+        } else {
+            "subnet with a route to an internet gateway"
+        };
+        return Err(Error::invalid(format!(
+            "{vpc} has no {what} for the load balancer"
+        )));
+    }
+    for (what, named) in [
+        ("eip-allocations", &wanted.allocations),
+        ("private-ipv4-addresses", &wanted.private_addresses),
+    ] {
+        if !named.is_empty() && named.len() != chosen.len() {
+            let (have, need) = (named.len(), chosen.len());
+            return Err(Error::invalid(format!(
+                "{what}: {have} for {need} subnets; each needs one"
+            )));
+        }
+    }
+    Ok(chosen)
+}
+
+fn named(names: &[String], all: Vec<Subnet>) -> Result<Vec<Subnet>, Error> {
+    let mut chosen = Vec::new();
+    let mut missing = Vec::new();
+    for name in names {
+        let mut fits = all
+            .iter()
+            .filter(|one| one.subnet_id == *name || one.tag_set.get("Name") == Some(name));
+        match (fits.next(), fits.next()) {
+            (Some(one), None) => chosen.push(one.clone()),
+            (None, _) => missing.push(format!("there is no subnet {name}")),
+            (Some(_), Some(_)) => missing.push(format!("several subnets are named {name}")),
+        }
+    }
+    match missing.is_empty() {
+        true => Ok(chosen),
+        false => Err(Error::invalid(missing.join("; "))),
+    }
+}
+
+/// In each ordinary zone the subnet with the role's tag, then with the cluster's, then with the smallest ID.
+fn one_of_each_zone(
+    settings: &Settings,
+    wanted: &Wanted,
+    vpc: &str,
+    all: Vec<Subnet>,
+) -> Result<Vec<Subnet>, Error> {
+    let role = if wanted.internal {
+        "kubernetes.io/role/internal-elb"
+    } else {
+        "kubernetes.io/role/elb"
+    };
+    let tables = match wanted.internal {
+        true => Vec::new(),
+        false => ec2::route_tables("vpc-id", vpc)?,
+    };
+    let zones = ec2::zones()?;
+    let claim = |subnet: &Subnet| subnet.tag_set.claim(&settings.cluster);
+    let (usable, others): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|one| claim(one) != Claim::Others);
+    let usable = match usable.is_empty() {
+        false => usable,
+        true => others
+            .into_iter()
+            .filter(|one| Some(&one.subnet_id) == settings.subnet.as_ref())
+            .collect(),
+    };
+    let rank = |subnet: &Subnet| {
+        (
+            subnet.tag_set.get(role).is_none(),
+            claim(subnet) != Claim::Ours,
+            subnet.subnet_id.clone(),
+        )
+    };
+    let mut best: BTreeMap<String, Subnet> = BTreeMap::new();
+    for subnet in usable {
+        let is_ordinary = zones
+            .get(&subnet.availability_zone)
+            .is_none_or(|zone| zone.ordinary);
+        if !is_ordinary || !(wanted.internal || is_public(&tables, &subnet)) {
+            continue;
+        }
+        let before = best.get(&subnet.availability_zone);
+        if before.is_none_or(|before| rank(&subnet) < rank(before)) {
+            best.insert(subnet.availability_zone.clone(), subnet);
+        }
+    }
+    Ok(best.into_values().collect())
+}
+
+/// Whether the subnet's table, or the VPC's main one, leads to an internet gateway.
+fn is_public(tables: &[RouteTable], subnet: &Subnet) -> bool {
+    let with = |fits: &dyn Fn(&ec2::Association) -> bool| {
+        let mut tables = tables.iter();
+        tables.find(|table| table.association_set.items.iter().any(fits))
+    };
+    let own = with(&|one| one.subnet_id.as_ref() == Some(&subnet.subnet_id));
+    let table = own.or_else(|| with(&|one| one.main));
+    let gateways = table.into_iter().flat_map(|table| &table.route_set.items);
+    gateways
+        .filter_map(|route| route.gateway_id.as_deref())
+        .any(|gateway| gateway.starts_with("igw"))
+}

@@ -1,0 +1,457 @@
+//! What a Service wants of AWS: read from its ports, policies and annotations, with all mistakes at once. Pure.
+
+use std::collections::BTreeMap;
+
+use ccm_guest::load_balancer::{Service, ServicePort, TrafficPolicy};
+use ccm_guest::{Error, Event, Node, Protocol};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::annotations::{self as names, get, judge, pairs, values};
+use crate::config::Settings;
+
+/// Class and prefix of classes of load balancers that others make.
+const ELSEWHERE: &[&str] = &["service.k8s.aws/", "eks.amazonaws.com/"];
+/// Annotation values that mean AWS Load Balancer Controller.
+const EXTERNAL: &[&str] = &["external", "nlb-ip"];
+/// Everybody.
+const ANYWHERE: &str = "0.0.0.0/0";
+
+/// A load balancer with everything that belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Wanted {
+    /// Its name, from the Service's UID.
+    pub name: String,
+    /// Whether it has private addresses only.
+    pub internal: bool,
+    /// Its ports.
+    pub ports: Vec<Port>,
+    /// Its attributes.
+    pub attributes: BTreeMap<&'static str, String>,
+    /// Attributes of all its target groups.
+    pub group_attributes: BTreeMap<String, String>,
+    /// Tags of all that is made.
+    pub tags: Vec<(String, String)>,
+    /// Subnets by ID or name; empty: those that are found.
+    pub subnets: Vec<String>,
+    /// Elastic addresses, one for each subnet, or none.
+    pub allocations: Vec<String>,
+    /// Private addresses, one for each subnet, or none.
+    pub private_addresses: Vec<String>,
+    /// Who may connect.
+    pub sources: Vec<String>,
+    /// Its security groups.
+    pub groups: Groups,
+}
+
+/// Security groups of a load balancer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub enum Groups {
+    /// As they are.
+    Unmanaged,
+    /// These, with rules of somebody else.
+    Named(Vec<String>),
+    /// One of its own, by name.
+    Own(String),
+}
+
+/// A port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Port {
+    /// Where clients connect.
+    pub front: u16,
+    /// `TCP`, `UDP` or `TLS`.
+    pub front_protocol: &'static str,
+    /// Certificate and policy with `TLS`.
+    pub tls: Option<Tls>,
+    /// The node port.
+    pub back: u16,
+    /// `TCP`, `UDP` or `TLS`.
+    pub back_protocol: &'static str,
+    /// How nodes are checked.
+    pub health: Health,
+}
+
+/// How a port ends TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Tls {
+    /// The certificate.
+    pub certificate: String,
+    /// The policy, unless AWS chooses.
+    pub policy: Option<String>,
+}
+
+/// How nodes are checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Health {
+    /// `TCP`, `HTTP` or `HTTPS`.
+    pub protocol: String,
+    /// A port, or `traffic-port`.
+    pub port: String,
+    /// The path, not with `TCP`.
+    pub path: Option<String>,
+    /// Seconds between checks.
+    pub interval: u32,
+    /// Successes until a node is healthy.
+    pub healthy: u32,
+    /// Failures until a node is unhealthy.
+    pub unhealthy: u32,
+}
+
+/// The load balancer's name: the Service's UID, as the Go provider has it.
+pub fn name(service: &Service) -> String {
+    service.default_name()
+}
+
+/// What the names of a Service's target groups begin with; 80 bits of its UID.
+pub fn group_prefix(name: &str) -> String {
+    format!("{}-", name.get(..21).unwrap_or(name))
+}
+
+/// The name of a load balancer's own security group, as the Go provider has it.
+pub fn own_group(settings: &Settings, service: &Service) -> String {
+    let mut hash = Sha256::new();
+    for part in [
+        &settings.cluster_name,
+        &service.name,
+        &service.namespace,
+        &service.uid,
+    ] {
+        hash.update(part.as_bytes());
+    }
+    let digest: String = hash
+        .finalize()
+        .iter()
+        .take(5)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let plain = |text: &str| {
+        text.chars()
+            .filter(char::is_ascii_alphanumeric)
+            .take(8)
+            .collect::<String>()
+    };
+    format!(
+        "k8s-{}-{}-{digest}",
+        plain(&service.namespace),
+        plain(&service.name)
+    )
+}
+
+/// Whether this provider makes the Service's load balancer.
+///
+/// # Errors
+/// [`Error::Elsewhere`] when others do, [`Error::Unsupported`] for a classic load balancer.
+pub fn is_ours(service: &Service) -> Result<(), Error> {
+    let kind = get(service, names::TYPE);
+    let class = service.class.as_deref().unwrap_or_default();
+    if kind.is_some_and(|kind| EXTERNAL.contains(&kind))
+        || ELSEWHERE.iter().any(|prefix| class.starts_with(prefix))
+    {
+        return Err(Error::Elsewhere);
+    }
+    match kind {
+        Some("nlb") => Ok(()),
+        _ => Err(Error::unsupported(format!(
+            "classic load balancers are not made here: set the annotation {}{} to nlb before the load balancer exists",
+            names::PREFIX,
+            names::TYPE
+        ))),
+    }
+}
+
+/// The nodes that are to receive traffic.
+pub fn targets<'a>(service: &Service, nodes: &'a [Node]) -> Vec<&'a Node> {
+    let labels = pairs(service, names::NODE_LABELS);
+    let fits = |node: &&Node| {
+        labels.iter().all(|(key, value)| {
+            let mut own = node.labels.iter();
+            own.any(|(name, held)| name == key && (value.is_empty() || held == value))
+        })
+    };
+    nodes.iter().filter(fits).collect()
+}
+
+impl Wanted {
+    /// Reads a Service, with events about what has no effect.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with every mistake.
+    pub fn read(settings: &Settings, service: &Service) -> Result<(Wanted, Vec<Event>), Error> {
+        let (mut mistakes, mut events) = judge(service);
+        let name = name(service);
+        let groups = values(service, names::GROUPS)
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>();
+        let groups = match (settings.own_security_groups, groups.is_empty()) {
+            (true, true) => Groups::Own(own_group(settings, service)),
+            (true, false) => Groups::Named(groups),
+            (false, true) => Groups::Unmanaged,
+            (false, false) => {
+                let why = "security-groups: without NLBSecurityGroupMode=Managed it has no effect, as with the Go provider";
+                events.push(Event::warning("AnnotationIgnored", why));
+                Groups::Unmanaged
+            }
+        };
+        if service.requested_ip.is_some() {
+            mistakes.push("loadBalancerIP: not possible at AWS; use eip-allocations or private-ipv4-addresses".to_owned());
+        }
+        if service.session_affinity_seconds.is_some() {
+            mistakes.push("sessionAffinity: ClientIP is not possible".to_owned());
+        }
+        let health = health(settings, service, &mut mistakes);
+        let wanted = Wanted {
+            internal: get(service, names::INTERNAL).is_some_and(|text| text != "false"),
+            ports: ports(service, &health, &mut mistakes),
+            attributes: attributes(service, &mut mistakes),
+            group_attributes: group_attributes(service, &mut mistakes),
+            tags: tags(settings, service),
+            subnets: values(service, names::SUBNETS)
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
+            allocations: values(service, names::ALLOCATIONS)
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
+            private_addresses: values(service, names::PRIVATE_ADDRESSES)
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
+            sources: match service.source_ranges.as_slice() {
+                [] => vec![ANYWHERE.to_owned()],
+                ranges => ranges.to_vec(),
+            },
+            groups,
+            name,
+        };
+        match mistakes.is_empty() {
+            true => Ok((wanted, events)),
+            false => Err(Error::invalid(mistakes.join("; "))),
+        }
+    }
+
+    /// A digest of all that is wanted.
+    pub fn digest(&self) -> String {
+        short(&serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// The name of a port's target group. What cannot be changed in a target group is part of it.
+    pub fn group_name(&self, port: &Port) -> String {
+        let Port {
+            front,
+            back,
+            back_protocol,
+            health,
+            ..
+        } = port;
+        let fixed = format!(
+            "{front} {back} {back_protocol} {} {}",
+            health.protocol, health.interval
+        );
+        let digest = short(&fixed);
+        format!(
+            "{}{}",
+            group_prefix(&self.name),
+            digest.get(..10).unwrap_or(&digest)
+        )
+    }
+
+    /// Whether opening the node ports to the clients opens them to health checks as well.
+    pub fn clients_cover_health(&self) -> bool {
+        self.sources == [ANYWHERE]
+            && self
+                .ports
+                .iter()
+                .all(|port| port.back_protocol != "UDP" && port.health.port == "traffic-port")
+    }
+}
+
+fn short(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+fn tags(settings: &Settings, service: &Service) -> Vec<(String, String)> {
+    let mut tags: BTreeMap<String, String> = pairs(service, names::TAGS).into_iter().collect();
+    let service = format!("{}/{}", service.namespace, service.name);
+    tags.insert("kubernetes.io/service-name".to_owned(), service);
+    tags.extend(settings.cluster.owned());
+    tags.into_iter().collect()
+}
+
+fn ports(service: &Service, health: &Health, mistakes: &mut Vec<String>) -> Vec<Port> {
+    let protocols = service.ports.iter().map(|port| port.protocol);
+    let mixed = protocols
+        .clone()
+        .zip(protocols.skip(1))
+        .any(|(one, next)| one != next);
+    if mixed {
+        mistakes.push("ports: several protocols in one load balancer are not possible".to_owned());
+    }
+    if service.ports.is_empty() {
+        mistakes.push("ports: there is none".to_owned());
+    }
+    let listed = values(service, names::TLS_PORTS);
+    let has_tls = |port: &ServicePort| {
+        let is_named = |text: &&str| {
+            *text == "*" || text.parse() == Ok(port.port) || Some(*text) == port.name.as_deref()
+        };
+        listed.is_empty() || listed.iter().any(is_named)
+    };
+    let mut wanted = Vec::new();
+    for port in &service.ports {
+        let protocol = match port.protocol {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+            Protocol::Sctp => {
+                mistakes.push(format!("port {}: SCTP is not possible", port.port));
+                continue;
+            }
+        };
+        let Some(back) = port.node_port else {
+            mistakes.push(format!(
+                "port {}: it has no node port, by which traffic reaches the nodes",
+                port.port
+            ));
+            continue;
+        };
+        let certificate =
+            get(service, names::CERTIFICATE).filter(|_| protocol == "TCP" && has_tls(port));
+        let tls = certificate.map(|certificate| Tls {
+            certificate: certificate.to_owned(),
+            policy: get(service, names::TLS_POLICY).map(str::to_owned),
+        });
+        let to_nodes = tls.is_some() && get(service, names::BACKEND) == Some("ssl");
+        wanted.push(Port {
+            front: port.port,
+            front_protocol: if tls.is_some() { "TLS" } else { protocol },
+            tls,
+            back,
+            back_protocol: if to_nodes { "TLS" } else { protocol },
+            health: health.clone(),
+        });
+    }
+    wanted
+}
+
+fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<String>) -> Health {
+    let is_local = service.external_traffic_policy == Some(TrafficPolicy::Local);
+    let mut health = match service.health_check_node_port.filter(|_| is_local) {
+        Some(port) => Health {
+            protocol: "HTTP".to_owned(),
+            port: port.to_string(),
+            path: Some("/healthz".to_owned()),
+            interval: 10,
+            healthy: 2,
+            unhealthy: 2,
+        },
+        None => Health {
+            protocol: "TCP".to_owned(),
+            port: "traffic-port".to_owned(),
+            path: Some("/".to_owned()),
+            interval: 30,
+            healthy: 3,
+            unhealthy: 3,
+        },
+    };
+    if let Some(protocol) = get(service, names::HEALTH_PROTOCOL) {
+        health.protocol = protocol.to_uppercase();
+    }
+    if let Some(path) = get(service, names::HEALTH_PATH) {
+        health.path = Some(path.to_owned());
+    }
+    if let Some(port) = get(service, names::HEALTH_PORT) {
+        health.port = port.to_owned();
+    }
+    if let (Some(shared), false) = (&settings.shared_health, is_local) {
+        health.protocol = "HTTP".to_owned();
+        health.port = shared.port.to_string();
+        health.path = Some(shared.path.clone());
+    }
+    match health.protocol.as_str() {
+        "TCP" => health.path = None,
+        "HTTP" | "HTTPS" => {}
+        _ => mistakes.push(format!(
+            "{}: must be tcp, http or https",
+            names::HEALTH_PROTOCOL
+        )),
+    }
+    if health.port != "traffic-port" && !health.port.parse::<u16>().is_ok_and(|port| port > 0) {
+        mistakes.push(format!(
+            "{}: must be a port or traffic-port",
+            names::HEALTH_PORT
+        ));
+    }
+    for (name, number) in [
+        (names::HEALTH_INTERVAL, &mut health.interval),
+        (names::HEALTHY, &mut health.healthy),
+        (names::UNHEALTHY, &mut health.unhealthy),
+    ] {
+        match get(service, name).map(str::parse) {
+            Some(Ok(given)) => *number = given,
+            Some(Err(_)) => mistakes.push(format!("{name}: must be a number")),
+            None => {}
+        }
+    }
+    health
+}
+
+fn attributes(service: &Service, mistakes: &mut Vec<String>) -> BTreeMap<&'static str, String> {
+    let mut truth = |name: &str| match get(service, name) {
+        None | Some("0" | "f" | "F" | "false" | "FALSE" | "False") => false,
+        Some("1" | "t" | "T" | "true" | "TRUE" | "True") => true,
+        Some(_) => {
+            mistakes.push(format!("{name}: must be true or false"));
+            false
+        }
+    };
+    let (across, logs) = (truth(names::CROSS_ZONE), truth(names::LOGS));
+    let mut attributes = BTreeMap::from([
+        ("load_balancing.cross_zone.enabled", across.to_string()),
+        ("access_logs.s3.enabled", logs.to_string()),
+    ]);
+    // Without logs, AWS accepts no empty bucket.
+    if logs {
+        match get(service, names::LOGS_BUCKET) {
+            Some(bucket) => drop(attributes.insert("access_logs.s3.bucket", bucket.to_owned())),
+            None => mistakes.push(format!("{}: is required for logs", names::LOGS_BUCKET)),
+        }
+        let folder = get(service, names::LOGS_PREFIX).unwrap_or_default();
+        attributes.insert("access_logs.s3.prefix", folder.to_owned());
+    }
+    attributes
+}
+
+fn group_attributes(service: &Service, mistakes: &mut Vec<String>) -> BTreeMap<String, String> {
+    let mut attributes = BTreeMap::new();
+    for (key, value) in pairs(service, names::ATTRIBUTES) {
+        let is_known =
+            ["preserve_client_ip.enabled", "proxy_protocol_v2.enabled"].contains(&key.as_str());
+        let is_udp = service
+            .ports
+            .iter()
+            .any(|port| port.protocol == Protocol::Udp);
+        if !is_known {
+            mistakes.push(format!("{}: {key} is not supported", names::ATTRIBUTES));
+        } else if value != "true" && value != "false" {
+            mistakes.push(format!(
+                "{}: {key} must be true or false",
+                names::ATTRIBUTES
+            ));
+        } else if is_udp && value == "false" && key.starts_with("preserve") {
+            mistakes.push(format!(
+                "{}: {key} cannot be false with UDP",
+                names::ATTRIBUTES
+            ));
+        } else if attributes.insert(key.clone(), value).is_some() {
+            mistakes.push(format!("{}: {key} is there twice", names::ATTRIBUTES));
+        }
+    }
+    attributes
+}

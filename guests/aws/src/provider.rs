@@ -1,0 +1,92 @@
+//! The provider type: hands the host's calls to the other modules.
+
+use ccm_guest::load_balancer::{
+    DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
+};
+use ccm_guest::routes::{self, Route};
+use ccm_guest::{
+    Capability, Config, Error, FindReply, Instances, LoadBalancer, Node, Provider, Routes,
+    SelfCheck,
+};
+
+use crate::config::Settings;
+use crate::load_balancer::{deletion, ensure};
+use crate::{ec2, instances};
+
+#[cfg(test)]
+mod tests;
+
+/// The AWS provider with one configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aws {
+    settings: Settings,
+}
+
+impl Provider for Aws {
+    fn init(config: &Config) -> Result<Aws, Error> {
+        let settings = Settings::read(config)?;
+        Ok(Aws { settings })
+    }
+
+    /// Routes only with `--cluster-cidr`: without it nothing tells the cluster's routes from others.
+    fn enabled(&self, exported: &[Capability]) -> Vec<Capability> {
+        let mut enabled = exported.to_vec();
+        enabled.retain(|one| *one != Capability::Routes || !self.settings.pod_ranges.is_empty());
+        enabled
+    }
+}
+
+impl Instances for Aws {
+    fn find(&self, nodes: Vec<Node>) -> Result<FindReply, Error> {
+        instances::find(&self.settings, &nodes)
+    }
+}
+
+impl LoadBalancer for Aws {
+    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Error> {
+        ensure::ensure(&self.settings, &request)
+    }
+
+    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Error> {
+        ensure::update_targets(&self.settings, &request)
+    }
+
+    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Error> {
+        deletion::delete(&self.settings, &request)
+    }
+
+    fn get(&self, service: Service) -> Result<Found, Error> {
+        deletion::get(&service)
+    }
+}
+
+impl Routes for Aws {
+    fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Error> {
+        crate::routes::list(&self.settings, &nodes)
+    }
+
+    fn create(&self, request: routes::CreateRequest) -> Result<routes::ProgressReply, Error> {
+        crate::routes::create(&self.settings, &request)
+    }
+
+    fn delete(&self, request: routes::DeleteRequest) -> Result<routes::ProgressReply, Error> {
+        crate::routes::delete(&self.settings, &request)
+    }
+}
+
+impl SelfCheck for Aws {
+    /// Reads the zones: it proves credential and endpoint, and that the region has the configured name.
+    fn check(&self) -> Result<(), Error> {
+        let zones = ec2::zones()?;
+        let region = &self.settings.region;
+        match zones.keys().any(|zone| zone.starts_with(region)) {
+            true => Ok(()),
+            false => {
+                let zones = zones.into_keys().collect::<Vec<_>>().join(", ");
+                Err(Error::invalid(format!(
+                    "Region: the endpoint has the zones {zones}, none of them in {region}"
+                )))
+            }
+        }
+    }
+}

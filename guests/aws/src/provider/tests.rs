@@ -1,0 +1,111 @@
+use std::collections::BTreeSet;
+
+use ccm_guest::testing::config;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::samples::{actions, host};
+
+/// Actions that AWS asks for besides those that are sent, and why.
+const IMPLIED: &[&str] = &[
+    // Tags in the requests that make load balancers, target groups and listeners.
+    "elasticloadbalancing:AddTags",
+    // Tags in the request that makes a security group.
+    "ec2:CreateTags",
+    // The first load balancer of an account.
+    "iam:CreateServiceLinkedRole",
+];
+/// Actions that the Go provider sends (`ensureTargetGroupAttributes`) and its published policy lacks: without them its annotation
+/// `target-group-attributes` is refused by AWS.
+const LACKING: &[&str] = &[
+    "elasticloadbalancing:DescribeTargetGroupAttributes",
+    "elasticloadbalancing:ModifyTargetGroupAttributes",
+];
+
+/// What the manifest's rules allow, in the policy's words.
+fn requested() -> BTreeSet<String> {
+    let manifest: Value = serde_json::from_str(include_str!("../../manifest.json")).unwrap();
+    let mut all: BTreeSet<String> = IMPLIED.iter().map(|action| (*action).to_owned()).collect();
+    for target in manifest["targets"].as_array().unwrap() {
+        let service = match target["name"].as_str().unwrap() {
+            "ec2" => "ec2",
+            "elb" => "elasticloadbalancing",
+            other => panic!("{other}"),
+        };
+        for rule in target["rules"].as_array().unwrap() {
+            let sent = rule["form"]["Action"].as_array().unwrap();
+            all.extend(
+                sent.iter()
+                    .map(|action| format!("{service}:{}", action.as_str().unwrap())),
+            );
+        }
+    }
+    all
+}
+
+#[test]
+fn the_policy_is_what_the_manifest_requests() {
+    let policy: Value = serde_json::from_str(include_str!("../../iam-policy.json")).unwrap();
+    let expected = json!({
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Action": requested(), "Resource": "*"}],
+    });
+    assert_eq!(policy, expected, "iam-policy.json has to be\n{expected:#}");
+}
+
+#[test]
+fn it_needs_no_more_than_the_go_provider() {
+    let published = include_str!("../../fixtures/go-provider-actions.txt");
+    let published: BTreeSet<&str> = published
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    assert!(published.len() > 50);
+    let all = requested();
+    let more: Vec<&String> = all
+        .iter()
+        .filter(|action| !published.contains(action.as_str()))
+        .collect();
+    assert_eq!(more, LACKING);
+}
+
+#[test]
+fn every_action_is_either_read_or_write() {
+    let manifest: Value = serde_json::from_str(include_str!("../../manifest.json")).unwrap();
+    for target in manifest["targets"].as_array().unwrap() {
+        for rule in target["rules"].as_array().unwrap() {
+            for action in rule["form"]["Action"].as_array().unwrap() {
+                let is_read = action.as_str().unwrap().starts_with("Describe");
+                assert_eq!(
+                    rule["access"],
+                    if is_read { "read" } else { "write" },
+                    "{action}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn routes_need_the_clusters_ranges_and_the_check_a_region_that_is_there() {
+    let mut given = config(&[("Region", "eu-west-1"), ("KubernetesClusterID", "prod")]);
+    let all = [
+        Capability::Instances,
+        Capability::LoadBalancer,
+        Capability::Routes,
+    ];
+    let enabled = |config: &Config| Aws::init(config).unwrap().enabled(&all);
+    assert_eq!(enabled(&given), all[..2]);
+    given.cluster_cidrs = vec!["10.244.0.0/16".to_owned()];
+    assert_eq!(enabled(&given), all);
+
+    let host = host(|_, _| None);
+    Aws::init(&given).unwrap().check().unwrap();
+    given
+        .values
+        .insert("Region".to_owned(), "us-east-1".to_owned());
+    host.forget_state();
+    let wrong = Aws::init(&given).unwrap().check();
+    assert!(matches!(wrong, Err(Error::Invalid(why)) if why.contains("eu-west-1a")));
+    assert_eq!(actions(&host), ["DescribeAvailabilityZones"; 2]);
+}

@@ -1,0 +1,306 @@
+//! AWS' Query protocol: a request is a form with an `Action`, an answer is XML, everything behind one path. The only file
+//! that sends requests.
+//!
+//! Answers are untrusted. The reader expands no entities but XML's own five, follows no reference, and builds only what the
+//! types of [`ec2`](crate::ec2) and [`elb`](crate::load_balancer::elb) name, whose nesting is fixed.
+
+use ccm_guest::Error;
+use ccm_guest::http::{self, Next, Request, Response, send_all};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+#[cfg(test)]
+mod tests;
+
+/// Version of the EC2 API, which fixes the shape of its answers.
+const EC2: &str = "2016-11-15";
+/// Version of the API for network load balancers.
+const ELB: &str = "2015-12-01";
+/// Version of the API for classic load balancers, behind the same endpoint.
+const CLASSIC: &str = "2012-06-01";
+
+/// A request that has not been sent.
+#[derive(Debug, Clone)]
+pub struct Query {
+    action: &'static str,
+    request: Request,
+}
+
+/// A list in an answer; EC2 calls its elements `item`, the load-balancer APIs `member`.
+#[derive(Debug, Clone, Deserialize)]
+pub struct List<T> {
+    /// The elements.
+    #[serde(rename = "item", alias = "member", default = "Vec::new")]
+    pub items: Vec<T>,
+}
+
+impl<T> Default for List<T> {
+    fn default() -> List<T> {
+        List { items: Vec::new() }
+    }
+}
+
+/// A request that was not answered with what was asked for.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// AWS' error code; empty when there is none.
+    pub code: String,
+    /// The error for the host.
+    pub error: Error,
+}
+
+impl Refusal {
+    /// Whether AWS gave this error code.
+    pub fn is(&self, code: &str) -> bool {
+        self.code == code
+    }
+
+    /// Whether AWS said that the object of the request does not exist.
+    pub fn is_absence(&self) -> bool {
+        self.code.ends_with("NotFound") || self.code.ends_with("NotFoundException")
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        Refusal {
+            code: String::new(),
+            error,
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        refusal.error
+    }
+}
+
+/// Result of one request.
+pub type Answer<T> = Result<T, Refusal>;
+
+impl Query {
+    /// A request to EC2.
+    pub fn ec2(action: &'static str) -> Query {
+        Query::new("ec2", action, EC2)
+    }
+
+    /// A request about network load balancers.
+    pub fn elb(action: &'static str) -> Query {
+        Query::new("elb", action, ELB)
+    }
+
+    /// A request about classic load balancers.
+    pub fn classic(action: &'static str) -> Query {
+        Query::new("elb", action, CLASSIC)
+    }
+
+    fn new(target: &'static str, action: &'static str, version: &str) -> Query {
+        let request = Request::post(target, "/").form("Action", action);
+        Query { action, request }.set("Version", version)
+    }
+
+    /// Adds a field.
+    #[must_use]
+    pub fn set(self, key: impl AsRef<str>, value: impl ToString) -> Query {
+        let request = self.request.form(key.as_ref(), value);
+        Query { request, ..self }
+    }
+
+    /// Adds a field if there is a value.
+    #[must_use]
+    pub fn set_some(self, key: &str, value: Option<impl ToString>) -> Query {
+        match value {
+            Some(value) => self.set(key, value),
+            None => self,
+        }
+    }
+
+    /// Adds `PREFIX.1`, `PREFIX.2` and so on.
+    #[must_use]
+    pub fn list<T: ToString>(mut self, prefix: &str, values: impl IntoIterator<Item = T>) -> Query {
+        for (index, value) in values.into_iter().enumerate() {
+            self = self.set(format!("{prefix}.{}", index + 1), value);
+        }
+        self
+    }
+
+    /// Adds the filters of an EC2 request. In the values, `*` and `?` are wildcards: none may come from outside unchecked.
+    #[must_use]
+    pub fn filters<T: ToString>(
+        mut self,
+        filters: impl IntoIterator<Item = (String, Vec<T>)>,
+    ) -> Query {
+        for (index, (name, values)) in filters.into_iter().enumerate() {
+            let filter = format!("Filter.{}", index + 1);
+            self = self
+                .set(format!("{filter}.Name"), name)
+                .list(&format!("{filter}.Value"), values);
+        }
+        self
+    }
+
+    /// Adds key-value pairs as `PREFIX.1.Key`, `PREFIX.1.Value` and so on.
+    #[must_use]
+    pub fn pairs<K: ToString, V: ToString>(
+        mut self,
+        prefix: &str,
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Query {
+        for (index, (key, value)) in pairs.into_iter().enumerate() {
+            let pair = format!("{prefix}.{}", index + 1);
+            self = self
+                .set(format!("{pair}.Key"), key)
+                .set(format!("{pair}.Value"), value);
+        }
+        self
+    }
+
+    /// Sends the request and reads the answer.
+    ///
+    /// # Errors
+    /// A refusal by AWS, no answer, or an answer of another shape.
+    pub fn send<T: DeserializeOwned>(self) -> Answer<T> {
+        answered(self.action, self.request.send())
+    }
+
+    /// Sends the request and ignores the answer's content.
+    ///
+    /// # Errors
+    /// A refusal by AWS, or no answer.
+    pub fn act(self) -> Answer<()> {
+        checked(self.action, self.request.send()?).map(drop)
+    }
+
+    /// Reads a list to its end. `token` is the request's field for the token of the next page; `read` takes a page's items and
+    /// that token.
+    ///
+    /// # Errors
+    /// As [`Query::send`]; also when the pages do not end.
+    pub fn pages<P: DeserializeOwned, T>(
+        self,
+        token: &str,
+        read: impl Fn(P) -> (List<T>, Option<String>),
+    ) -> Result<Vec<T>, Error> {
+        let action = self.action;
+        let check = |response| Ok(checked(action, response)?);
+        http::follow_with(self.request, check, |response| {
+            let (items, next) = read(parsed(action, &response)?);
+            Ok((items.items, Next::form(token, next)))
+        })
+    }
+}
+
+/// Sends requests side by side; answers in their order.
+pub fn together<T: DeserializeOwned>(queries: Vec<Query>) -> Vec<Answer<T>> {
+    let actions: Vec<_> = queries.iter().map(|query| query.action).collect();
+    let answers = send_all(queries.into_iter().map(|query| query.request).collect());
+    let answers = actions.into_iter().zip(answers);
+    answers
+        .map(|(action, answer)| answered(action, answer))
+        .collect()
+}
+
+fn answered<T: DeserializeOwned>(action: &str, answer: Result<Response, Error>) -> Answer<T> {
+    Ok(parsed(action, &checked(action, answer?)?)?)
+}
+
+fn checked(action: &str, response: Response) -> Answer<Response> {
+    match response.error() {
+        None => Ok(response),
+        Some(error) => Err(refusal(action, &response, error)),
+    }
+}
+
+fn parsed<T: DeserializeOwned>(action: &str, response: &Response) -> Result<T, Error> {
+    let read = quick_xml::de::from_str(response.text()?);
+    read.map_err(|error| {
+        Error::unavailable(format!("{action}: the answer cannot be read: {error}"))
+    })
+}
+
+/// An error in EC2's shape (`Errors`) or in that of the load-balancer APIs (`Error`).
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Failure {
+    #[serde(default)]
+    errors: Errors,
+    #[serde(default)]
+    error: Option<Reason>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Errors {
+    #[serde(default)]
+    error: Option<Reason>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Reason {
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+fn refusal(action: &str, response: &Response, error: Error) -> Refusal {
+    let failure: Option<Failure> = response
+        .text()
+        .ok()
+        .and_then(|text| quick_xml::de::from_str(text).ok());
+    let Some(Reason { code, message }) =
+        failure.and_then(|failure| failure.error.or(failure.errors.error))
+    else {
+        return error.into();
+    };
+    let message: String = format!("{action}: {code}: {message}")
+        .chars()
+        .take(500)
+        .collect();
+    let error = meaning(&code, response.status(), message);
+    Refusal { code, error }
+}
+
+/// The contract's error for an error code. AWS uses the status 400 for nearly everything, so the code decides.
+fn meaning(code: &str, status: u16, message: String) -> Error {
+    const THROTTLED: &[&str] = &[
+        "RequestLimitExceeded",
+        "EC2ThrottledException",
+        "PriorRequestNotComplete",
+    ];
+    const DENIED: &[&str] = &[
+        "AuthFailure",
+        "Blocked",
+        "ExpiredToken",
+        "IncompleteSignature",
+        "InvalidClientTokenId",
+        "MissingAuthenticationToken",
+        "OptInRequired",
+        "RequestExpired",
+        "SignatureDoesNotMatch",
+        "UnauthorizedOperation",
+        "UnrecognizedClientException",
+    ];
+    const LATER: &[&str] = &[
+        "DependencyViolation",
+        "ResourceInUse",
+        "IncorrectState",
+        "IncorrectInstanceState",
+    ];
+    let begins = |prefix: &str| code.starts_with(prefix);
+    if THROTTLED.contains(&code) || begins("Throttl") || begins("TooManyRequests") {
+        Error::throttled(message, None)
+    } else if DENIED.contains(&code) || begins("AccessDenied") {
+        Error::denied(message)
+    } else if status >= 500
+        || LATER.contains(&code)
+        || code.ends_with("NotFound")
+        || begins("Duplicate")
+    {
+        // What was there a moment ago, or is there by now: the next call looks again.
+        Error::unavailable(message)
+    } else {
+        Error::invalid(message)
+    }
+}

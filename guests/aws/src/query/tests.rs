@@ -1,0 +1,150 @@
+use ccm_guest::Error;
+use serde::Deserialize;
+
+use super::*;
+use crate::samples::{THROTTLED, forms, host, xml};
+
+#[derive(Debug, Deserialize)]
+struct Page {
+    #[serde(default)]
+    list: List<String>,
+    #[serde(default)]
+    next: Option<String>,
+}
+
+fn refused(status: u16, body: &'static str) -> Refusal {
+    let _host = host(move |_, _| Some(xml(status, body)));
+    Query::ec2("DescribeInstances").act().unwrap_err()
+}
+
+#[test]
+fn a_request_is_a_form_and_its_values_are_encoded() {
+    let host = host(|_, _| None);
+    let filters = [
+        ("tag:a&b".to_owned(), vec!["x y", "=1"]),
+        ("vpc-id".to_owned(), vec!["vpc-1"]),
+    ];
+    let query = Query::ec2("DescribeSubnets")
+        .filters(filters)
+        .pairs("Tag", [("k", "v")]);
+    query.act().unwrap();
+    let sent = host.seen().remove(0);
+    assert_eq!(sent.line(), "POST /");
+    let form: Vec<(String, String)> = forms(&host).remove(0).into_iter().collect();
+    let expected = [
+        ("Action", "DescribeSubnets"),
+        ("Filter.1.Name", "tag:a&b"),
+        ("Filter.1.Value.1", "x y"),
+        ("Filter.1.Value.2", "=1"),
+        ("Filter.2.Name", "vpc-id"),
+        ("Filter.2.Value.1", "vpc-1"),
+        ("Tag.1.Key", "k"),
+        ("Tag.1.Value", "v"),
+        ("Version", "2016-11-15"),
+    ];
+    assert_eq!(
+        form,
+        expected.map(|(key, value)| (key.to_owned(), value.to_owned()))
+    );
+}
+
+#[test]
+fn the_error_code_decides_and_not_the_status() {
+    let elb = |code: &str| {
+        format!(
+            "<ErrorResponse><Error><Code>{code}</Code><Message>m</Message></Error></ErrorResponse>"
+        )
+    };
+    assert!(matches!(refused(503, THROTTLED).error, Error::Throttled(_)));
+    for (code, status, expected) in [
+        ("Throttling", 400, "throttled"),
+        ("UnauthorizedOperation", 403, "denied"),
+        ("AuthFailure", 401, "denied"),
+        ("AccessDenied", 403, "denied"),
+        ("LoadBalancerNotFound", 400, "unavailable"),
+        ("DependencyViolation", 400, "unavailable"),
+        ("DuplicateLoadBalancerName", 400, "unavailable"),
+        ("InternalError", 500, "unavailable"),
+        ("TooManyLoadBalancers", 400, "invalid"),
+        ("InvalidParameterValue", 400, "invalid"),
+    ] {
+        let refusal = refused(status, elb(code).leak());
+        let told = match &refusal.error {
+            Error::Throttled(_) => "throttled",
+            Error::Denied(_) => "denied",
+            Error::Unavailable(_) => "unavailable",
+            Error::Invalid(_) => "invalid",
+            other => panic!("{code}: {other:?}"),
+        };
+        assert_eq!((told, refusal.code.as_str()), (expected, code));
+        assert!(
+            refusal.error.message().contains(code),
+            "{:?}",
+            refusal.error
+        );
+    }
+    // A page of somebody in between.
+    assert!(matches!(
+        refused(502, "<html>Bad Gateway</html>").error,
+        Error::Unavailable(_)
+    ));
+    assert!(matches!(refused(403, "no XML").error, Error::Denied(_)));
+}
+
+#[test]
+fn hostile_xml_is_an_error_and_no_absence() {
+    let bomb = "<!DOCTYPE a [<!ENTITY b \"bbbb\"><!ENTITY c \"&b;&b;&b;\">]><a><list><item>&c;</item></list></a>";
+    let outside = "<!DOCTYPE a [<!ENTITY x SYSTEM \"file:///etc/passwd\">]><a><list><item>&x;</item></list></a>";
+    let deep = format!("<a><other>{}</other></a>", "<b>".repeat(100_000));
+    for body in [
+        "",
+        "<a>",
+        "<a><list><item>1</list></a>",
+        "{}",
+        bomb,
+        outside,
+        &deep,
+        "\u{fffe}<a/>",
+    ] {
+        let text = body.to_owned();
+        let _host = host(move |_, _| Some(xml(200, &text)));
+        let answer = Query::ec2("DescribeSubnets").send::<Page>();
+        let error = answer.map(|page| format!("{page:?}")).unwrap_err().error;
+        assert!(
+            matches!(error, Error::Unavailable(_)),
+            "{body:.60}: {error:?}"
+        );
+    }
+    let _host = host(|_, _| Some(Ok((200, Vec::new(), vec![b'<', 0xff, b'/', b'>']))));
+    assert!(Query::ec2("DescribeSubnets").send::<Page>().is_err());
+}
+
+#[test]
+fn a_list_is_read_to_its_end_or_is_an_error() {
+    let told = |next: &str| {
+        let next = next.to_owned();
+        let host = host(move |_, form| {
+            let page = form.get("NextToken").map_or("", String::as_str);
+            let next = match page {
+                "" => "<next>2</next>".to_owned(),
+                _ => format!("<next>{next}</next>"),
+            };
+            Some(xml(
+                200,
+                format!("<a><list><item>of {page}</item></list>{next}</a>"),
+            ))
+        });
+        let answer =
+            Query::ec2("DescribeSubnets").pages("NextToken", |page: Page| (page.list, page.next));
+        (answer, forms(&host).len())
+    };
+    let (list, requests) = told("");
+    assert_eq!(
+        (list.unwrap(), requests),
+        (vec!["of ".to_owned(), "of 2".to_owned()], 2)
+    );
+    assert!(
+        matches!(told("2").0, Err(Error::Unavailable(_))),
+        "a page that names itself"
+    );
+}

@@ -1,0 +1,181 @@
+//! Routes to the nodes' pods in one route table of the VPC.
+//!
+//! Only routes into `--cluster-cidr` are looked at: a VPC's table has others, whose blackholes are nobody's business here.
+
+use std::collections::BTreeMap;
+
+use ccm_guest::routes::{CreateRequest, DeleteRequest, ProgressReply, Route, Target};
+use ccm_guest::{Error, Node};
+use ipnet::IpNet;
+
+use crate::config::Settings;
+use crate::ec2::{self, RouteTable};
+use crate::provider_id::{self, Id};
+use crate::query::Query;
+
+#[cfg(test)]
+mod tests;
+
+/// What a listed route hands back on deletion: the instance that it led to.
+const INSTANCE: &str = "instance";
+
+/// See [`ccm_guest::Routes::list`].
+///
+/// # Errors
+/// See there.
+pub fn list(settings: &Settings, nodes: &[Node]) -> Result<Vec<Route>, Error> {
+    let table = table(settings)?;
+    let ids = nodes
+        .iter()
+        .filter_map(|node| Some((instance_of(node)?, node.name.as_str())));
+    let names: BTreeMap<&str, &str> = ids.collect();
+    let ours = table.route_set.items.iter().filter_map(|route| {
+        let destination = destination(route)?;
+        let instance = route.instance_id.as_deref().filter(|id| !id.is_empty());
+        if !settings.is_pods(&destination) || (instance.is_none() && !is_blackhole(route)) {
+            return None;
+        }
+        let target = match instance.map(|id| (id, names.get(id))) {
+            _ if is_blackhole(route) => Target::Blackhole,
+            Some((_, Some(name))) => Target::Node((*name).to_owned()),
+            Some((id, None)) => Target::Other(format!("instance {id}")),
+            None => return None,
+        };
+        let instance = instance.map(|id| (INSTANCE.to_owned(), id.to_owned()));
+        let id = format!("{}/{destination}", table.route_table_id);
+        let mut listed = Route::new(id, destination.to_string(), target);
+        listed.extra = instance.into_iter().collect();
+        Some(listed)
+    });
+    Ok(ours.collect())
+}
+
+/// See [`ccm_guest::Routes::create`].
+///
+/// # Errors
+/// See there.
+pub fn create(settings: &Settings, request: &CreateRequest) -> Result<ProgressReply, Error> {
+    let node = &request.node.name;
+    let id = instance_of(&request.node)
+        .ok_or_else(|| Error::invalid(format!("{node} has no provider ID of an instance")))?;
+    let mut found = ec2::by_ids(&[id])?;
+    let Some(instance) = found.pop() else {
+        return Err(Error::unavailable(format!("{id} does not exist")));
+    };
+    if instance.source_dest_check.unwrap_or(true) {
+        ec2::pass_on_traffic(id)?;
+    }
+    let table = table(settings)?;
+    let cidr = &request.destination_cidr;
+    let there = route_to(&table, cidr);
+    match there.map(|route| route.instance_id.as_deref()) {
+        Some(Some(leads)) if leads == id && !there.is_some_and(is_blackhole) => {
+            return Ok(ProgressReply::done());
+        }
+        Some(leads) => {
+            let to = leads.unwrap_or("something that is no instance");
+            return Err(Error::conflict(
+                format!("{cidr} leads to {to} in {}", table.route_table_id),
+                None,
+            ));
+        }
+        None => {}
+    }
+    change("CreateRoute", &table, cidr)
+        .set("InstanceId", id)
+        .act()?;
+    Ok(ProgressReply::done())
+}
+
+/// See [`ccm_guest::Routes::delete`].
+///
+/// # Errors
+/// See there.
+pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressReply, Error> {
+    let Route {
+        id,
+        destination_cidr: cidr,
+        extra,
+        ..
+    } = &request.route;
+    let table = table(settings)?;
+    let was = extra
+        .iter()
+        .find(|(key, _)| key == INSTANCE)
+        .map(|(_, id)| id.as_str());
+    let there = route_to(&table, cidr)
+        .filter(|route| route.instance_id.as_deref().filter(|id| !id.is_empty()) == was);
+    if there.is_none() || *id != format!("{}/{cidr}", table.route_table_id) {
+        return Ok(ProgressReply::done());
+    }
+    match change("DeleteRoute", &table, cidr).act() {
+        Err(refusal) if !refusal.is("InvalidRoute.NotFound") => Err(refusal.error),
+        _ => Ok(ProgressReply::done()),
+    }
+}
+
+fn change(action: &'static str, table: &RouteTable, cidr: &str) -> Query {
+    let field = if cidr.contains(':') {
+        "DestinationIpv6CidrBlock"
+    } else {
+        "DestinationCidrBlock"
+    };
+    Query::ec2(action)
+        .set("RouteTableId", &table.route_table_id)
+        .set(field, cidr)
+}
+
+/// The one table: named in the configuration, or with the cluster's tag.
+fn table(settings: &Settings) -> Result<RouteTable, Error> {
+    let key = settings.cluster.key();
+    let mut tables = match &settings.route_table {
+        Some(id) => ec2::route_tables("route-table-id", id)?,
+        None => {
+            let mut tables = ec2::route_tables("tag-key", &key)?;
+            if tables.is_empty() {
+                tables = ec2::route_tables("tag:KubernetesCluster", &settings.cluster.id)?;
+            }
+            tables
+        }
+    };
+    let which = settings.route_table.as_ref().unwrap_or(&key);
+    match (tables.pop(), tables.len()) {
+        (Some(table), 0) => Ok(table),
+        (None, _) => Err(Error::unavailable(format!(
+            "there is no route table {which}"
+        ))),
+        (Some(_), more) => Err(Error::invalid(format!(
+            "{} route tables have the tag {key}: set RouteTableID",
+            more + 1
+        ))),
+    }
+}
+
+fn route_to<'a>(table: &'a RouteTable, cidr: &str) -> Option<&'a ec2::Route> {
+    let wanted: IpNet = cidr.parse().ok()?;
+    table
+        .route_set
+        .items
+        .iter()
+        .find(|route| destination(route) == Some(wanted))
+}
+
+fn destination(route: &ec2::Route) -> Option<IpNet> {
+    let texts = [
+        &route.destination_cidr_block,
+        &route.destination_ipv6_cidr_block,
+    ];
+    let text = texts.into_iter().flatten().find(|text| !text.is_empty())?;
+    text.parse::<IpNet>().ok().map(|range| range.trunc())
+}
+
+fn is_blackhole(route: &ec2::Route) -> bool {
+    route.state == "blackhole"
+}
+
+fn instance_of(node: &Node) -> Option<&str> {
+    match provider_id::read(node.provider_id.as_deref()?) {
+        Id::Instance { id, .. } => Some(id),
+        _ => None,
+    }
+}

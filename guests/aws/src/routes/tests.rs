@@ -1,0 +1,127 @@
+use ccm_guest::testing::listed;
+
+use super::*;
+use crate::samples::{INSTANCE, actions, changes, forms, host, known, node, settings, xml};
+
+fn routes() -> Vec<Route> {
+    list(&settings(&[]), &[listed(known())]).unwrap()
+}
+
+#[test]
+fn routes_of_the_cluster_are_told_and_no_others() {
+    let host = host(|_, _| None);
+    let routes = routes();
+    let told: Vec<_> = routes
+        .iter()
+        .map(|one| (one.destination_cidr.as_str(), one.target.clone()))
+        .collect();
+    let expected = [
+        ("10.244.1.0/24", Target::Node("known".to_owned())),
+        (
+            "10.244.2.0/24",
+            Target::Other("instance i-appliance1".to_owned()),
+        ),
+        ("10.244.3.0/24", Target::Blackhole),
+        ("fd00:10:244:4::/64", Target::Node("known".to_owned())),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(actions(&host), ["DescribeRouteTables"]);
+    assert_eq!(
+        forms(&host)[0]["Filter.1.Value.1"],
+        "kubernetes.io/cluster/prod"
+    );
+}
+
+#[test]
+fn the_table_is_the_one_of_the_configuration_or_the_only_one() {
+    let by_id = host(|_, _| None);
+    list(&settings(&[("RouteTableID", "rtb-1")]), &[]).unwrap();
+    assert_eq!(forms(&by_id)[0]["Filter.1.Value.1"], "rtb-1");
+    drop(by_id);
+    let none = host(|_, _| Some(xml(200, "<a><routeTableSet/></a>")));
+    assert!(matches!(
+        list(&settings(&[]), &[]),
+        Err(Error::Unavailable(_))
+    ));
+    assert_eq!(forms(&none)[1]["Filter.1.Name"], "tag:KubernetesCluster");
+    drop(none);
+    let two = "<a><routeTableSet><item><routeTableId>a</routeTableId></item><item><routeTableId>b</routeTableId></item></routeTableSet></a>";
+    let _two = host(move |_, _| Some(xml(200, two)));
+    assert!(
+        matches!(list(&settings(&[]), &[]), Err(Error::Invalid(why)) if why.contains("RouteTableID"))
+    );
+}
+
+#[test]
+fn a_route_is_made_once_and_never_in_place_of_another() {
+    let make = |cidr: &str, node: Node| create(&settings(&[]), &CreateRequest::new(node, cidr));
+    let new = host(|_, _| None);
+    make("10.244.9.0/24", known()).unwrap();
+    assert_eq!(
+        actions(&new),
+        [
+            "DescribeInstances",
+            "ModifyInstanceAttribute",
+            "DescribeRouteTables",
+            "CreateRoute"
+        ]
+    );
+    let sent = forms(&new);
+    assert_eq!(
+        (
+            sent[1]["SourceDestCheck.Value"].as_str(),
+            sent[3]["InstanceId"].as_str()
+        ),
+        ("false", INSTANCE)
+    );
+    drop(new);
+
+    let off = host(|action, _| {
+        let off =
+            crate::samples::INSTANCES.replace("<sourceDestCheck>true", "<sourceDestCheck>false");
+        (action == "DescribeInstances").then(|| xml(200, off))
+    });
+    make("10.244.1.0/24", known()).unwrap();
+    make("fd00:10:244:5::/64", known()).unwrap();
+    assert!(matches!(
+        make("10.244.2.0/24", known()),
+        Err(Error::Conflict(_))
+    ));
+    assert!(matches!(
+        make("10.244.3.0/24", known()),
+        Err(Error::Conflict(_))
+    ));
+    assert!(matches!(
+        make("10.244.9.0/24", node("new", None)),
+        Err(Error::Invalid(_))
+    ));
+    assert_eq!(changes(&off), ["CreateRoute"]);
+    assert!(
+        forms(&off)
+            .iter()
+            .any(|form| form.contains_key("DestinationIpv6CidrBlock"))
+    );
+}
+
+#[test]
+fn a_route_is_removed_that_still_is_what_was_listed() {
+    let host = host(|_, _| None);
+    let remove =
+        |route: &Route| delete(&settings(&[]), &DeleteRequest::new(route.clone())).unwrap();
+    let all = routes();
+    remove(&all[0]);
+    remove(&all[2]);
+    let leads_elsewhere = Route {
+        extra: vec![(INSTANCE_KEY.to_owned(), "i-before".to_owned())],
+        ..all[0].clone()
+    };
+    remove(&leads_elsewhere);
+    let other_table = Route {
+        id: "rtb-other/10.244.1.0/24".to_owned(),
+        ..all[0].clone()
+    };
+    remove(&other_table);
+    assert_eq!(changes(&host), ["DeleteRoute", "DeleteRoute"]);
+}
+
+const INSTANCE_KEY: &str = super::INSTANCE;
