@@ -3,10 +3,13 @@
 //! wasm32-wasip1, and say so when they are missing.
 //! And clients of others before our simulators; they need Python 3.11 with pip. And what a scrape looks like to Prometheus'
 //! promtool, the status page to Chromium; the cloud behind proxies of others; and the alerts and the dashboard of `deploy/monitoring` before a real Prometheus.
+//! And the AWS guest before moto, a simulator of others.
 //! And the bill of materials of a release, before CycloneDX' schema. And our signatures for AWS before moto, which checks them
 //! with AWS's own library for Python.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "foreign/aws.rs"]
+mod aws;
 #[path = "foreign/builds.rs"]
 mod builds;
 #[path = "program/cli/registry.rs"]

@@ -7,6 +7,13 @@ use guest_build::Guest;
 /// A feature, and the guest that it embeds.
 const SHIPPED: &[(&str, Guest<'_>)] = &[
     (
+        "AWS",
+        Guest {
+            package: "guest-aws",
+            folder: "guests/aws",
+        },
+    ),
+    (
         "HCLOUD",
         Guest {
             package: "guest-hcloud",

@@ -115,9 +115,13 @@ impl Settings {
             zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase())
                 .to_owned()
         });
-        let region = values.text("Region").map(str::to_owned).or(of_zone);
+        let mut names = ["Region", "AWS_REGION", "AWS_DEFAULT_REGION"].into_iter();
+        let named = names.find_map(|key| values.text(key));
+        let region = named.map(str::to_owned).or(of_zone);
         if region.is_none() {
-            values.mistake("Region: is required, or Zone: there is no metadata service to ask");
+            values.mistake(
+                "Region: is required, AWS_REGION or Zone: there is no metadata service to ask",
+            );
         }
         let (id, legacy) = (
             values.text("KubernetesClusterID"),

@@ -232,7 +232,6 @@ pub struct Zone {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Instances {
-    #[serde(default)]
     reservation_set: List<Reservation>,
     #[serde(default)]
     next_token: Option<String>,
@@ -319,7 +318,6 @@ pub fn zones() -> Result<BTreeMap<String, Zone>, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Zones {
-        #[serde(default)]
         availability_zone_info: List<Info>,
     }
     #[derive(Deserialize)]
@@ -364,7 +362,6 @@ pub fn topology(ids: &[&str]) -> Result<Vec<(String, Vec<String>)>, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Topologies {
-        #[serde(default)]
         instance_set: List<Topology>,
     }
     #[derive(Deserialize)]
@@ -391,7 +388,6 @@ pub fn subnets(filter: &str, values: Vec<String>) -> Result<Vec<Subnet>, Error> 
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Subnets {
-        #[serde(default)]
         subnet_set: List<Subnet>,
         #[serde(default)]
         next_token: Option<String>,
@@ -410,7 +406,6 @@ pub fn route_tables(filter: &str, value: &str) -> Result<Vec<RouteTable>, Error>
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Tables {
-        #[serde(default)]
         route_table_set: List<RouteTable>,
         #[serde(default)]
         next_token: Option<String>,

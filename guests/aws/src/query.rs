@@ -205,10 +205,19 @@ fn answered<T: DeserializeOwned>(action: &str, answer: Result<Response, Error>) 
     Ok(parsed(action, &checked(action, answer?)?)?)
 }
 
+/// Only an answer of this very action counts: anything else with a good status, such as a page for people or an error, would
+/// read as an empty list.
 fn checked(action: &str, response: Response) -> Answer<Response> {
-    match response.error() {
-        None => Ok(response),
-        Some(error) => Err(refusal(action, &response, error)),
+    if let Some(error) = response.error() {
+        return Err(refusal(action, &response, error));
+    }
+    let text = response.text()?;
+    let named = text.find(&format!("<{action}Response"));
+    let before = named.and_then(|place| text.get(..place));
+    match before.is_some_and(|before| before.is_empty() || before.trim_start().starts_with("<?xml"))
+    {
+        true => Ok(response),
+        false => Err(Error::unavailable(format!("{action}: not an answer of AWS")).into()),
     }
 }
 

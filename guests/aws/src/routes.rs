@@ -62,24 +62,22 @@ pub fn create(settings: &Settings, request: &CreateRequest) -> Result<ProgressRe
     let Some(instance) = found.pop() else {
         return Err(Error::unavailable(format!("{id} does not exist")));
     };
-    if instance.source_dest_check.unwrap_or(true) {
-        ec2::pass_on_traffic(id)?;
-    }
     let table = table(settings)?;
     let cidr = &request.destination_cidr;
     let there = route_to(&table, cidr);
-    match there.map(|route| route.instance_id.as_deref()) {
-        Some(Some(leads)) if leads == id && !there.is_some_and(is_blackhole) => {
-            return Ok(ProgressReply::done());
-        }
-        Some(leads) => {
-            let to = leads.unwrap_or("something that is no instance");
-            return Err(Error::conflict(
-                format!("{cidr} leads to {to} in {}", table.route_table_id),
-                None,
-            ));
-        }
-        None => {}
+    if let Some(there) = there
+        && (is_blackhole(there) || there.instance_id.as_deref() != Some(id))
+    {
+        let to = there.instance_id.as_deref().unwrap_or("nothing of ours");
+        let why = format!("{cidr} leads to {to} in {}", table.route_table_id);
+        return Err(Error::conflict(why, None));
+    }
+    // Before there is traffic that is not its own.
+    if instance.source_dest_check.unwrap_or(true) {
+        ec2::pass_on_traffic(id)?;
+    }
+    if there.is_some() {
+        return Ok(ProgressReply::done());
     }
     change("CreateRoute", &table, cidr)
         .set("InstanceId", id)

@@ -77,7 +77,7 @@ pub(crate) fn usual(action: &str) -> Answer {
     xml(
         200,
         fixture.map_or(format!("<{action}Response/>"), |(_, body)| {
-            body.replace(&format!("{made}Result"), &format!("{action}Result"))
+            body.replace(made, action)
         }),
     )
 }

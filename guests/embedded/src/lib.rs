@@ -12,6 +12,10 @@ pub struct EmbeddedGuest {
     pub wasm: &'static [u8],
 }
 
+/// Amazon Web Services.
+#[cfg(feature = "aws")]
+pub const AWS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-aws.wasm"));
+
 /// Hetzner Cloud.
 #[cfg(feature = "hcloud")]
 pub const HCLOUD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-hcloud.wasm"));
@@ -26,6 +30,11 @@ pub const STATIC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-static
 
 /// Every provider that this build embeds, in the order of the names.
 pub const ALL: &[EmbeddedGuest] = &[
+    #[cfg(feature = "aws")]
+    EmbeddedGuest {
+        name: "aws",
+        wasm: AWS,
+    },
     #[cfg(feature = "hcloud")]
     EmbeddedGuest {
         name: "hcloud",

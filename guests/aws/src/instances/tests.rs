@@ -148,6 +148,18 @@ fn only_what_is_proven_is_gone() {
     assert_eq!(actions(&nothing), ["DescribeInstances"; 3]);
     drop(nothing);
 
+    // A good status with anything else is no absence.
+    for body in [
+        "<html/>",
+        "<DescribeInstancesResponse/>",
+        "<DescribeImagesResponse><imagesSet/></DescribeImagesResponse>",
+    ] {
+        let _host = host(move |_, _| Some(xml(200, body)));
+        assert!(
+            matches!(find(&settings(&[]), &[known()]), Err(Error::Unavailable(_))),
+            "{body}"
+        );
+    }
     let _host = host(|_, _| Some(xml(503, THROTTLED)));
     assert!(matches!(
         find(&settings(&[]), &[known()]),
@@ -283,7 +295,7 @@ fn many_nodes_cost_few_requests() {
                 .map(|(_, id)| item(id));
             let items: String = ids.collect();
             let body = format!(
-                "<a><reservationSet><item><instancesSet>{items}</instancesSet></item></reservationSet></a>"
+                "<DescribeInstancesResponse><reservationSet><item><instancesSet>{items}</instancesSet></item></reservationSet></DescribeInstancesResponse>"
             );
             (action == "DescribeInstances").then(|| xml(200, body))
         });

@@ -2,6 +2,7 @@
 
 use ccm_guest::Event;
 use ccm_guest::load_balancer::Service;
+use ccm_guest::values::MAX_ANNOTATION;
 
 /// What all annotations begin with.
 pub const PREFIX: &str = "service.beta.kubernetes.io/aws-load-balancer-";
@@ -143,11 +144,15 @@ pub fn pairs(service: &Service, name: &str) -> Vec<(String, String)> {
 /// Mistakes and events about annotations that are refused, ignored or unknown.
 pub fn judge(service: &Service) -> (Vec<String>, Vec<Event>) {
     let (mut mistakes, mut ignored) = (Vec::new(), Vec::new());
-    for name in service
-        .annotations
-        .iter()
-        .filter_map(|(key, _)| key.strip_prefix(PREFIX))
-    {
+    for (key, value) in &service.annotations {
+        let Some(name) = key.strip_prefix(PREFIX) else {
+            continue;
+        };
+        if value.len() > MAX_ANNOTATION {
+            mistakes.push(format!(
+                "{name}: at most {MAX_ANNOTATION} bytes are allowed"
+            ));
+        }
         match ALL.iter().find(|(known, _)| *known == name) {
             Some((_, Supported)) => {}
             Some((_, Ignored(why))) => ignored.push(format!("{name}: {why}")),

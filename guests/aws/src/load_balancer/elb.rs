@@ -1,163 +1,21 @@
-//! What is read from the API of network load balancers, and the requests for it.
+//! The requests about network load balancers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ccm_guest::{Error, Ingress, LoadBalancerStatus};
+use ccm_guest::Error;
 use serde::Deserialize;
 
 use super::wanted::{Port, Wanted};
 use crate::query::{Answer, List, Query, together};
 
+mod records;
+
+pub use records::{Listener, LoadBalancer, TargetGroup};
+
 /// Objects on a page, the most that AWS gives.
 const PAGE: usize = 400;
 /// Targets that one request may name.
 const TARGETS: usize = 100;
-
-/// A load balancer.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct LoadBalancer {
-    /// Its name for requests.
-    pub load_balancer_arn: String,
-    /// Its name.
-    pub load_balancer_name: String,
-    /// `network`, `application` or `gateway`.
-    #[serde(default, rename = "Type")]
-    pub kind: String,
-    /// `internal` or `internet-facing`.
-    #[serde(default)]
-    pub scheme: String,
-    /// The address that clients use.
-    #[serde(default, rename = "DNSName")]
-    pub dns_name: String,
-    /// Its VPC.
-    #[serde(default)]
-    pub vpc_id: String,
-    /// Whether it works.
-    #[serde(default)]
-    pub state: State,
-    /// Its subnets.
-    #[serde(default)]
-    pub availability_zones: List<ZoneOf>,
-    /// Its security groups.
-    #[serde(default)]
-    pub security_groups: List<String>,
-}
-
-/// State of a load balancer.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct State {
-    /// `active`, `provisioning`, `active_impaired` or `failed`.
-    #[serde(default)]
-    pub code: String,
-}
-
-/// A zone of a load balancer.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct ZoneOf {
-    /// The subnet in that zone.
-    #[serde(default)]
-    pub subnet_id: String,
-}
-
-/// A listener.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Listener {
-    /// Its name for requests.
-    pub listener_arn: String,
-    /// Its port.
-    pub port: u16,
-    /// `TCP`, `UDP`, `TLS` and so on.
-    pub protocol: String,
-    /// Policy for TLS.
-    #[serde(default)]
-    pub ssl_policy: Option<String>,
-    /// Certificates for TLS.
-    #[serde(default)]
-    pub certificates: List<Certificate>,
-    /// Where connections go.
-    #[serde(default)]
-    pub default_actions: List<Action>,
-}
-
-/// A certificate of a listener.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Certificate {
-    /// The certificate.
-    #[serde(default)]
-    pub certificate_arn: String,
-}
-
-/// Where a listener's connections go.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Action {
-    /// The target group.
-    #[serde(default)]
-    pub target_group_arn: String,
-}
-
-/// A target group.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct TargetGroup {
-    /// Its name for requests.
-    pub target_group_arn: String,
-    /// Its name.
-    pub target_group_name: String,
-    /// Port of its targets.
-    #[serde(default)]
-    pub port: u16,
-    /// Protocol of its targets.
-    #[serde(default)]
-    pub protocol: String,
-    /// Protocol of health checks.
-    #[serde(default)]
-    pub health_check_protocol: String,
-    /// Port of health checks, or `traffic-port`.
-    #[serde(default)]
-    pub health_check_port: String,
-    /// Path of health checks.
-    #[serde(default)]
-    pub health_check_path: Option<String>,
-    /// Seconds between health checks.
-    #[serde(default)]
-    pub health_check_interval_seconds: u32,
-    /// Successes until a node is healthy.
-    #[serde(default)]
-    pub healthy_threshold_count: u32,
-    /// Failures until a node is unhealthy.
-    #[serde(default)]
-    pub unhealthy_threshold_count: u32,
-    /// Load balancers that use it.
-    #[serde(default)]
-    pub load_balancer_arns: List<String>,
-}
-
-impl LoadBalancer {
-    /// What the Service stores: the name, while it works or is being made.
-    pub fn status(&self) -> LoadBalancerStatus {
-        let works = matches!(
-            self.state.code.as_str(),
-            "active" | "provisioning" | "active_impaired"
-        );
-        let name = Some(self.dns_name.to_lowercase()).filter(|name| works && !name.is_empty());
-        LoadBalancerStatus::new(name.map(Ingress::hostname))
-    }
-
-    /// The IDs of its subnets.
-    pub fn subnets(&self) -> Vec<String> {
-        self.availability_zones
-            .items
-            .iter()
-            .map(|zone| zone.subnet_id.clone())
-            .collect()
-    }
-}
 
 /// An answer's result, which lies one level deeper than EC2's. Each action names it differently; only one is there.
 #[derive(Deserialize)]
@@ -178,7 +36,6 @@ struct Outer<T> {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct LoadBalancers {
-    #[serde(default)]
     load_balancers: List<LoadBalancer>,
     #[serde(default)]
     next_marker: Option<String>,
@@ -187,7 +44,6 @@ struct LoadBalancers {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Listeners {
-    #[serde(default)]
     listeners: List<Listener>,
     #[serde(default)]
     next_marker: Option<String>,
@@ -196,7 +52,6 @@ struct Listeners {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct TargetGroups {
-    #[serde(default)]
     target_groups: List<TargetGroup>,
     #[serde(default)]
     next_marker: Option<String>,
@@ -205,7 +60,6 @@ struct TargetGroups {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Attributes {
-    #[serde(default)]
     attributes: List<Attribute>,
 }
 
@@ -261,7 +115,6 @@ pub fn has_classic(name: &str) -> Result<bool, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Classics {
-        #[serde(default)]
         load_balancer_descriptions: List<Classic>,
         #[serde(default)]
         next_marker: Option<String>,
@@ -472,7 +325,6 @@ pub fn targets(groups: &[&str]) -> Result<Vec<BTreeSet<String>>, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Descriptions {
-        #[serde(default)]
         target_health_descriptions: List<Description>,
     }
     #[derive(Deserialize)]

@@ -141,7 +141,6 @@ pub fn list(filter: &str, value: &str) -> Result<Vec<Group>, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Groups {
-        #[serde(default)]
         security_group_info: List<Group>,
         #[serde(default)]
         next_token: Option<String>,

@@ -93,18 +93,24 @@ fn the_error_code_decides_and_not_the_status() {
 
 #[test]
 fn hostile_xml_is_an_error_and_no_absence() {
-    let bomb = "<!DOCTYPE a [<!ENTITY b \"bbbb\"><!ENTITY c \"&b;&b;&b;\">]><a><list><item>&c;</item></list></a>";
-    let outside = "<!DOCTYPE a [<!ENTITY x SYSTEM \"file:///etc/passwd\">]><a><list><item>&x;</item></list></a>";
-    let deep = format!("<a><other>{}</other></a>", "<b>".repeat(100_000));
+    let bomb = "<!DOCTYPE DescribeSubnetsResponse [<!ENTITY b \"bbbb\"><!ENTITY c \"&b;&b;&b;\">]><DescribeSubnetsResponse><list><item>&c;</item></list></DescribeSubnetsResponse>";
+    let outside = "<!DOCTYPE DescribeSubnetsResponse [<!ENTITY x SYSTEM \"file:///etc/passwd\">]><DescribeSubnetsResponse><list><item>&x;</item></list></DescribeSubnetsResponse>";
+    let deep = format!(
+        "<DescribeSubnetsResponse><other>{}</other></DescribeSubnetsResponse>",
+        "<b>".repeat(100_000)
+    );
     for body in [
         "",
-        "<a>",
-        "<a><list><item>1</list></a>",
+        "<DescribeSubnetsResponse>",
+        "<DescribeSubnetsResponse><list><item>1</list></DescribeSubnetsResponse>",
         "{}",
+        "<html><body>DescribeSubnetsResponse</body></html>",
+        "<Response><Errors><Error><Code>InternalError</Code></Error></Errors></Response>",
+        "<p>See <DescribeSubnetsResponse/></p>",
         bomb,
         outside,
         &deep,
-        "\u{fffe}<a/>",
+        "\u{fffe}<DescribeSubnetsResponse/>",
     ] {
         let text = body.to_owned();
         let _host = host(move |_, _| Some(xml(200, &text)));
@@ -131,7 +137,9 @@ fn a_list_is_read_to_its_end_or_is_an_error() {
             };
             Some(xml(
                 200,
-                format!("<a><list><item>of {page}</item></list>{next}</a>"),
+                format!(
+                    "<DescribeSubnetsResponse><list><item>of {page}</item></list>{next}</DescribeSubnetsResponse>"
+                ),
             ))
         });
         let answer =

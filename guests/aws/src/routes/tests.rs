@@ -38,14 +38,19 @@ fn the_table_is_the_one_of_the_configuration_or_the_only_one() {
     list(&settings(&[("RouteTableID", "rtb-1")]), &[]).unwrap();
     assert_eq!(forms(&by_id)[0]["Filter.1.Value.1"], "rtb-1");
     drop(by_id);
-    let none = host(|_, _| Some(xml(200, "<a><routeTableSet/></a>")));
+    let none = host(|_, _| {
+        Some(xml(
+            200,
+            "<DescribeRouteTablesResponse><routeTableSet/></DescribeRouteTablesResponse>",
+        ))
+    });
     assert!(matches!(
         list(&settings(&[]), &[]),
         Err(Error::Unavailable(_))
     ));
     assert_eq!(forms(&none)[1]["Filter.1.Name"], "tag:KubernetesCluster");
     drop(none);
-    let two = "<a><routeTableSet><item><routeTableId>a</routeTableId></item><item><routeTableId>b</routeTableId></item></routeTableSet></a>";
+    let two = "<DescribeRouteTablesResponse><routeTableSet><item><routeTableId>a</routeTableId></item><item><routeTableId>b</routeTableId></item></routeTableSet></DescribeRouteTablesResponse>";
     let _two = host(move |_, _| Some(xml(200, two)));
     assert!(
         matches!(list(&settings(&[]), &[]), Err(Error::Invalid(why)) if why.contains("RouteTableID"))
@@ -61,15 +66,15 @@ fn a_route_is_made_once_and_never_in_place_of_another() {
         actions(&new),
         [
             "DescribeInstances",
-            "ModifyInstanceAttribute",
             "DescribeRouteTables",
+            "ModifyInstanceAttribute",
             "CreateRoute"
         ]
     );
     let sent = forms(&new);
     assert_eq!(
         (
-            sent[1]["SourceDestCheck.Value"].as_str(),
+            sent[2]["SourceDestCheck.Value"].as_str(),
             sent[3]["InstanceId"].as_str()
         ),
         ("false", INSTANCE)

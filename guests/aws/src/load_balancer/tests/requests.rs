@@ -1,0 +1,365 @@
+//! What is sent to AWS for a Service, and what is not.
+
+use std::collections::BTreeSet;
+
+use ccm_guest::Error;
+use ccm_guest::load_balancer::{
+    DeleteRequest, EnsureRequest, Ensured, Found, Progress, Service, UpdateRequest,
+};
+
+use crate::load_balancer::{annotations, deletion, ensure, wanted};
+use crate::samples::{
+    INSTANCE, NOT_FOUND, actions, changes, forms, host, known, node, service, settings, xml,
+};
+
+/// A change of the Service, and the changes at AWS that have to follow, in this order.
+#[test]
+fn only_what_differs_is_changed() {
+    type Change = fn(&mut Service);
+    let cases: &[(&str, Change, &[&str])] = &[
+        ("nothing", |_| {}, &[]),
+        (
+            "certificate",
+            |one| set(one, "ssl-cert", "arn:other"),
+            &["ModifyListener"],
+        ),
+        (
+            "policy",
+            |one| set(one, "ssl-negotiation-policy", "other"),
+            &["ModifyListener"],
+        ),
+        (
+            "no TLS any more",
+            |one| set(one, "ssl-cert", ""),
+            &["ModifyListener"],
+        ),
+        (
+            "threshold",
+            |one| set(one, "healthcheck-healthy-threshold", "5"),
+            &["ModifyTargetGroup"; 2],
+        ),
+        (
+            "cross zone",
+            |one| set(one, "cross-zone-load-balancing-enabled", "true"),
+            &["ModifyLoadBalancerAttributes"],
+        ),
+        (
+            "node port",
+            |one| one.ports[0].node_port = Some(30081),
+            &[
+                "CreateTargetGroup",
+                "RegisterTargets",
+                "ModifyListener",
+                "DeleteTargetGroup",
+                "AuthorizeSecurityGroupIngress",
+                "RevokeSecurityGroupIngress",
+            ],
+        ),
+        (
+            "interval",
+            |one| {
+                set(one, "healthcheck-interval", "10");
+                one.ports.truncate(1)
+            },
+            &[
+                "CreateTargetGroup",
+                "RegisterTargets",
+                "ModifyListener",
+                "DeleteTargetGroup",
+                "DeleteListener",
+                "DeleteTargetGroup",
+                "RevokeSecurityGroupIngress",
+            ],
+        ),
+        (
+            "a port less",
+            |one| one.ports.truncate(1),
+            &[
+                "DeleteListener",
+                "DeleteTargetGroup",
+                "RevokeSecurityGroupIngress",
+            ],
+        ),
+        (
+            "another port",
+            |one| one.ports[0].port = 81,
+            &[
+                "CreateTargetGroup",
+                "RegisterTargets",
+                "CreateListener",
+                "DeleteListener",
+                "DeleteTargetGroup",
+            ],
+        ),
+        (
+            "sources",
+            |one| one.source_ranges = vec!["10.0.0.0/8".to_owned()],
+            &[
+                "AuthorizeSecurityGroupIngress",
+                "RevokeSecurityGroupIngress",
+            ],
+        ),
+        (
+            "scheme, which cannot be changed",
+            |one| set(one, "internal", "true"),
+            &[],
+        ),
+    ];
+    for (what, change, expected) in cases {
+        let host = host(|_, _| None);
+        let mut service = service(&[]);
+        change(&mut service);
+        let reply =
+            ensure::ensure(&settings(&[]), &EnsureRequest::new(service, vec![known()])).unwrap();
+        assert_eq!(changes(&host), *expected, "{what}");
+        assert_eq!(
+            reply
+                .events
+                .iter()
+                .any(|event| event.reason == "LoadBalancerNotChanged"),
+            what.starts_with("scheme"),
+            "{what}"
+        );
+        let Ensured::Ready(status) = reply.ensured else {
+            panic!()
+        };
+        assert_eq!(
+            status.ingress[0].hostname.as_deref(),
+            Some("auidofweb-50dc6c495c0c9188.elb.eu-west-1.amazonaws.com")
+        );
+    }
+}
+
+fn set(service: &mut Service, name: &str, value: &str) {
+    let key = format!("{}{name}", annotations::PREFIX);
+    service.annotations.retain(|(known, _)| *known != key);
+    service.annotations.push((key, value.to_owned()));
+}
+
+#[test]
+fn a_new_load_balancer_is_made_with_everything_in_it() {
+    let host = host(|action, _| (action == "DescribeLoadBalancers").then(|| xml(400, NOT_FOUND)));
+    let wanted = service(&[
+        ("additional-resource-tags", "team=web"),
+        ("eip-allocations", "eip-1,eip-2"),
+    ]);
+    ensure::ensure(&settings(&[]), &EnsureRequest::new(wanted, vec![known()])).unwrap();
+    let expected = [
+        "CreateLoadBalancer",
+        "CreateTargetGroup",
+        "RegisterTargets",
+        "CreateListener",
+        "CreateTargetGroup",
+        "RegisterTargets",
+        "CreateListener",
+    ];
+    assert_eq!(changes(&host), expected);
+    let sent = forms(&host);
+    let of = |action: &str| sent.iter().find(|form| form["Action"] == action).unwrap();
+    let create = of("CreateLoadBalancer");
+    let field = |key: &str| create[key].as_str();
+    assert_eq!(
+        (field("Name"), field("Type"), field("Scheme")),
+        ("auidofweb", "network", "internet-facing")
+    );
+    // By zone, the one with the role's tag first; none of a local zone, none of another cluster.
+    assert_eq!(
+        (
+            field("SubnetMappings.member.1.SubnetId"),
+            field("SubnetMappings.member.2.SubnetId")
+        ),
+        ("subnet-8360a9e7", "subnet-b7d581c0")
+    );
+    assert_eq!(field("SubnetMappings.member.2.AllocationId"), "eip-2");
+    assert!(create.values().any(|value| value == "default/web"));
+    let group = of("CreateTargetGroup");
+    assert!(
+        group["Name"].starts_with("auidofweb-") && group["Name"].len() <= 32,
+        "{}",
+        group["Name"]
+    );
+    assert_eq!(of("RegisterTargets")["Targets.member.1.Id"], INSTANCE);
+    assert!(
+        of("CreateListener")
+            .values()
+            .any(|value| value == "kubernetes.io/cluster/prod")
+    );
+}
+
+#[test]
+fn nodes_are_compared_and_odd_ones_left_out() {
+    let host = host(|action, _| {
+        // The fixture's own node is registered, and one more that left long ago.
+        let health = "<DescribeTargetHealthResponse><DescribeTargetHealthResult><TargetHealthDescriptions><member><Target><Id>i-old</Id></Target></member></TargetHealthDescriptions></DescribeTargetHealthResult></DescribeTargetHealthResponse>";
+        (action == "DescribeTargetHealth").then(|| xml(200, health))
+    });
+    let nodes = vec![
+        known(),
+        node("new", None),
+        node("odd", Some("aws:///eu-west-1a/vol-1")),
+    ];
+    let update = |nodes: Vec<_>| {
+        ensure::update_targets(&settings(&[]), &UpdateRequest::new(service(&[]), nodes)).unwrap()
+    };
+    update(nodes);
+    assert_eq!(
+        changes(&host),
+        ["DeregisterTargets", "RegisterTargets"].repeat(2)
+    );
+    let sent: BTreeSet<String> = forms(&host)
+        .into_iter()
+        .filter_map(|form| form.get("Targets.member.1.Id").cloned())
+        .collect();
+    assert_eq!(
+        sent,
+        BTreeSet::from(["i-old".to_owned(), INSTANCE.to_owned()])
+    );
+    // Labels choose.
+    let labelled = service(&[("target-node-labels", "zone=a,ready")]);
+    let mut node = known();
+    assert_eq!(
+        wanted::targets(&labelled, std::slice::from_ref(&node)).len(),
+        0
+    );
+    node.labels = vec![
+        ("ready".to_owned(), "x".to_owned()),
+        ("zone".to_owned(), "a".to_owned()),
+    ];
+    assert_eq!(
+        wanted::targets(&labelled, std::slice::from_ref(&node)).len(),
+        1
+    );
+}
+
+#[test]
+fn an_update_without_a_load_balancer_asks_for_one() {
+    let _host = host(|action, _| (action == "DescribeLoadBalancers").then(|| xml(400, NOT_FOUND)));
+    let answer = ensure::update_targets(
+        &settings(&[]),
+        &UpdateRequest::new(service(&[]), vec![known()]),
+    );
+    assert!(matches!(answer, Err(Error::Unavailable(_))));
+}
+
+#[test]
+fn deletion_leaves_nothing_in_the_right_order_and_again_after_a_crash() {
+    let settings = settings(&[]);
+    let delete = || deletion::delete(&settings, &DeleteRequest::new(service(&[])));
+    let whole = host(|_, _| None);
+    delete().unwrap();
+    let expected = [
+        "RevokeSecurityGroupIngress",
+        "DeleteLoadBalancer",
+        "DeleteTargetGroup",
+        "DeleteTargetGroup",
+    ];
+    assert_eq!(changes(&whole), expected);
+    drop(whole);
+    // The manager died after the load balancer was deleted: target groups go by their name.
+    let groups = include_str!("../../../fixtures/target-groups.xml");
+    let groups = groups
+        .replace("<member>arn:load-balancer</member>", "")
+        .replacen("k8s-default-web-00000", "auidofweb-00000", 1);
+    let left = host(move |action, _| match action {
+        "DescribeLoadBalancers" => Some(xml(400, NOT_FOUND)),
+        "DescribeTargetGroups" => Some(xml(200, &groups)),
+        _ => None,
+    });
+    delete().unwrap();
+    assert_eq!(
+        changes(&left),
+        ["RevokeSecurityGroupIngress", "DeleteTargetGroup"],
+        "the other group is nobody's here"
+    );
+    drop(left);
+    // A group that AWS still counts as used.
+    let used = "<ErrorResponse><Error><Code>ResourceInUse</Code><Message>m</Message></Error></ErrorResponse>";
+    let _busy = host(move |action, _| (action == "DeleteTargetGroup").then(|| xml(400, used)));
+    assert!(matches!(delete().unwrap().progress, Progress::Pending(_)));
+}
+
+#[test]
+fn an_own_security_group_is_made_kept_and_deleted() {
+    let managed = settings(&[("NLBSecurityGroupMode", "Managed")]);
+    let name = wanted::own_group(&managed, &service(&[]));
+    let new = host(|action, _| match action {
+        "DescribeLoadBalancers" => Some(xml(400, NOT_FOUND)),
+        "CreateSecurityGroup" => Some(xml(
+            200,
+            "<CreateSecurityGroupResponse><groupId>sg-new</groupId></CreateSecurityGroupResponse>",
+        )),
+        _ => None,
+    });
+    ensure::ensure(&managed, &EnsureRequest::new(service(&[]), vec![known()])).unwrap();
+    assert_eq!(
+        changes(&new)[..3],
+        [
+            "CreateSecurityGroup",
+            "CreateLoadBalancer",
+            "AuthorizeSecurityGroupIngress"
+        ]
+    );
+    let sent = forms(&new);
+    let create = sent
+        .iter()
+        .find(|form| form["Action"] == "CreateLoadBalancer")
+        .unwrap();
+    assert_eq!(create["SecurityGroups.member.1"], "sg-new");
+    drop(new);
+
+    let groups =
+        include_str!("../../../fixtures/security-groups.xml").replace("SecurityGroup1", &name);
+    let violation = "<Response><Errors><Error><Code>DependencyViolation</Code><Message>m</Message></Error></Errors></Response>";
+    let mut tries = 0;
+    let host = host(move |action, _| match action {
+        "DescribeSecurityGroups" => Some(xml(200, &groups)),
+        "DeleteSecurityGroup" => {
+            tries += 1;
+            (tries == 1).then(|| xml(400, violation))
+        }
+        _ => None,
+    });
+    let delete = || {
+        deletion::delete(&managed, &DeleteRequest::new(service(&[])))
+            .unwrap()
+            .progress
+    };
+    assert!(
+        matches!(delete(), Progress::Pending(_)),
+        "its load balancer is still leaving"
+    );
+    assert_eq!(delete(), Progress::Done);
+    assert_eq!(
+        changes(&host)
+            .iter()
+            .filter(|one| *one == "DeleteSecurityGroup")
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn absence_is_proven_by_answers_without_an_error() {
+    let host = host(|action, form| {
+        let nothing = match form["Version"].as_str() {
+            "2012-06-01" => {
+                "<DescribeLoadBalancersResponse><DescribeLoadBalancersResult><LoadBalancerDescriptions><member><LoadBalancerName>auidofweb</LoadBalancerName></member></LoadBalancerDescriptions></DescribeLoadBalancersResult></DescribeLoadBalancersResponse>"
+            }
+            _ => {
+                "<DescribeLoadBalancersResponse><DescribeLoadBalancersResult><LoadBalancers/></DescribeLoadBalancersResult></DescribeLoadBalancersResponse>"
+            }
+        };
+        (action == "DescribeLoadBalancers").then(|| xml(200, nothing))
+    });
+    assert_eq!(deletion::get(&service(&[])).unwrap(), Found::Absent);
+    assert_eq!(actions(&host).len(), 1);
+    // A classic one of the Go provider is seen, and not deleted.
+    let classic = service(&[("type", "")]);
+    assert!(matches!(
+        deletion::get(&classic).unwrap(),
+        Found::Present(_)
+    ));
+    let refused = deletion::delete(&settings(&[]), &DeleteRequest::new(classic));
+    assert!(matches!(refused, Err(Error::Unsupported(why)) if why.contains("auidofweb")));
+    assert_eq!(changes(&host), [""; 0]);
+}

@@ -1,0 +1,187 @@
+//! The shipped AWS guest in the real sandbox before moto, which others make, unmodified; boto3, AWS' own client, makes the network and
+//! the instances, and says what is there. The host signs; moto does not check signatures, but finds service and region in them.
+//!
+//! What moto does not do: a route to a terminated instance stays `active`, security groups can be deleted at once, and its
+//! load balancers are `active` at once. It does not know DescribeInstanceTopology.
+
+use std::sync::Arc;
+
+use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup, ProviderError};
+use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, RouteTarget};
+use serde_json::{Value, json};
+
+use super::python::Client;
+
+#[path = "aws/load_balancers.rs"]
+mod load_balancers;
+#[path = "aws/moto.rs"]
+mod moto;
+#[path = "aws/stage.rs"]
+mod stage;
+
+use stage::{REGION, Stage, brief, changes, known, reading, writing};
+
+#[test]
+fn aws_is_served_by_a_simulator_of_others_and_driven_by_its_own_client() {
+    let client = Client::install("aws");
+    let mut stage = Stage::new(&client);
+    nodes(&mut stage);
+    load_balancers::check(&mut stage);
+    routes(&mut stage);
+}
+
+fn nodes(stage: &mut Stage) {
+    let provider = stage.load(&[]);
+    stage.moto.requests();
+    let described = json!({"InstanceIds": [stage.instances[0]]});
+    let answer = stage.moto.call("ec2", "describe_instances", described);
+    let instance = &answer["Reservations"][0]["Instances"][0];
+    let name = instance["PrivateDnsName"].as_str().unwrap();
+    let mut nodes = stage.nodes();
+    nodes.extend([super::node(name, None), super::node("stranger", None)]);
+    let reply = stage.find(&provider, &nodes);
+    assert_eq!(
+        brief(&reply),
+        ["found", "found", "found", "found", "found", "not mine"]
+    );
+    assert!(reply.complete);
+    let Lookup::Found(by_name) = &reply.lookups[4] else {
+        panic!()
+    };
+    assert_eq!(
+        by_name.provider_id,
+        format!("aws:///{REGION}a/{}", stage.instances[0])
+    );
+    assert_eq!(
+        (by_name.instance_type.as_deref(), by_name.zone.as_deref()),
+        (Some("t3.large"), Some("eu-west-1a"))
+    );
+    assert_eq!(
+        by_name.addresses[0].address,
+        instance["PrivateIpAddress"].as_str().unwrap()
+    );
+    assert!(
+        by_name
+            .labels
+            .contains(&("topology.k8s.aws/zone-id".to_owned(), "euw1-az3".to_owned()))
+    );
+    // IDs, names, zones.
+    assert_eq!(stage.moto.requests().len(), 3);
+
+    let (stopped, terminated) = (stage.launch(0), stage.launch(1));
+    stage
+        .moto
+        .call("ec2", "stop_instances", json!({"InstanceIds": [stopped]}));
+    stage.moto.call(
+        "ec2",
+        "terminate_instances",
+        json!({"InstanceIds": [terminated]}),
+    );
+    let nodes = [
+        known("s", &stopped),
+        known("t", &terminated),
+        known("never", "i-00000000000000000"),
+        stage.nodes().remove(0),
+    ];
+    for _ in 0..2 {
+        let reply = stage.find(&provider, &nodes);
+        assert_eq!(brief(&reply), ["found", "gone", "gone", "found"]);
+        assert!(reply.complete, "absence is proven");
+        let Lookup::Found(instance) = &reply.lookups[0] else {
+            panic!()
+        };
+        assert_eq!(instance.shutdown, Some(true));
+    }
+    // What AWS says when too much is asked of it.
+    stage.moto.refuse(
+        "DescribeInstances",
+        "503 Service Unavailable",
+        "RequestLimitExceeded",
+    );
+    let refused = stage
+        .runtime
+        .block_on(provider.find_fresh(&nodes, reading()));
+    assert!(
+        matches!(refused, Err(ProviderError::Throttled { .. })),
+        "{refused:?}"
+    );
+    stage.moto.call(
+        "ec2",
+        "terminate_instances",
+        json!({"InstanceIds": [stopped]}),
+    );
+}
+
+fn routes(stage: &mut Stage) {
+    let provider = stage.load(&[]);
+    let nodes = stage.nodes();
+    let list = |stage: &Stage| {
+        let reply = stage
+            .runtime
+            .block_on(provider.list_routes(&nodes, reading()))
+            .unwrap();
+        assert!(reply.complete);
+        reply.routes
+    };
+    assert_eq!(list(stage), []);
+    stage.moto.requests();
+    let create = |stage: &Stage, node: &CloudNode, cidr: &str| {
+        let request = CreateRouteRequest {
+            node: Arc::new(node.clone()),
+            destination_cidr: cidr.to_owned(),
+            hint: None,
+        };
+        stage
+            .runtime
+            .block_on(provider.create_route(&request, writing()))
+    };
+    create(stage, &nodes[0], "10.244.1.0/24").unwrap();
+    assert_eq!(
+        stage.moto.requests(),
+        [
+            "DescribeInstances",
+            "DescribeRouteTables",
+            "ModifyInstanceAttribute",
+            "CreateRoute"
+        ]
+    );
+    create(stage, &nodes[0], "10.244.1.0/24").unwrap();
+    assert_eq!(
+        changes(&stage.moto.requests()),
+        [""; 0],
+        "it is there, and passes on traffic"
+    );
+    assert!(
+        create(stage, &nodes[1], "10.244.1.0/24").is_err(),
+        "it leads elsewhere"
+    );
+    create(stage, &nodes[1], "10.244.2.0/24").unwrap();
+    let listed = list(stage);
+    let told: Vec<_> = listed
+        .iter()
+        .map(|one| (one.destination_cidr.as_str(), one.target.clone()))
+        .collect();
+    let node = |number: usize| RouteTarget::Node(nodes[number].name.clone());
+    assert_eq!(
+        told,
+        [("10.244.1.0/24", node(0)), ("10.244.2.0/24", node(1))]
+    );
+    for route in &listed {
+        let request = DeleteRouteRequest {
+            route: Arc::new(route.clone()),
+            hint: None,
+        };
+        for _ in 0..2 {
+            stage
+                .runtime
+                .block_on(provider.delete_route(&request, writing()))
+                .unwrap();
+        }
+    }
+    assert_eq!(list(stage), []);
+    let attribute = json!({"InstanceId": stage.instances[0], "Attribute": "sourceDestCheck"});
+    let answer: Value = stage
+        .moto
+        .call("ec2", "describe_instance_attribute", attribute);
+    assert_eq!(answer["SourceDestCheck"]["Value"], false);
+}
