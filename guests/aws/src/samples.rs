@@ -1,5 +1,7 @@
 //! For tests: a host that answers each action with its fixture, which is in the form that AWS documents.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::collections::BTreeMap;
 
 use ccm_guest::Node;

@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use ccm_guest::testing::Answer;
 use ccm_guest::{AddressType, Instance};
 

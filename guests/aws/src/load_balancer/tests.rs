@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use ccm_guest::load_balancer::{EnsureRequest, Service, TrafficPolicy};
 use ccm_guest::{Error, Protocol};
 

@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use ccm_guest::testing::listed;
 
 use super::*;

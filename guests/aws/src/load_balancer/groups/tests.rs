@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use super::*;
 use crate::load_balancer::wanted::Wanted;
 use crate::samples::{INSTANCE, forms, host, service, settings};

@@ -1,5 +1,7 @@
 //! How many requests each event costs.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests, and figures")]
+
 use ccm_guest::load_balancer::{DeleteRequest, EnsureRequest, Service, UpdateRequest};
 
 use crate::load_balancer::{deletion, ensure};

@@ -1,5 +1,7 @@
 //! What is sent to AWS for a Service, and what is not.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::collections::BTreeSet;
 
 use ccm_guest::Error;
