@@ -1,6 +1,10 @@
 //! How many requests each event costs.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests, and figures")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests, and figures"
+)]
 
 use ccm_guest::load_balancer::{DeleteRequest, EnsureRequest, Service, UpdateRequest};
 
