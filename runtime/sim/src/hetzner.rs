@@ -47,7 +47,6 @@ mod network_rules;
 mod networks;
 mod objects;
 mod query;
-mod rate;
 mod server_types;
 mod servers;
 mod world;
@@ -69,10 +68,15 @@ pub use load_balancer_objects::{
 pub use load_balancer_state::Locking;
 pub use load_balancer_types::{LoadBalancerType, Offer};
 pub use locations::Location;
-pub use loopback::{Clock, Request, StartError, Tls, TlsError};
+pub use loopback::{Clock, RateLimit, Request, StartError, Tls, TlsError};
 pub use objects::{ServerSpec, ServerStatus};
-pub use rate::RateLimit;
 pub use server_types::ServerType;
+
+/// The vendor's budget: 3600 requests, refilled at one per second.
+pub const VENDOR_LIMIT: RateLimit = RateLimit {
+    limit: 3600,
+    refill_every: Duration::from_secs(1),
+};
 
 /// Options of a simulator. Start from [`Options::new`] and change what matters.
 ///
@@ -103,7 +107,7 @@ impl Options {
         Self {
             token: token.into(),
             tls: None,
-            rate_limit: Some(RateLimit::VENDOR),
+            rate_limit: Some(VENDOR_LIMIT),
             latency: Duration::ZERO,
             action_duration: Duration::ZERO,
             first_id: 1,

@@ -3,10 +3,13 @@
 //!
 //! Knows no vendor and never listens anywhere else.
 
+mod exchange;
 mod faults;
 mod journal;
+mod rate;
 mod serve;
 mod tls;
+mod trouble;
 mod wire;
 
 use std::io;
@@ -19,12 +22,17 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+pub(crate) use exchange::Exchange;
 pub(crate) use faults::Fault;
 pub(crate) use faults::pick;
 pub(crate) use journal::Journal;
 pub use journal::Request;
+pub(crate) use rate::Bucket;
+pub use rate::RateLimit;
 pub(crate) use serve::{Line, PATIENCE, Respond};
 pub use tls::{Tls, TlsError};
+pub use trouble::Trouble;
+pub(crate) use trouble::{Envelope, Reply, distort};
 pub(crate) use wire::{Answer, Body, Delivery, refusing, response};
 
 /// Source of wall-clock times, which are shown and compared, never waited for.

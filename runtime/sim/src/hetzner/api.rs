@@ -16,6 +16,8 @@ use super::server_types::ServerType;
 use super::world::World;
 use super::{certificates, load_balancer_types, load_balancers, networks, query, servers};
 
+pub(super) use crate::loopback::Reply;
+
 /// A parsed and authorised request.
 pub(super) struct Call {
     pub(super) method: Method,
@@ -28,13 +30,6 @@ pub(super) struct Call {
     pub(super) doom: Option<Failure>,
 }
 
-/// A response with the vendor's JSON, or without a body.
-#[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: StatusCode,
-    pub(super) body: Option<Value>,
-}
-
 /// A refusal in the vendor's error envelope.
 #[derive(Debug, thiserror::Error)]
 #[error("{code}: {message}")]
@@ -43,29 +38,6 @@ pub(super) struct Refusal {
     code: String,
     message: String,
     details: Value,
-}
-
-impl Reply {
-    pub(super) fn ok(body: Value) -> Self {
-        Self {
-            status: StatusCode::OK,
-            body: Some(body),
-        }
-    }
-
-    pub(super) fn created(body: Value) -> Self {
-        Self {
-            status: StatusCode::CREATED,
-            body: Some(body),
-        }
-    }
-
-    pub(super) fn no_content() -> Self {
-        Self {
-            status: StatusCode::NO_CONTENT,
-            body: None,
-        }
-    }
 }
 
 impl Refusal {

@@ -4,34 +4,24 @@
 //! response. Makes no decisions about the project.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HeaderName};
+use http::header::AUTHORIZATION;
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
-use tokio::time::{Instant, sleep, timeout};
+use http::{Method, StatusCode};
+use tokio::time::Instant;
 
 use super::Options;
-use super::answer;
+use super::answer::Vendor;
 use super::api::{self, Call, Refusal};
 use super::faults::{self, Fault, Trouble};
 use super::query::Query;
-use super::rate::Bucket;
 use super::world::World;
-use crate::loopback::{self, Answer, Body, Journal, Line, PATIENCE, Respond};
-
-/// The largest request body, in bytes; the vendor's user data is at most 32 KiB.
-const MAX_BODY: usize = 1 << 20;
+use crate::loopback::{self, Answer, Bucket, Exchange, Journal, Line, Reply};
 
 /// Distance between the IDs and addresses of two projects.
 const PROJECT_SIZE: u32 = 32_768;
-
-const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
-const RATE_REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
-const RATE_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// State shared by all connections.
 pub(super) struct Shared {
@@ -120,47 +110,40 @@ impl Project {
     }
 }
 
-impl Respond for Shared {
-    async fn respond(&self, line: &Line, request: Request<Incoming>) -> Response<Body> {
-        let (head, body) = request.into_parts();
-        let Some(project) = self.project_of(&head) else {
-            return loopback::response(Answer::plain(503, Bytes::new()));
-        };
-        let (sequence, trouble) = lock(&project).receive(line, &head);
-        if self.options.latency > Duration::ZERO {
-            sleep(self.options.latency).await;
-        }
-        match &trouble {
-            Some(Trouble::ResetBefore) => match line.reset().await {},
-            Some(Trouble::SlowBefore(pause)) => sleep(*pause).await,
-            _ => {}
-        }
-        let answer = match trouble.as_ref().and_then(answer::instead) {
-            Some(answer) => answer,
-            None => match timeout(PATIENCE, Limited::new(body, MAX_BODY).collect()).await {
-                Ok(Ok(body)) => self.carry_out(&project, &head, body.to_bytes(), trouble.as_ref()),
-                _ => {
-                    let status = StatusCode::PAYLOAD_TOO_LARGE;
-                    let message = "the request body is too large or never ends";
-                    Refusal::new(status, "invalid_input", message)
-                        .into_reply()
-                        .into()
-                }
-            },
-        };
-        match &trouble {
-            Some(Trouble::ResetAfter) => match line.reset().await {},
-            Some(Trouble::SlowAfter(pause)) => sleep(*pause).await,
-            _ => {}
-        }
-        lock(&project)
-            .journal
-            .answered(sequence, answer.status.as_u16());
-        loopback::response(answer)
-    }
-}
+impl Exchange for Shared {
+    type Account = Mutex<Project>;
+    type Vendor = Vendor;
 
-impl Shared {
+    /// The vendor's user data is at most 32 KiB.
+    const MAX_BODY: usize = 1 << 20;
+
+    fn latency(&self) -> Duration {
+        self.options.latency
+    }
+
+    fn account(&self, head: &Parts) -> Option<Arc<Mutex<Project>>> {
+        self.project_of(head)
+    }
+
+    fn receive(
+        &self,
+        project: &Mutex<Project>,
+        line: &Line,
+        head: &Parts,
+    ) -> (u64, Option<Trouble>) {
+        lock(project).receive(line, head)
+    }
+
+    fn answered(&self, project: &Mutex<Project>, sequence: u64, status: u16) {
+        lock(project).journal.answered(sequence, status);
+    }
+
+    fn too_large() -> Reply {
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        let message = "the request body is too large or never ends";
+        Refusal::new(status, "invalid_input", message).into_reply()
+    }
+
     /// Checks token and budget, and executes the request.
     fn carry_out(
         &self,
@@ -207,18 +190,13 @@ impl Shared {
         };
         drop(state);
         let answer = match trouble {
-            Some(trouble) => answer::distort(trouble, reply),
+            Some(trouble) => loopback::distort::<Vendor>(trouble, reply),
             None => reply.into(),
         };
-        let Some(spent) = spent else { return answer };
-        let now = (self.options.clock)()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let full_at = now.saturating_add(spent.full_in).as_secs();
-        answer
-            .header(RATE_LIMIT, &spent.limit.to_string())
-            .header(RATE_REMAINING, &spent.remaining.to_string())
-            .header(RATE_RESET, &full_at.to_string())
+        match spent {
+            Some(spent) => spent.told(answer, (self.options.clock)()),
+            None => answer,
+        }
     }
 }
 

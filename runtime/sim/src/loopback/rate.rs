@@ -1,12 +1,19 @@
-//! The request budget of a project: a token bucket that refills at a steady rate.
+//! The request budget of an account: a token bucket that refills at a steady rate.
 //!
 //! Never sleeps and never refuses by itself; the caller handles a spent budget.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use http::header::HeaderName;
 use tokio::time::Instant;
 
-/// The rate limit of a project.
+use super::wire::Answer;
+
+const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+
+/// A rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
     /// The bucket size, in requests.
@@ -15,32 +22,37 @@ pub struct RateLimit {
     pub refill_every: Duration,
 }
 
-impl RateLimit {
-    /// The vendor's budget: 3600 requests, refilled at one per second.
-    pub const VENDOR: Self = Self {
-        limit: 3600,
-        refill_every: Duration::from_secs(1),
-    };
-}
-
-/// The bucket of one project.
-pub(super) struct Bucket {
+/// The bucket of one account.
+pub(crate) struct Bucket {
     rule: RateLimit,
     remaining: u32,
     refilled_at: Instant,
 }
 
 /// The state of the bucket after one request, for the `RateLimit-*` headers.
-pub(super) struct Spent {
-    pub(super) limit: u32,
-    pub(super) remaining: u32,
+pub(crate) struct Spent {
+    pub(crate) limit: u32,
+    pub(crate) remaining: u32,
     /// Time until the bucket is full again.
-    pub(super) full_in: Duration,
-    pub(super) allowed: bool,
+    pub(crate) full_in: Duration,
+    pub(crate) allowed: bool,
+}
+
+impl Spent {
+    /// Adds the headers that several vendors share: limit, what remains, and when the bucket is full, in seconds of Unix
+    /// time.
+    pub(crate) fn told(&self, answer: Answer, now: SystemTime) -> Answer {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let full_at = now.saturating_add(self.full_in).as_secs();
+        answer
+            .header(LIMIT, &self.limit.to_string())
+            .header(REMAINING, &self.remaining.to_string())
+            .header(RESET, &full_at.to_string())
+    }
 }
 
 impl Bucket {
-    pub(super) fn new(rule: RateLimit, now: Instant) -> Self {
+    pub(crate) fn new(rule: RateLimit, now: Instant) -> Self {
         Self {
             rule,
             remaining: rule.limit,
@@ -49,7 +61,7 @@ impl Bucket {
     }
 
     /// Takes one request from the bucket if there is one.
-    pub(super) fn take(&mut self, now: Instant) -> Spent {
+    pub(crate) fn take(&mut self, now: Instant) -> Spent {
         self.refill(now);
         let allowed = self.remaining > 0;
         self.remaining = self.remaining.saturating_sub(1);

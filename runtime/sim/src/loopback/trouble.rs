@@ -1,0 +1,246 @@
+//! Injectable faults of the clouds that answer in JSON objects: what the client gets instead of the correct response.
+//!
+//! A fault distorts the response or the transport. Each variant says whether the request is executed; apart from
+//! failing actions, no fault changes the effect of a request. Knows no socket, and no vendor but through [`Envelope`].
+
+use std::io::Write;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::StatusCode;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use serde_json::Value;
+
+use super::wire::{Answer, Delivery, refusing};
+
+/// The type of a fault.
+#[derive(Clone, Debug)]
+pub enum Trouble {
+    /// 429, with this `Retry-After` (seconds or an HTTP date) or without. Not executed.
+    TooManyRequests {
+        /// The header's value.
+        retry_after: Option<String>,
+    },
+    /// An error in the vendor's envelope, for example 403. Not executed.
+    Refuse {
+        /// The HTTP status, 400 to 599. Others become 500.
+        status: u16,
+        /// The vendor's error code.
+        code: String,
+    },
+    /// The same error, but after the request is executed.
+    RefuseAfter {
+        /// The HTTP status, 400 to 599. Others become 500.
+        status: u16,
+        /// The vendor's error code.
+        code: String,
+    },
+    /// The response of an intermediate proxy: any status, content type and body. Not executed.
+    Foreign {
+        /// The HTTP status, 200 to 999. Others become 500.
+        status: u16,
+        /// The `Content-Type`.
+        content_type: String,
+        /// The body, sent unchanged.
+        body: Vec<u8>,
+    },
+    /// A redirect to any URL. Not executed.
+    Redirect {
+        /// 301, 302, 303, 307 or 308.
+        status: u16,
+        /// The `Location` header's value.
+        location: String,
+    },
+    /// The connection is reset (TCP RST) before the request is executed.
+    ResetBefore,
+    /// The request is executed, then the connection is reset without a response.
+    ResetAfter,
+    /// The request is executed and answered after a delay.
+    SlowBefore(Duration),
+    /// The request is executed at once, and answered after a delay.
+    SlowAfter(Duration),
+    /// The correct response in small pieces.
+    Drip {
+        /// Bytes per piece; 0 counts as 1.
+        piece: usize,
+        /// The pause before each piece.
+        pause: Duration,
+    },
+    /// The first half of the correct response, sent as if it were complete.
+    Truncated,
+    /// The first half of the correct response, then the connection ends.
+    Cut,
+    /// The correct response preceded by blanks, which JSON allows.
+    Oversize {
+        /// Number of blanks.
+        blanks: u64,
+        /// Whether `Content-Length` announces the size.
+        declared: bool,
+    },
+    /// The correct response preceded by blanks, gzip-compressed regardless of what the client accepts.
+    Gzip {
+        /// Number of blanks, at most 256 MiB.
+        blanks: usize,
+    },
+    /// A list without entries, with consistent totals.
+    EmptyList,
+    /// A list without the second half of its entries, with inconsistent totals.
+    PartialPage,
+    /// A page that names itself as the next page.
+    NextPageIsThisPage,
+    /// What a write begins fails in the end and changes nothing. Ignored by clouds that finish at once.
+    ActionFails {
+        /// The vendor's error code.
+        code: String,
+        /// The message.
+        message: String,
+    },
+}
+
+/// A response with the vendor's JSON, or without a body.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Option<Value>,
+}
+
+impl Reply {
+    pub(crate) fn ok(body: Value) -> Self {
+        Self {
+            status: StatusCode::OK,
+            body: Some(body),
+        }
+    }
+
+    pub(crate) fn created(body: Value) -> Self {
+        Self {
+            status: StatusCode::CREATED,
+            body: Some(body),
+        }
+    }
+
+    pub(crate) fn no_content() -> Self {
+        Self {
+            status: StatusCode::NO_CONTENT,
+            body: None,
+        }
+    }
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        match reply.body {
+            // Indented, so that an object takes about as many bytes as in the vendors' responses.
+            Some(json) => Self::json(reply.status, format!("{json:#}")),
+            None => Self::plain(reply.status.as_u16(), Bytes::new()),
+        }
+    }
+}
+
+/// How a vendor says that it refuses, and how its lists name their pages.
+pub(crate) trait Envelope {
+    /// Code and message of a refusal because of too many requests.
+    const TOO_MANY: (&'static str, &'static str);
+
+    /// A refusal.
+    fn refusal(status: StatusCode, code: &str, message: &str) -> Reply;
+
+    /// Makes a list that has lost its entries consistent.
+    fn empty(list: &mut Value);
+
+    /// Makes a list name itself as the next page.
+    fn repeat(list: &mut Value);
+}
+
+/// The response of troubles that replace the execution of the request.
+pub(crate) fn instead<Vendor: Envelope>(trouble: &Trouble) -> Option<Answer> {
+    match trouble {
+        Trouble::TooManyRequests { retry_after } => {
+            let (code, message) = Vendor::TOO_MANY;
+            let refusal = Vendor::refusal(StatusCode::TOO_MANY_REQUESTS, code, message);
+            let answer = Answer::from(refusal);
+            Some(match retry_after {
+                Some(value) => answer.header(RETRY_AFTER, value),
+                None => answer,
+            })
+        }
+        Trouble::Refuse { status, code } => {
+            Some(Vendor::refusal(refusing(*status), code, "refused on purpose").into())
+        }
+        Trouble::Foreign {
+            status,
+            content_type,
+            body,
+        } => {
+            let answer = Answer::plain(*status, body.clone());
+            Some(answer.header(CONTENT_TYPE, content_type))
+        }
+        Trouble::Redirect { status, location } => Some(Answer::redirect(*status, location)),
+        _ => None,
+    }
+}
+
+/// The correct response as distorted by a trouble.
+pub(crate) fn distort<Vendor: Envelope>(trouble: &Trouble, mut reply: Reply) -> Answer {
+    match trouble {
+        Trouble::RefuseAfter { status, code } => {
+            let message = "refused on purpose, after it was carried out";
+            reply = Vendor::refusal(refusing(*status), code, message);
+        }
+        Trouble::EmptyList => {
+            if let Some(entries) = entries(&mut reply) {
+                entries.clear();
+                reply.body.as_mut().into_iter().for_each(Vendor::empty);
+            }
+        }
+        Trouble::PartialPage => {
+            if let Some(entries) = entries(&mut reply) {
+                entries.truncate(entries.len() / 2);
+            }
+        }
+        Trouble::NextPageIsThisPage if entries(&mut reply).is_some() => {
+            reply.body.as_mut().into_iter().for_each(Vendor::repeat);
+        }
+        _ => {}
+    }
+    let mut answer = Answer::from(reply);
+    match trouble {
+        Trouble::Truncated => answer.halve(),
+        Trouble::Cut => answer.delivery = Delivery::Cut,
+        Trouble::Drip { piece, pause } => {
+            let (piece, pause) = ((*piece).max(1), *pause);
+            answer.delivery = Delivery::Drip { piece, pause };
+        }
+        Trouble::Oversize { blanks, declared } => {
+            let (count, declared) = (*blanks, *declared);
+            answer.delivery = Delivery::Blanks { count, declared };
+        }
+        Trouble::Gzip { blanks } => {
+            if let Ok(body) = gzip((*blanks).min(256 << 20), &answer.body) {
+                answer.body = body;
+                answer = answer.header(CONTENT_ENCODING, "gzip");
+            }
+        }
+        _ => {}
+    }
+    answer
+}
+
+fn gzip(blanks: usize, body: &[u8]) -> std::io::Result<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    std::io::copy(
+        &mut std::io::Read::take(std::io::repeat(b' '), blanks as u64),
+        &mut encoder,
+    )?;
+    encoder.write_all(body)?;
+    Ok(encoder.finish()?.into())
+}
+
+/// The entries of a list: the only array beside `meta`.
+fn entries(reply: &mut Reply) -> Option<&mut Vec<Value>> {
+    let fields = reply.body.as_mut()?.as_object_mut()?;
+    fields.contains_key("meta").then_some(())?;
+    fields.values_mut().find_map(Value::as_array_mut)
+}
