@@ -14,6 +14,8 @@ mod aws;
 mod builds;
 #[path = "program/cli/registry.rs"]
 mod commands;
+#[path = "foreign/digitalocean.rs"]
+mod digitalocean;
 #[path = "foreign/hcloud.rs"]
 mod hcloud;
 #[path = "foreign/metrics.rs"]

@@ -1,0 +1,140 @@
+//! A stateful simulator of the DigitalOcean API on loopback, for the tests.
+//!
+//! It responds with the vendor's objects, envelopes, paging and rate-limit headers (API reference:
+//! <https://docs.digitalocean.com/reference/api>): droplets, load balancers with the time that they take, certificates,
+//! tags, and what a load balancer refers to (regions, VPCs, projects). Faults are injected by the caller, and every request is
+//! recorded. The same requests in the same order give the same state.
+//!
+//! It listens only on 127.0.0.1 and never contacts another server.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), ccm_sim::digitalocean::StartError> {
+//! use ccm_sim::digitalocean::{DigitalOcean, DropletSpec, Fault, Options, Trouble};
+//!
+//! let cloud = DigitalOcean::start(Options::new("token")).await?;
+//! let id = cloud.add_droplet(DropletSpec::named("node-1"));
+//! cloud.inject(Fault::new(Trouble::ResetAfter).path("/v2/droplets").times(1));
+//! // A client of `cloud.endpoint()` now loses its first answer about droplets.
+//! assert!(cloud.requests().is_empty());
+//! # let _ = id;
+//! # Ok(())
+//! # }
+//! ```
+
+mod account;
+mod api;
+mod certificates;
+mod control;
+mod droplets;
+mod exchange;
+mod load_balancer_wish;
+mod load_balancers;
+mod places;
+mod tags;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use exchange::{Access, Shared};
+use loopback::Loopback;
+
+use crate::loopback;
+
+pub use droplets::{DropletSpec, DropletStatus};
+pub use loopback::{Clock, RateLimit, Request, StartError, Tls, TlsError, Trouble};
+
+/// A trouble and the requests it applies to.
+pub type Fault = loopback::Fault<Trouble>;
+
+/// The vendor's budget: 5000 requests an hour.
+pub const VENDOR_LIMIT: RateLimit = RateLimit {
+    limit: 5000,
+    refill_every: Duration::from_millis(720),
+};
+
+/// Options of a simulator. Start from [`Options::new`] and change what matters.
+///
+/// There is no `Debug`: clients must keep the token secret, even if it opens nothing real.
+#[derive(Clone)]
+pub struct Options {
+    /// The bearer token of the account.
+    pub token: String,
+    /// Serves TLS with this certificate instead of plain HTTP.
+    pub tls: Option<Tls>,
+    /// The request budget. `None`: unlimited, without `ratelimit-*` headers.
+    pub rate_limit: Option<RateLimit>,
+    /// Delay before each request is executed.
+    pub latency: Duration,
+    /// How long a load balancer is `new` after its creation. With zero it is active in the first request after that.
+    pub creation: Duration,
+    /// How long a load balancer refuses changes after one.
+    pub change: Duration,
+    /// Source of the displayed times.
+    pub clock: Clock,
+}
+
+impl Options {
+    /// Plain HTTP, the vendor's budget, no latency, load balancers that are made and changed at once, the system clock.
+    #[must_use]
+    pub fn new(token: impl Into<String>) -> Self {
+        Self {
+            token: token.into(),
+            tls: None,
+            rate_limit: Some(VENDOR_LIMIT),
+            latency: Duration::ZERO,
+            creation: Duration::ZERO,
+            change: Duration::ZERO,
+            clock: Arc::new(SystemTime::now),
+        }
+    }
+}
+
+/// A handle on a running simulator. Clones share it; dropping the last handle stops the simulator.
+#[derive(Clone)]
+pub struct DigitalOcean {
+    access: Arc<Mutex<Access>>,
+    loopback: Arc<Loopback>,
+}
+
+impl DigitalOcean {
+    /// Starts a simulator on a free port of 127.0.0.1, on the current tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// No port is available, or the certificate is unusable.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let tls = options.tls.clone();
+        let shared = Arc::new(Shared::new(options));
+        let access = shared.access();
+        let loopback = Loopback::start(shared, tls).await?;
+        Ok(Self {
+            access,
+            loopback: Arc::new(loopback),
+        })
+    }
+
+    /// The base URL for clients, without the `/v2` of all paths: `http://127.0.0.1:PORT`, with TLS
+    /// `https://localhost:PORT`.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        self.loopback.origin()
+    }
+
+    /// The address it listens on.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.loopback.address()
+    }
+
+    /// The CA that clients must trust, as PEM; `None` without TLS.
+    #[must_use]
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.loopback.ca_pem()
+    }
+
+    /// Stops listening, drops all connections and waits until that is done. The records remain readable.
+    pub async fn stop(&self) {
+        self.loopback.stop().await;
+    }
+}

@@ -1,0 +1,108 @@
+//! The state of one account.
+//!
+//! Knows no HTTP. Everything happens under one lock, during a request or an access through the handle, so that the same
+//! requests in the same order always give the same state.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::certificates::Certificate;
+use super::droplets::{Droplet, DropletSpec};
+use super::load_balancers::LoadBalancer;
+use super::places::Project;
+use crate::loopback::Clock;
+
+/// The first droplet's id, with as many digits as the vendor's.
+const FIRST_DROPLET: u64 = 3_164_444;
+
+/// Everything in an account.
+pub(super) struct Account {
+    pub(super) droplets: BTreeMap<u64, Droplet>,
+    /// In the order of creation.
+    pub(super) load_balancers: Vec<LoadBalancer>,
+    pub(super) certificates: Vec<Certificate>,
+    /// Tags outlive what has them.
+    pub(super) tags: BTreeSet<String>,
+    pub(super) projects: Vec<Project>,
+    pub(super) creation: Duration,
+    pub(super) change: Duration,
+    /// Whether a load balancer that takes no time is active in the answer that makes it.
+    pub(super) is_prompt: bool,
+    /// How many load balancers requests may create.
+    pub(super) quota: usize,
+    /// Whether load balancers are shown with their tags, which the vendor's document does not promise.
+    pub(super) shows_tags: bool,
+    clock: Clock,
+    made: u32,
+}
+
+impl Account {
+    pub(super) fn new(creation: Duration, change: Duration, clock: Clock) -> Self {
+        Self {
+            droplets: BTreeMap::new(),
+            load_balancers: Vec::new(),
+            certificates: Vec::new(),
+            tags: BTreeSet::new(),
+            projects: vec![Project::default_one()],
+            creation,
+            change,
+            is_prompt: false,
+            quota: 1000,
+            shows_tags: true,
+            clock,
+            made: 0,
+        }
+    }
+
+    /// A number that nothing in the account has yet.
+    pub(super) fn number(&mut self) -> u32 {
+        self.made = self.made.wrapping_add(1);
+        self.made
+    }
+
+    /// A UUID that nothing in the account has yet.
+    pub(super) fn uuid(&mut self) -> String {
+        format!("00000000-0000-4000-8000-{:012x}", self.number())
+    }
+
+    /// The clock's time in whole seconds, as the vendor shows it.
+    pub(super) fn timestamp(&self) -> String {
+        let now = Timestamp::try_from((self.clock)()).unwrap_or_default();
+        now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+
+    pub(super) fn add_droplet(&mut self, spec: DropletSpec) -> u64 {
+        let number = self.number();
+        let id = FIRST_DROPLET + u64::from(number);
+        self.tags.extend(spec.tags.iter().cloned());
+        let created = self.timestamp();
+        self.droplets.insert(
+            id,
+            Droplet {
+                id,
+                number,
+                created,
+                spec,
+            },
+        );
+        id
+    }
+
+    /// Removes a droplet, also from the load balancers that have it.
+    pub(super) fn remove_droplet(&mut self, id: u64) -> bool {
+        for balancer in &mut self.load_balancers {
+            balancer.droplets.remove(&id);
+        }
+        self.droplets.remove(&id).is_some()
+    }
+
+    /// Ends what is due.
+    pub(super) fn settle(&mut self, now: Instant) {
+        for balancer in &mut self.load_balancers {
+            balancer.settle(now);
+        }
+    }
+}

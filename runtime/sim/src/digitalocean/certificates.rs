@@ -1,0 +1,126 @@
+//! The certificate endpoints.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::account::Account;
+use super::api::{self, Call, Refusal};
+use crate::loopback::Reply;
+
+const CUSTOM: &str = "custom";
+const LETS_ENCRYPT: &str = "lets_encrypt";
+
+/// A certificate.
+pub(super) struct Certificate {
+    pub(super) id: String,
+    name: String,
+    kind: &'static str,
+    created: String,
+    dns_names: Vec<String>,
+}
+
+pub(super) fn add(account: &mut Account, name: String, kind: &'static str) -> String {
+    let (id, created) = (account.uuid(), account.timestamp());
+    account.certificates.push(Certificate {
+        id: id.clone(),
+        dns_names: vec![format!("{name}.example.com")],
+        name,
+        kind,
+        created,
+    });
+    id
+}
+
+/// The vendor renews a certificate by making another one of the same name.
+pub(super) fn renew(account: &mut Account, id: &str) -> Option<String> {
+    let new = account.uuid();
+    let mut all = account.certificates.iter_mut();
+    all.find(|one| one.id == id)?.id.clone_from(&new);
+    for balancer in &mut account.load_balancers {
+        let rules = balancer.fields.get_mut("forwarding_rules");
+        let rules = rules.and_then(Value::as_array_mut).into_iter().flatten();
+        for rule in rules.filter(|rule| rule["certificate_id"] == id) {
+            rule["certificate_id"] = json!(new);
+        }
+    }
+    Some(new)
+}
+
+pub(super) fn answer(
+    account: &mut Account,
+    call: &Call,
+    method: &str,
+    rest: &[&str],
+) -> Result<Reply, Refusal> {
+    match (method, rest) {
+        ("GET", []) => {
+            let name = call.first("name");
+            let all = account.certificates.iter();
+            let all = all.filter(|one| name.iter().all(|name| one.name == *name));
+            api::list(call, "certificates", all.map(show).collect())
+        }
+        ("POST", []) => create(account, call),
+        (method, [id]) => {
+            let place = account.certificates.iter().position(|one| one.id == *id);
+            let place = place.ok_or_else(Refusal::not_found)?;
+            match method {
+                "GET" => {
+                    let shown = account.certificates.get(place).map(show);
+                    Ok(Reply::ok(json!({"certificate": shown})))
+                }
+                "DELETE" => {
+                    account.certificates.remove(place);
+                    Ok(Reply::no_content())
+                }
+                _ => Err(Refusal::not_found()),
+            }
+        }
+        _ => Err(Refusal::not_found()),
+    }
+}
+
+fn create(account: &mut Account, call: &Call) -> Result<Reply, Refusal> {
+    let wish: Wish = call.json()?;
+    if account.certificates.iter().any(|one| one.name == wish.name) {
+        return Err(Refusal::unprocessable("Certificate name already in use."));
+    }
+    let kind = match (
+        wish.kind.as_deref(),
+        &wish.private_key,
+        &wish.leaf_certificate,
+    ) {
+        (Some(LETS_ENCRYPT), None, None) if !wish.dns_names.is_empty() => LETS_ENCRYPT,
+        (Some(CUSTOM) | None, Some(_), Some(_)) => CUSTOM,
+        _ => {
+            return Err(Refusal::unprocessable(
+                "a certificate needs its key, or names",
+            ));
+        }
+    };
+    add(account, wish.name, kind);
+    let made = account.certificates.last_mut();
+    if let Some(made) = made.filter(|_| !wish.dns_names.is_empty()) {
+        made.dns_names = wish.dns_names;
+    }
+    let shown = account.certificates.last().map(show);
+    Ok(Reply::created(json!({"certificate": shown})))
+}
+
+#[derive(Deserialize)]
+struct Wish {
+    name: String,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    private_key: Option<String>,
+    leaf_certificate: Option<String>,
+    #[serde(default)]
+    dns_names: Vec<String>,
+}
+
+fn show(one: &Certificate) -> Value {
+    json!({
+        "id": one.id, "name": one.name, "not_after": "2027-02-22T00:23:00Z",
+        "sha1_fingerprint": "dfcc9f57d86bf58e321c2c6c31c7a971be244ac7", "created_at": one.created,
+        "dns_names": one.dns_names, "state": "verified", "type": one.kind,
+    })
+}

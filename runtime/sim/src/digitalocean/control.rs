@@ -1,0 +1,198 @@
+//! Direct control of the account through the handle: change it without requests, inject faults, and read the records.
+//!
+//! None of this counts as a request, waits, or uses budget.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::exchange::{Access, lock};
+use super::load_balancers::LoadBalancer;
+use super::{
+    DigitalOcean, DropletSpec, DropletStatus, Fault, Request, certificates, droplets,
+    load_balancers, places,
+};
+
+impl DigitalOcean {
+    /// Adds a droplet and returns its id.
+    pub fn add_droplet(&self, spec: DropletSpec) -> u64 {
+        self.state(|state| state.account.add_droplet(spec))
+    }
+
+    /// Removes a droplet at once. Returns whether it existed.
+    pub fn remove_droplet(&self, id: u64) -> bool {
+        self.state(|state| state.account.remove_droplet(id))
+    }
+
+    /// Sets a droplet's status. Returns whether the droplet exists.
+    pub fn set_status(&self, id: u64, status: DropletStatus) -> bool {
+        self.change_droplet(id, |spec| spec.status = status)
+    }
+
+    /// Changes any property of a droplet. Returns whether the droplet exists.
+    pub fn change_droplet(&self, id: u64, change: impl FnOnce(&mut DropletSpec)) -> bool {
+        self.state(|state| {
+            let droplet = state.account.droplets.get_mut(&id);
+            droplet.map(|droplet| change(&mut droplet.spec)).is_some()
+        })
+    }
+
+    /// A droplet as clients see it.
+    #[must_use]
+    pub fn droplet(&self, id: u64) -> Option<Value> {
+        self.state(|state| Some(droplets::show(state.account.droplets.get(&id)?)))
+    }
+
+    /// Adds a certificate with this name, of the vendor's type `custom` or `lets_encrypt`, and returns its id.
+    pub fn add_certificate(&self, name: impl Into<String>, kind: &'static str) -> String {
+        let name = name.into();
+        self.state(|state| certificates::add(&mut state.account, name, kind))
+    }
+
+    /// Renews a certificate as the vendor does: it gets another id, also in the load balancers that use it. Returns the new
+    /// id.
+    pub fn renew_certificate(&self, id: &str) -> Option<String> {
+        self.state(|state| certificates::renew(&mut state.account, id))
+    }
+
+    /// Adds a project and returns its id.
+    pub fn add_project(&self, name: impl Into<String>) -> String {
+        let name = name.into();
+        self.state(|state| places::add_project(&mut state.account, name))
+    }
+
+    /// The id of a region's default VPC.
+    #[must_use]
+    pub fn vpc(&self, region: &str) -> Option<String> {
+        places::default_vpc(region)
+    }
+
+    /// Adds a load balancer as a request with this body would, and returns its id. It is active.
+    ///
+    /// # Errors
+    ///
+    /// The message with which the API would refuse it.
+    pub fn add_load_balancer(&self, body: Value) -> Result<String, String> {
+        self.state(|state| load_balancers::add(&mut state.account, body))
+    }
+
+    /// Removes a load balancer at once. Returns whether it existed.
+    pub fn remove_load_balancer(&self, id: &str) -> bool {
+        self.state(|state| {
+            let all = &mut state.account.load_balancers;
+            let before = all.len();
+            all.retain(|one| one.id != id);
+            all.len() < before
+        })
+    }
+
+    /// Changes fields of a load balancer as a person does in the control panel, without any check. Returns whether it
+    /// exists.
+    pub fn change_load_balancer(
+        &self,
+        id: &str,
+        change: impl FnOnce(&mut Map<String, Value>),
+    ) -> bool {
+        self.balancer(id, |one| change(&mut one.fields)).is_some()
+    }
+
+    /// Sets the tags of a load balancer. Returns whether it exists.
+    pub fn tag_load_balancer(&self, id: &str, tags: &[&str]) -> bool {
+        let tags: BTreeSet<String> = tags.iter().map(|tag| (*tag).to_owned()).collect();
+        self.balancer(id, |one| one.tags = tags).is_some()
+    }
+
+    /// Sets how far a load balancer is: `new`, `active` or `errored`. It then stays so. Returns whether it exists.
+    pub fn set_load_balancer_status(&self, id: &str, status: &'static str) -> bool {
+        self.balancer(id, |one| one.set_status(status)).is_some()
+    }
+
+    fn balancer<T>(&self, id: &str, change: impl FnOnce(&mut LoadBalancer) -> T) -> Option<T> {
+        self.state(|state| {
+            let mut all = state.account.load_balancers.iter_mut();
+            all.find(|one| one.id == id).map(change)
+        })
+    }
+
+    /// All load balancers as clients see them, in the order of creation.
+    #[must_use]
+    pub fn load_balancers(&self) -> Vec<Value> {
+        self.state(|state| {
+            let account = &state.account;
+            let all = account.load_balancers.iter();
+            all.map(|one| load_balancers::show(account, one)).collect()
+        })
+    }
+
+    /// All tags.
+    #[must_use]
+    pub fn tags(&self) -> BTreeSet<String> {
+        self.state(|state| state.account.tags.clone())
+    }
+
+    /// Sets how many load balancers requests may create; 1 000 by default.
+    pub fn set_load_balancer_quota(&self, quota: usize) {
+        self.state(|state| state.account.quota = quota);
+    }
+
+    /// Whether load balancers are shown with their tags; they are by default, although the vendor's document does not promise
+    /// it.
+    pub fn set_shows_tags(&self, shows: bool) {
+        self.state(|state| state.account.shows_tags = shows);
+    }
+
+    /// Sets how long a load balancer is `new`, and how long it refuses changes after one.
+    pub fn set_durations(&self, creation: Duration, change: Duration) {
+        self.state(|state| {
+            state.account.creation = creation;
+            state.account.change = change;
+        });
+    }
+
+    /// Whether a load balancer that takes no time is already active in the answer that makes it; by default it is new there.
+    pub fn set_prompt_creation(&self, is_prompt: bool) {
+        self.state(|state| state.account.is_prompt = is_prompt);
+    }
+
+    /// Changes the token that clients must send, as a rotation does.
+    pub fn set_token(&self, token: impl Into<String>) {
+        let token = token.into();
+        self.state(|state| state.token = token);
+    }
+
+    /// Sets a second token that allows only reading.
+    pub fn set_read_token(&self, token: impl Into<String>) {
+        let token = token.into();
+        self.state(|state| state.read_token = Some(token));
+    }
+
+    /// Adds a fault. It stays until it is used up or cleared.
+    pub fn inject(&self, fault: Fault) {
+        self.state(|state| state.faults.push(fault));
+    }
+
+    /// Removes all faults.
+    pub fn clear_faults(&self) {
+        self.state(|state| state.faults.clear());
+    }
+
+    /// All requests recorded since they were last cleared, in the order of arrival. Only the newest 200 000 are kept.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Request> {
+        self.state(|state| state.journal.all())
+    }
+
+    /// Clears the recorded requests; their numbering continues.
+    pub fn clear_requests(&self) {
+        self.state(|state| state.journal.clear());
+    }
+
+    /// Accesses the state after ending what is due.
+    fn state<T>(&self, look: impl FnOnce(&mut Access) -> T) -> T {
+        let mut state = lock(&self.access);
+        state.account.settle(Instant::now());
+        look(&mut state)
+    }
+}
