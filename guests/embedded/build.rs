@@ -14,6 +14,13 @@ const SHIPPED: &[(&str, Guest<'_>)] = &[
         },
     ),
     (
+        "DIGITALOCEAN",
+        Guest {
+            package: "guest-digitalocean",
+            folder: "guests/digitalocean",
+        },
+    ),
+    (
         "HCLOUD",
         Guest {
             package: "guest-hcloud",

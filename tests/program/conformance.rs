@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 
+use ccm_sim::digitalocean::{self, DigitalOcean};
 use ccm_sim::hetzner::{Hetzner, Location, Options, ServerSpec};
 use ccm_tests::conformance::{At, Tested, configuration, conforms, laws, report};
 use serde_json::{Value, json};
@@ -93,6 +94,59 @@ fn hcloud_keeps_every_law() {
         "load-balancer/answers-lost",
         "load-balancer/hints-dropped",
         "routes/answers-lost",
+        "contract/cleaned-up",
+    ];
+    let report = conforms(&tested, &applicable).unwrap();
+    assert!(cloud.load_balancers().is_empty(), "{report:#}");
+}
+
+#[test]
+fn digitalocean_keeps_every_law() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let cloud = runtime.block_on(async {
+        let options = digitalocean::Options {
+            rate_limit: None,
+            ..digitalocean::Options::new(TOKEN)
+        };
+        DigitalOcean::start(options).await.unwrap()
+    });
+    // The guest looks at a new load balancer after half a minute.
+    cloud.set_prompt_creation(true);
+    let [one, two] = ["worker-1", "worker-2"].map(|name| {
+        let spec = digitalocean::DropletSpec::named(name);
+        format!("--node={name}=digitalocean://{}", cloud.add_droplet(spec))
+    });
+    let folder = TempDir::new().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, TOKEN).unwrap();
+    let api = At {
+        target: "api",
+        endpoint: &cloud.endpoint(),
+        credential: json!({ "bearer": { "file": token } }),
+    };
+    let module = "embedded:digitalocean";
+    // Load balancers of the other type want nodes with public addresses, which those of this test do not report.
+    let values = [("REGION", "fra1"), ("DEFAULT_LB_TYPE", "REGIONAL")];
+    let config = configuration(program(), module, &[api], &values).unwrap();
+    let arguments = [
+        one.as_str(),
+        &two,
+        "--gone=digitalocean://4711",
+        "--allow-changes",
+        "--timeout=60s",
+    ];
+    let tested = Tested {
+        program: program(),
+        cache: &cache(),
+        module,
+        config: &config,
+        arguments: &arguments,
+    };
+    let applicable = [
+        "contract/self-check",
+        "instances/gone",
+        "instances/not-gone-by-failing",
+        "load-balancer/answers-lost",
         "contract/cleaned-up",
     ];
     let report = conforms(&tested, &applicable).unwrap();

@@ -233,6 +233,7 @@ fn runs(root: &Path, published: &Path, release: &Release) {
 
     for path in [
         "/bin/cloud-controller-manager",
+        "/bin/digitalocean-cloud-controller-manager",
         "/bin/hcloud-cloud-controller-manager",
         "/usr/local/bin/cloud-controller-manager",
     ] {

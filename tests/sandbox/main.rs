@@ -6,6 +6,7 @@
 //! - `isolation`: guests in a process of their own, and what it cannot do.
 //! - `boundary`: values that no toolchain makes.
 //! - `misbehaving`: a guest that misbehaves on request.
+//! - `digitalocean`: the shipped guest for DigitalOcean, nodes and Services.
 //! - `hcloud`: the shipped guest between Hetzner Cloud and Robot.
 //! - `listings`: the shipped guest when a page of a listing goes wrong.
 //! - `load_balancers`: load balancers from end to end.
@@ -22,6 +23,7 @@
 
 mod artifacts;
 mod boundary;
+mod digitalocean;
 mod hcloud;
 mod host;
 mod isolation;
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         isolation::trials(),
         boundary::trials(),
         misbehaving::trials(),
+        digitalocean::trials(),
         hcloud::trials(),
         listings::trials(),
         load_balancers::trials(),

@@ -16,6 +16,11 @@ pub struct EmbeddedGuest {
 #[cfg(feature = "aws")]
 pub const AWS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-aws.wasm"));
 
+/// DigitalOcean.
+#[cfg(feature = "digitalocean")]
+pub const DIGITALOCEAN: &[u8] =
+    include_bytes!(concat!(env!("OUT_DIR"), "/guest-digitalocean.wasm"));
+
 /// Hetzner Cloud.
 #[cfg(feature = "hcloud")]
 pub const HCLOUD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-hcloud.wasm"));
@@ -34,6 +39,11 @@ pub const ALL: &[EmbeddedGuest] = &[
     EmbeddedGuest {
         name: "aws",
         wasm: AWS,
+    },
+    #[cfg(feature = "digitalocean")]
+    EmbeddedGuest {
+        name: "digitalocean",
+        wasm: DIGITALOCEAN,
     },
     #[cfg(feature = "hcloud")]
     EmbeddedGuest {

@@ -35,6 +35,11 @@ pub(crate) fn adoption(name: &str) -> Adoption {
     profile_of(name).map_or_else(Adoption::default, |profile| profile.adoption)
 }
 
+/// Whether the vendor's manager of this name serves its cloud without the flag `--cloud-provider`.
+pub(crate) fn is_default_of_vendor(name: &str) -> bool {
+    module(name).is_some() && profile_of(name).is_some_and(|profile| profile.is_default_of_vendor)
+}
+
 /// Names of the embedded modules.
 pub(crate) fn names() -> Vec<&'static str> {
     embedded_guests::ALL

@@ -125,9 +125,25 @@ fn parse_as_go(arguments: Vec<OsString>, called: Invocation) -> Result<Command, 
     }
     let mut command = flags::go_command();
     let matches = command
-        .try_get_matches_from_mut(arguments)
+        .try_get_matches_from_mut(with_own_provider(arguments, &called))
         .map_err(Answer)?;
     run(&matches, GO_NAME, called)
+}
+
+/// Some vendors' managers need no flag to know their cloud, and their manifests give none. Under such a name the name stands
+/// for the flag, unless a flag says otherwise.
+fn with_own_provider(mut arguments: Vec<OsString>, called: &Invocation) -> Vec<OsString> {
+    const NAMING: [&str; 3] = ["--cloud-", "--config", "--enable-provider-objects"];
+    let mut words = arguments.iter().filter_map(|word| word.to_str());
+    let names_one = words.any(|word| NAMING.iter().any(|flag| word.starts_with(flag)));
+    if let Invocation::CloudControllerManager(name) = called
+        && let Some(own) = name.strip_suffix("-cloud-controller-manager")
+        && crate::builtin_grants::is_default_of_vendor(own)
+        && !names_one
+    {
+        arguments.push(format!("--cloud-provider={own}").into());
+    }
+    arguments
 }
 
 fn parse_as_ccm(

@@ -28,7 +28,7 @@ fn under_the_name_of_a_go_manager_flags_need_no_command() {
             "{}",
             said.err
         );
-        // All of its manifests name their provider, so that none is guessed.
+        // All manifests of these name their provider, so that none is guessed.
         let said = called(name, &[]);
         assert_eq!(said.code, 1);
         assert!(
@@ -38,6 +38,31 @@ fn under_the_name_of_a_go_manager_flags_need_no_command() {
         );
         assert_eq!(said.out, "");
     }
+}
+
+/// DigitalOcean's manifest has these arguments, and no flag that names the provider.
+#[test]
+fn a_vendors_manager_that_needs_no_flag_for_its_cloud_needs_none_here() {
+    let name = "/bin/digitalocean-cloud-controller-manager";
+    for arguments in [
+        &["--leader-elect=false"][..],
+        &["--cloud-provider=digitalocean"],
+    ] {
+        let arguments = [arguments, &["--kubeconfig=/nowhere"]].concat();
+        let said = called(name, &arguments);
+        assert_eq!(said.code, 1);
+        assert!(
+            said.err.contains("cannot read kubeconfig /nowhere"),
+            "{}",
+            said.err
+        );
+    }
+    let said = called(name, &["--cloud-provider="]);
+    assert!(
+        said.err.contains("--cloud-provider cannot be empty"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(super) struct Profile {
     pub(super) adoption: Adoption,
     /// With what the names of its variables begin.
     pub(super) prefixes: &'static [&'static str],
+    /// Whether the vendor's manager serves its cloud without the flag `--cloud-provider`.
+    pub(super) is_default_of_vendor: bool,
 }
 
 /// Variables of metrics that are served in plain HTTP.
@@ -108,7 +110,42 @@ pub(super) struct Unserved {
     pub(super) variables: &'static [&'static str],
 }
 
-pub(super) const PROFILES: &[Profile] = &[AWS, HCLOUD, PROXMOX, STATIC];
+pub(super) const PROFILES: &[Profile] = &[AWS, DIGITALOCEAN, HCLOUD, PROXMOX, STATIC];
+
+const DIGITALOCEAN: Profile = Profile {
+    guest: "digitalocean",
+    targets: &[TargetProfile {
+        name: "api",
+        endpoint: "DO_OVERRIDE_URL",
+        private: None,
+        login: Login::Token {
+            variable: "DO_ACCESS_TOKEN",
+            // `dop_v1_` and 64 characters.
+            length: 71,
+        },
+        switch: None,
+        without_login: None,
+    }],
+    metrics: None,
+    unserved: &[
+        Unserved {
+            why: "every request obeys the vendor's rate-limit headers, and the budget of a target's grant",
+            variables: &["DO_API_RATE_LIMIT_QPS"],
+        },
+        Unserved {
+            why: "metrics and health are served as the flags of this program say",
+            variables: &["METRICS_ADDR", "DEBUG_ADDR"],
+        },
+        Unserved {
+            why: "this provider manages no firewall of nodes; one that the vendor's manager has made stays as it is",
+            variables: &["PUBLIC_ACCESS_FIREWALL_NAME", "PUBLIC_ACCESS_FIREWALL_TAGS"],
+        },
+    ],
+    // The vendor's manager takes over whatever a Service names.
+    adoption: Adoption::Unowned,
+    prefixes: &["DO_", "PUBLIC_ACCESS_FIREWALL_"],
+    is_default_of_vendor: true,
+};
 
 const HCLOUD: Profile = Profile {
     guest: "hcloud",
@@ -150,6 +187,7 @@ const HCLOUD: Profile = Profile {
     // As the vendor's manager, but for load balancers that name an owner.
     adoption: Adoption::Unowned,
     prefixes: &["HCLOUD_", "ROBOT_"],
+    is_default_of_vendor: false,
 };
 
 const PROXMOX: Profile = Profile {
@@ -179,6 +217,7 @@ const PROXMOX: Profile = Profile {
     unserved: &[],
     adoption: Adoption::Never,
     prefixes: &["PROXMOX_"],
+    is_default_of_vendor: false,
 };
 
 const PROXMOX_SERVER: PrivateServer = PrivateServer {
@@ -199,6 +238,7 @@ const STATIC: Profile = Profile {
     unserved: &[],
     adoption: Adoption::Never,
     prefixes: &["STATIC_"],
+    is_default_of_vendor: false,
 };
 
 const AWS: Profile = Profile {
@@ -241,4 +281,5 @@ const AWS: Profile = Profile {
     adoption: Adoption::Never,
     // Many programs have variables that begin with AWS_.
     prefixes: &[],
+    is_default_of_vendor: false,
 };

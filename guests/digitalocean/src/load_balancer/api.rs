@@ -1,0 +1,295 @@
+//! The requests about load balancers, certificates and tags.
+//!
+//! A load balancer is kept as the JSON that came, because a `PUT` has to send back what it does not change.
+
+use std::collections::BTreeSet;
+
+use ccm_guest::Error;
+use ccm_guest::http::CountedListing;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::api::{self, Paging, found, ok, page};
+
+/// A load balancer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadBalancer {
+    /// A UUID.
+    pub id: String,
+    fields: Map<String, Value>,
+    tags: Option<BTreeSet<String>>,
+}
+
+/// How far a load balancer is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Status {
+    /// It is being made.
+    New,
+    /// It works.
+    Active,
+    /// Anything else, which a person has to look at.
+    Other(String),
+}
+
+impl LoadBalancer {
+    /// Reads the API's object.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when it has no id.
+    pub fn read(value: Value) -> Result<LoadBalancer, Error> {
+        let Value::Object(fields) = value else {
+            return Err(Error::unavailable("a load balancer is no object"));
+        };
+        let id = fields.get("id").and_then(Value::as_str).unwrap_or_default();
+        if !is_id(id) {
+            return Err(Error::unavailable("a load balancer has no id"));
+        }
+        let id = id.to_owned();
+        let tags = fields.get("tags").and_then(Value::as_array);
+        let tags = tags.map(|tags| {
+            tags.iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect()
+        });
+        Ok(LoadBalancer { id, fields, tags })
+    }
+
+    /// All its fields.
+    pub fn fields(&self) -> &Map<String, Value> {
+        &self.fields
+    }
+
+    /// Its tags; `None` if the vendor does not say them.
+    pub fn tags(&self) -> Option<&BTreeSet<String>> {
+        self.tags.as_ref()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.text("name").unwrap_or_default()
+    }
+
+    /// The API's `type`.
+    pub fn kind(&self) -> Option<&str> {
+        self.text("type")
+    }
+
+    /// The API's `network`.
+    pub fn network(&self) -> Option<&str> {
+        self.text("network")
+    }
+
+    /// The API's `network_stack`.
+    pub fn network_stack(&self) -> Option<&str> {
+        self.text("network_stack")
+    }
+
+    /// Its addresses: IPv4 before IPv6.
+    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+        ["ip", "ipv6"].into_iter().filter_map(|key| self.text(key))
+    }
+
+    /// Whether its droplets are those with a tag, which nobody here chose.
+    pub fn is_by_tag(&self) -> bool {
+        self.text("tag").is_some()
+    }
+
+    /// Its droplets.
+    pub fn droplets(&self) -> BTreeSet<u64> {
+        let ids = self.fields.get("droplet_ids").and_then(Value::as_array);
+        ids.into_iter()
+            .flatten()
+            .filter_map(Value::as_u64)
+            .collect()
+    }
+
+    /// How far it is.
+    pub fn status(&self) -> Status {
+        match self.text("status").unwrap_or_default() {
+            "new" => Status::New,
+            "active" => Status::Active,
+            other => Status::Other(other.to_owned()),
+        }
+    }
+
+    /// The certificate of the first rule that has one.
+    pub fn certificate(&self) -> Option<&str> {
+        let rules = self
+            .fields
+            .get("forwarding_rules")
+            .and_then(Value::as_array);
+        let mut ids = rules
+            .into_iter()
+            .flatten()
+            .map(|rule| &rule["certificate_id"]);
+        ids.find_map(|id| id.as_str().filter(|id| !id.is_empty()))
+    }
+
+    fn text(&self, key: &str) -> Option<&str> {
+        let text = self.fields.get(key)?.as_str()?;
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// Whether this may be the id of an object with a UUID. Tenants write such ids.
+pub fn is_id(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    (1..=64).contains(&text.len()) && text.bytes().all(is_allowed)
+}
+
+/// The load balancer with this id; `None` if the API says that there is none.
+///
+/// # Errors
+/// When that could not be told.
+pub fn get(id: &str) -> Result<Option<LoadBalancer>, Error> {
+    match found(api::get(["load_balancers", id]).send()?)? {
+        Some(response) => one(response.json()?).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Those load balancers of the account that `keep` accepts, by a complete list.
+///
+/// # Errors
+/// When the list could not be read to its end.
+pub fn list(keep: impl Fn(&LoadBalancer) -> bool) -> Result<Vec<LoadBalancer>, Error> {
+    let mut kept = Vec::new();
+    let mut number = 0;
+    let mut read = |response: ccm_guest::http::Response| {
+        number += 1;
+        let answer: ManyAnswer = ok(response)?.json()?;
+        let page = answer.paging.page(number, answer.load_balancers.len())?;
+        for value in answer.load_balancers {
+            kept.extend(Some(LoadBalancer::read(value)?).filter(&keep));
+        }
+        Ok(page)
+    };
+    let request = |number| page(api::get(["load_balancers"]), number);
+    let listing = CountedListing::begin(request, &mut read)?;
+    listing.read_on(request, &mut read)?;
+    Ok(kept)
+}
+
+/// Creates a load balancer.
+///
+/// # Errors
+/// Why it was refused; without an answer nobody knows whether it was made.
+pub fn create(body: &Value) -> Result<LoadBalancer, Error> {
+    one(ok(api::post(["load_balancers"]).json(body)?.send()?)?.json()?)
+}
+
+/// Replaces all settings of a load balancer.
+///
+/// # Errors
+/// Why it was refused.
+pub fn update(id: &str, body: &Value) -> Result<LoadBalancer, Error> {
+    one(ok(api::put(["load_balancers", id]).json(body)?.send()?)?.json()?)
+}
+
+/// Deletes a load balancer. One that is not there counts as deleted.
+///
+/// # Errors
+/// Why it was refused.
+pub fn delete(id: &str) -> Result<(), Error> {
+    found(api::delete(["load_balancers", id]).send()?).map(drop)
+}
+
+/// Adds droplets to a load balancer, which keeps the others.
+///
+/// # Errors
+/// Why it was refused.
+pub fn add_droplets(id: &str, droplets: &BTreeSet<u64>) -> Result<(), Error> {
+    let body = json!({"droplet_ids": droplets});
+    ok(api::post(["load_balancers", id, "droplets"])
+        .json(&body)?
+        .send()?)
+    .map(drop)
+}
+
+/// Takes droplets from a load balancer.
+///
+/// # Errors
+/// Why it was refused.
+pub fn remove_droplets(id: &str, droplets: &BTreeSet<u64>) -> Result<(), Error> {
+    let body = json!({"droplet_ids": droplets});
+    ok(api::delete(["load_balancers", id, "droplets"])
+        .json(&body)?
+        .send()?)
+    .map(drop)
+}
+
+/// Whether there is a tag with this name.
+///
+/// # Errors
+/// When that could not be told.
+pub fn has_tag(name: &str) -> Result<bool, Error> {
+    Ok(found(api::get(["tags", name]).send()?)?.is_some())
+}
+
+/// Deletes a tag, and takes it off everything that has it.
+///
+/// # Errors
+/// Why it was refused.
+pub fn delete_tag(name: &str) -> Result<(), Error> {
+    found(api::delete(["tags", name]).send()?).map(drop)
+}
+
+/// A certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Certificate {
+    /// A UUID; a renewed certificate of Let's Encrypt has another one.
+    pub id: String,
+    /// Unique in the account.
+    pub name: String,
+    /// `custom` or `lets_encrypt`.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// The certificate with this id; `None` if the API says that there is none.
+///
+/// # Errors
+/// When that could not be told.
+pub fn certificate(id: &str) -> Result<Option<Certificate>, Error> {
+    match found(api::get(["certificates", id]).send()?)? {
+        Some(response) => Ok(Some(response.json::<CertificateAnswer>()?.certificate)),
+        None => Ok(None),
+    }
+}
+
+/// The certificate with this name.
+///
+/// # Errors
+/// When that could not be told.
+pub fn certificate_by_name(name: &str) -> Result<Option<Certificate>, Error> {
+    let request = page(api::get(["certificates"]), 1).query("name", name);
+    let answer: CertificatesAnswer = ok(request.send()?)?.json()?;
+    Ok(answer.certificates.into_iter().find(|one| one.name == name))
+}
+
+fn one(answer: OneAnswer) -> Result<LoadBalancer, Error> {
+    LoadBalancer::read(answer.load_balancer)
+}
+
+#[derive(Deserialize)]
+struct OneAnswer {
+    load_balancer: Value,
+}
+
+#[derive(Deserialize)]
+struct ManyAnswer {
+    load_balancers: Vec<Value>,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+#[derive(Deserialize)]
+struct CertificateAnswer {
+    certificate: Certificate,
+}
+
+#[derive(Deserialize)]
+struct CertificatesAnswer {
+    certificates: Vec<Certificate>,
+}

@@ -1,0 +1,216 @@
+//! What differs between the desired and the actual load balancer. Pure.
+//!
+//! The vendor leaves out what has its default, orders lists as it likes, and adds fields: so both sides are brought into
+//! one form before they are compared. What is fixed at creation is not compared.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::api::LoadBalancer;
+use super::owner;
+use super::wanted::Wanted;
+use crate::config::Type;
+
+/// The fields that differ, by their names; empty if the load balancer is as wanted. `certificate` is the id of the one
+/// that the rules need.
+pub fn differing(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Vec<&'static str> {
+    let fields = wanted.fields(certificate);
+    let actual = found.fields();
+    let mut differing: Vec<&'static str> = COMPARED
+        .iter()
+        .filter(|one| one.counts(wanted.kind, &fields))
+        .filter(|one| (one.form)(fields.get(one.field)) != (one.form)(actual.get(one.field)))
+        .map(|one| one.field)
+        .collect();
+    if units(&fields) != units(actual) && has_units(wanted.kind, &fields, actual) {
+        differing.push("size");
+    }
+    if found
+        .tags()
+        .is_some_and(|tags| new_tags(wanted, tags) != *tags)
+    {
+        differing.push("tags");
+    }
+    differing
+}
+
+/// The body that makes the load balancer as wanted. The vendor resets what it does not contain, so it also has what the
+/// load balancer has from elsewhere: its region, VPC, project, cipher policy and other people's tags.
+pub fn update(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Value {
+    let mut fields = wanted.fields(certificate);
+    let actual = found.fields();
+    for kept in ["vpc_uuid", "subnet_uuid", "project_id", "tls_cipher_policy"] {
+        let value = actual.get(kept).filter(|value| text(value) != "");
+        if let Some(value) = value
+            && !fields.contains_key(kept)
+        {
+            fields.insert(kept.to_owned(), value.clone());
+        }
+    }
+    let region = actual.get("region").and_then(|region| region.get("slug"));
+    fields.insert("region".to_owned(), region.cloned().unwrap_or_default());
+    let none = BTreeSet::new();
+    let tags = new_tags(wanted, found.tags().unwrap_or(&none));
+    fields.insert("tags".to_owned(), json!(tags));
+    Value::Object(fields)
+}
+
+/// Ours, and those of others but for other owners.
+fn new_tags(wanted: &Wanted, tags: &BTreeSet<String>) -> BTreeSet<String> {
+    let others = tags.iter().filter(|tag| !owner::is_mark(tag)).cloned();
+    others.chain(wanted.tags.iter().cloned()).collect()
+}
+
+/// How a field is compared.
+struct Compared {
+    field: &'static str,
+    form: fn(Option<&Value>) -> Value,
+    when: When,
+}
+
+/// When a field is compared.
+enum When {
+    Always,
+    /// If the load balancer ends connections, or the field is wanted.
+    Regional,
+}
+
+impl Compared {
+    fn counts(&self, kind: Type, wanted: &Map<String, Value>) -> bool {
+        match self.when {
+            When::Always => true,
+            When::Regional => kind == Type::Regional || wanted.contains_key(self.field),
+        }
+    }
+}
+
+const fn always(field: &'static str, form: fn(Option<&Value>) -> Value) -> Compared {
+    Compared {
+        field,
+        form,
+        when: When::Always,
+    }
+}
+
+const COMPARED: &[Compared] = &[
+    always("name", plain),
+    always("forwarding_rules", rules),
+    always("health_check", health_check),
+    always("sticky_sessions", sticky_sessions),
+    always("droplet_ids", set),
+    always("tag", plain),
+    always("firewall", firewall),
+    always("redirect_http_to_https", truth),
+    always("enable_proxy_protocol", truth),
+    always("enable_backend_keepalive", truth),
+    always("disable_lets_encrypt_dns_records", truth),
+    Compared {
+        field: "http_idle_timeout_seconds",
+        form: idle_timeout,
+        when: When::Regional,
+    },
+];
+
+fn plain(value: Option<&Value>) -> Value {
+    json!(value.map(text).unwrap_or_default())
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn truth(value: Option<&Value>) -> Value {
+    json!(value == Some(&Value::Bool(true)))
+}
+
+/// The vendor's default is a minute.
+fn idle_timeout(value: Option<&Value>) -> Value {
+    json!(value.and_then(Value::as_u64).unwrap_or(60))
+}
+
+/// A list of which the order does not count.
+fn set(value: Option<&Value>) -> Value {
+    let mut items: Vec<String> = items(value).map(Value::to_string).collect();
+    items.sort_unstable();
+    items.dedup();
+    json!(items)
+}
+
+fn items(value: Option<&Value>) -> impl Iterator<Item = &Value> {
+    value.and_then(Value::as_array).into_iter().flatten()
+}
+
+fn rules(value: Option<&Value>) -> Value {
+    let mut rules: Vec<String> = items(value)
+        .map(|rule| {
+            let rule = json!([
+                rule["entry_port"],
+                text(&rule["entry_protocol"]),
+                text(&rule["target_protocol"]),
+                rule["target_port"],
+                text(&rule["certificate_id"]),
+                truth(rule.get("tls_passthrough")),
+            ]);
+            rule.to_string()
+        })
+        .collect();
+    rules.sort_unstable();
+    json!(rules)
+}
+
+/// The path counts with HTTP only. The vendor's document does not know `proxy_protocol`; what it says unasked is not
+/// compared, and neither is what it does not say.
+fn health_check(value: Option<&Value>) -> Value {
+    let check = value.unwrap_or(&Value::Null);
+    let protocol = text(&check["protocol"]);
+    let path = match (protocol, text(&check["path"])) {
+        ("tcp", _) => "",
+        (_, "") => "/",
+        (_, path) => path,
+    };
+    json!([
+        protocol,
+        path,
+        check["port"],
+        check["check_interval_seconds"],
+        check["response_timeout_seconds"],
+        check["unhealthy_threshold"],
+        check["healthy_threshold"],
+    ])
+}
+
+fn sticky_sessions(value: Option<&Value>) -> Value {
+    let sessions = value.unwrap_or(&Value::Null);
+    match text(&sessions["type"]) {
+        "cookies" => json!([sessions["cookie_name"], sessions["cookie_ttl_seconds"]]),
+        _ => Value::Null,
+    }
+}
+
+fn firewall(value: Option<&Value>) -> Value {
+    let firewall = value.unwrap_or(&Value::Null);
+    json!([set(firewall.get("allow")), set(firewall.get("deny"))])
+}
+
+/// The number of machines, by either of the two ways to say it.
+fn units(fields: &Map<String, Value>) -> u64 {
+    let by_slug = || match fields.get("size").map(text) {
+        Some("lb-medium") => 3,
+        Some("lb-large") => 6,
+        _ => 1,
+    };
+    let units = fields.get("size_unit").and_then(Value::as_u64);
+    units.filter(|units| *units > 0).unwrap_or_else(by_slug)
+}
+
+/// Whether the number of machines is something that is chosen: not for a load balancer that passes packets on, unless it
+/// is annotated; and not if the vendor does not say it.
+fn has_units(kind: Type, wanted: &Map<String, Value>, actual: &Map<String, Value>) -> bool {
+    let has = |fields: &Map<String, Value>| {
+        ["size", "size_unit"]
+            .iter()
+            .any(|key| fields.contains_key(*key))
+    };
+    has(actual) && (kind == Type::Regional || has(wanted))
+}

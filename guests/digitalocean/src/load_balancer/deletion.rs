@@ -1,0 +1,74 @@
+//! Removes what belongs to a Service, and looks whether something does.
+
+use ccm_guest::load_balancer::{Found, ProgressReply, Service};
+use ccm_guest::{Error, Event, log};
+
+use super::annotations::{HOSTNAME, is_disowned};
+use super::api;
+use super::owner::{self, Owner};
+use super::status::status;
+
+/// See [`ccm_guest::LoadBalancer::delete`].
+///
+/// # Errors
+/// See there.
+pub fn delete(service: &Service) -> Result<ProgressReply, Error> {
+    if is_disowned(service)? {
+        return Err(Error::Elsewhere);
+    }
+    let Some(found) = owner::find(service, None)? else {
+        return Ok(ProgressReply::done());
+    };
+    let name = found.name();
+    match owner::owner(&found, service) {
+        Owner::Own => {}
+        Owner::Other(_) => return Ok(ProgressReply::done()),
+        Owner::Nobody => {
+            let message = format!(
+                "load balancer {name} ({}), which the Service names, has no owner: it stays, and costs what it costs",
+                found.id
+            );
+            let event = Event::warning("LoadBalancerKept", message);
+            return Ok(ProgressReply::done().with_events(vec![event]));
+        }
+    }
+    let fields = [
+        ("id", found.id.as_str()),
+        ("name", name),
+        ("why", "the Service has none any more"),
+    ];
+    log::info("deleting the load balancer", &fields);
+    api::delete(&found.id)?;
+    // A tag outlives what had it. If this fails the next call no longer knows of it, and it does no harm.
+    let tag = owner::tag(&service.uid)?;
+    if found.tags().is_some_and(|tags| tags.contains(&tag))
+        && let Err(error) = api::delete_tag(&tag)
+    {
+        log::warn(
+            "cannot delete a tag",
+            &[("tag", &tag), ("why", error.message())],
+        );
+    }
+    Ok(ProgressReply::done())
+}
+
+/// See [`ccm_guest::LoadBalancer::get`]. By list alone: only a list shows that the account is there when the load balancer
+/// is not.
+///
+/// # Errors
+/// See there.
+pub fn get(service: &Service) -> Result<Found, Error> {
+    // A mistake in the annotation does not make the load balancer absent.
+    if is_disowned(service).unwrap_or(false) {
+        return Err(Error::Elsewhere);
+    }
+    let found = owner::by_list(service)?;
+    Ok(match found {
+        Some(found) if owner::owner(&found, service) == Owner::Own => {
+            let hostname = service.annotation(HOSTNAME).map(str::to_ascii_lowercase);
+            let hostname = hostname.filter(|hostname| !hostname.trim().is_empty());
+            Found::Present(status(hostname.as_deref(), &found))
+        }
+        _ => Found::Absent,
+    })
+}

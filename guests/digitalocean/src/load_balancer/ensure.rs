@@ -1,0 +1,235 @@
+//! Makes the load balancer match a Service: reads, compares, and writes if something differs.
+//!
+//! # Guarantees
+//! - Every call begins by reading the load balancer, so that a lost response or a crash between two requests creates nothing
+//!   twice.
+//! - The request that creates it contains its owner.
+//! - While the vendor works at it, which takes about a minute after its creation, it is only looked at.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ccm_guest::event::listed;
+use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Service, UpdateRequest};
+use ccm_guest::{AnnotationChange, Error, Event, Node, Pending, log};
+use serde::{Deserialize, Serialize};
+
+use super::annotations::{ID, is_disowned};
+use super::api::{self, LoadBalancer, Status};
+use super::status::status;
+use super::targets::Targets;
+use super::wanted::{Network, Wanted};
+use super::{certificates, changes, owner};
+use crate::config::{Settings, Type};
+
+#[cfg(test)]
+mod tests;
+
+/// The contract's maximum number of events per reply.
+const MAX_EVENTS: usize = 16;
+/// How long the first looks at a new load balancer wait. DigitalOcean needs about a minute to make one; the
+/// Go manager looks, and writes, every 15 s.
+const LOOKS: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(30)];
+/// How long each look after those waits.
+const LATER: Duration = Duration::from_secs(15);
+
+/// What a call tells the next one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Hint {
+    /// The load balancer.
+    id: String,
+    /// How often it was looked at since it was made.
+    looks: usize,
+}
+
+/// See [`ccm_guest::LoadBalancer::ensure`].
+///
+/// # Errors
+/// See there.
+pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureReply, Error> {
+    let service = &request.service;
+    if is_disowned(service)? {
+        owner::release(&service.uid)?;
+        return Err(Error::Elsewhere);
+    }
+    let hint: Option<Hint> = request.hint();
+    let found = owner::find(service, hint.as_ref().map(|hint| hint.id.as_str()))?;
+    if let Some(found) = &found {
+        owner::claim(settings, found, service, request.adopt.as_deref())?;
+    }
+    let wanted = Wanted::read(settings, service, &request.targets, found.as_ref())?;
+    let mut events = wanted.events.clone();
+    let (found, looks) = match found {
+        None => (create(settings, &wanted, request, &mut events)?, 0),
+        Some(found) if found.status() == Status::New => {
+            (found, hint.map_or(0, |hint| hint.looks) + 1)
+        }
+        Some(found) => (agree(&wanted, found, &mut events)?, 0),
+    };
+    events.truncate(MAX_EVENTS);
+    let reply = match found.status() {
+        Status::Active => match status(wanted.hostname.as_deref(), &found) {
+            status if status.ingress.is_empty() => pending(&found, LOOKS.len()),
+            status => EnsureReply::ready(status),
+        },
+        Status::New => pending(&found, looks),
+        Status::Other(other) => {
+            return Err(Error::unavailable(format!(
+                "load balancer {} has the status {other:?}",
+                found.id
+            )));
+        }
+    };
+    let id = AnnotationChange::set(ID, found.id);
+    Ok(reply.with_events(events).with_annotations(vec![id]))
+}
+
+fn pending(found: &LoadBalancer, looks: usize) -> EnsureReply {
+    let hint = Hint {
+        id: found.id.clone(),
+        looks,
+    };
+    let wait = LOOKS.get(looks).copied().unwrap_or(LATER);
+    EnsureReply::pending(Pending::after(wait).with_hint(&hint))
+}
+
+fn create(
+    settings: &Settings,
+    wanted: &Wanted,
+    request: &EnsureRequest,
+    events: &mut Vec<Event>,
+) -> Result<LoadBalancer, Error> {
+    if wanted.targets.droplets.is_empty() {
+        return Err(without_targets(&wanted.targets));
+    }
+    let certificate = certificates::id(wanted, None, events)?;
+    let region = region(settings, &request.targets)?;
+    let body = wanted.creation(&certificate, &region, settings.project.as_deref());
+    let fields = [
+        ("name", body["name"].as_str().unwrap_or_default()),
+        ("type", wanted.kind.word()),
+        ("why", "the Service has none"),
+    ];
+    log::info("ordering a load balancer", &fields);
+    api::create(&body)
+}
+
+/// The vendor makes no load balancer for nothing; nor does the Go manager.
+fn without_targets(targets: &Targets) -> Error {
+    if targets.unreachable.is_empty() {
+        return Error::unavailable("there is no node yet that could be behind the load balancer");
+    }
+    Error::invalid(format!(
+        "a load balancer that passes packets on needs a node with a public IPv4 address, which these lack: {}; for nodes without one, annotate the Service with the type REGIONAL or the network INTERNAL",
+        listed(&targets.unreachable)
+    ))
+}
+
+/// The configured region; otherwise that of the nodes, which say it by their label, or of the VPC.
+fn region(settings: &Settings, nodes: &[Node]) -> Result<String, Error> {
+    if let Some(region) = &settings.region {
+        return Ok(region.clone());
+    }
+    if let Some(vpc) = &settings.vpc {
+        return crate::api::vpc_region(vpc);
+    }
+    let labels = nodes.iter().flat_map(|node| &node.labels);
+    let mut regions: Vec<&str> = labels
+        .filter(|(key, _)| key == "topology.kubernetes.io/region")
+        .map(|(_, value)| value.as_str())
+        .collect();
+    regions.sort_unstable();
+    regions.dedup();
+    match regions.as_slice() {
+        [region] => Ok((*region).to_owned()),
+        _ => Err(Error::invalid(
+            "REGION is not set, and the nodes do not agree on one region",
+        )),
+    }
+}
+
+/// Writes if something differs.
+fn agree(
+    wanted: &Wanted,
+    found: LoadBalancer,
+    events: &mut Vec<Event>,
+) -> Result<LoadBalancer, Error> {
+    let certificate = certificates::id(wanted, Some(&found), events)?;
+    let differing = changes::differing(wanted, &certificate, &found);
+    if differing.is_empty() {
+        return Ok(found);
+    }
+    let differing = differing.join(" ");
+    let fields = [("id", found.id.as_str()), ("differs", differing.as_str())];
+    log::info("changing the load balancer", &fields);
+    api::update(&found.id, &changes::update(wanted, &certificate, &found))
+}
+
+/// See [`ccm_guest::LoadBalancer::update_targets`].
+///
+/// # Errors
+/// See there.
+pub fn update_targets(
+    settings: &Settings,
+    request: &UpdateRequest,
+) -> Result<ProgressReply, Error> {
+    let service = &request.service;
+    if is_disowned(service)? {
+        return Err(Error::Elsewhere);
+    }
+    let Some(found) = owner::find(service, None)? else {
+        return Err(Error::unavailable("the Service has no load balancer"));
+    };
+    owner::claim(settings, &found, service, None)?;
+    if found.is_by_tag() {
+        return Err(Error::unavailable(
+            "the load balancer's droplets are chosen by a tag",
+        ));
+    }
+    let wanted = droplets(service, &request.targets, &found);
+    let has = found.droplets();
+    let new = &wanted - &has;
+    let old = &has - &wanted;
+    let id = found.id.as_str();
+    let count = [
+        ("id", id),
+        ("added", &new.len().to_string()),
+        ("removed", &old.len().to_string()),
+    ];
+    if !new.is_empty() || !old.is_empty() {
+        log::info("changing the droplets of the load balancer", &count);
+    }
+    // New ones first: a set that is replaced as a whole is never empty in between.
+    if !new.is_empty() {
+        api::add_droplets(id, &new)?;
+    }
+    if !old.is_empty() {
+        api::remove_droplets(id, &old)?;
+    }
+    Ok(ProgressReply::done())
+}
+
+/// The droplets of these nodes for a load balancer as it is.
+fn droplets(service: &Service, nodes: &[Node], found: &LoadBalancer) -> BTreeSet<u64> {
+    let kind = match found.kind() {
+        Some("REGIONAL_NETWORK") => Type::RegionalNetwork,
+        _ => Type::Regional,
+    };
+    let network = match found.network() {
+        Some("INTERNAL") => Network::Internal,
+        _ => Network::External,
+    };
+    let targets = Targets::read(kind, network, nodes);
+    if !targets.unknown.is_empty() {
+        let names = listed(&targets.unknown);
+        let fields = [
+            ("service", service.name.as_str()),
+            ("nodes", names.as_str()),
+        ];
+        log::warn(
+            "nodes without a provider ID of a droplet are left out",
+            &fields,
+        );
+    }
+    targets.droplets
+}

@@ -1,0 +1,467 @@
+//! What each event costs, whose load balancer is taken, and what differs.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use ccm_guest::load_balancer::{Ensured, Found};
+use ccm_guest::testing::json;
+use ccm_guest::{Error, LoadBalancerStatus};
+use serde_json::{Value, json as value};
+
+use super::*;
+use crate::load_balancer::account::{Account, settings, web, worker};
+use crate::load_balancer::deletion;
+
+mod owners;
+
+const FIXTURE: &str = "4de7ac8b-495b-4884-9a69-1050c6793cd6";
+const LIST: &str = "GET /v2/load_balancers?per_page=200&page=1";
+
+fn request(service: Service) -> EnsureRequest {
+    EnsureRequest::new(service, vec![worker(1), worker(2)])
+}
+
+fn owned(id: &str, annotations: &[(&str, &str)]) -> Service {
+    let mut all = vec![(ID, id)];
+    all.extend(annotations);
+    web(&all)
+}
+
+fn status(reply: &EnsureReply) -> Option<&LoadBalancerStatus> {
+    match &reply.ensured {
+        Ensured::Ready(status) => Some(status),
+        Ensured::Pending(_) => None,
+    }
+}
+
+/// Makes the load balancer of `web` and returns its id.
+fn made() -> (
+    ccm_guest::testing::TestHost,
+    std::rc::Rc<std::cell::RefCell<Account>>,
+    String,
+) {
+    let (host, account) = Account::new().serve();
+    let reply = ensure(&settings(&[]), &request(web(&[]))).unwrap();
+    let id = reply.annotations[0].value.clone().unwrap();
+    assert_eq!(reply.annotations[0].key, ID);
+    assert_eq!(
+        status(&reply).unwrap().ingress[0].ip.as_deref(),
+        Some("203.0.113.7")
+    );
+    (host, account, id)
+}
+
+#[test]
+fn what_each_event_costs() {
+    let (host, account, id) = made();
+    let mut seen = host.seen().len();
+    assert_eq!(host.requests(), [LIST, "POST /v2/load_balancers"]);
+    let mut cost = |what: &str, expected: &[&str]| {
+        let all = host.requests();
+        let new: Vec<String> = all[seen..]
+            .iter()
+            .map(|line| line.replace(&id, "ID"))
+            .collect();
+        seen = all.len();
+        assert_eq!(new, expected, "{what}");
+    };
+    let again =
+        |annotations: &[(&str, &str)]| ensure(&settings(&[]), &request(owned(&id, annotations)));
+
+    again(&[("example.com/note", "1")]).unwrap();
+    cost(
+        "an unrelated annotation; the hourly look",
+        &["GET /v2/load_balancers/ID"],
+    );
+    again(&[("enable-proxy-protocol", "true")]).unwrap();
+    cost(
+        "a change",
+        &["GET /v2/load_balancers/ID", "PUT /v2/load_balancers/ID"],
+    );
+    again(&[]).unwrap();
+    cost(
+        "back",
+        &["GET /v2/load_balancers/ID", "PUT /v2/load_balancers/ID"],
+    );
+    let update = |ids: &[u64]| {
+        let nodes = ids.iter().map(|id| worker(*id)).collect();
+        update_targets(&settings(&[]), &UpdateRequest::new(owned(&id, &[]), nodes))
+    };
+    update(&[1, 2, 3]).unwrap();
+    cost(
+        "a node added",
+        &[
+            "GET /v2/load_balancers/ID",
+            "POST /v2/load_balancers/ID/droplets",
+        ],
+    );
+    update(&[2, 3]).unwrap();
+    cost(
+        "a node removed",
+        &[
+            "GET /v2/load_balancers/ID",
+            "DELETE /v2/load_balancers/ID/droplets",
+        ],
+    );
+    update(&[3, 2]).unwrap();
+    cost("the same nodes", &["GET /v2/load_balancers/ID"]);
+    assert_eq!(
+        account.borrow().load_balancers[0]["droplet_ids"],
+        value!([2, 3])
+    );
+    deletion::delete(&owned(&id, &[])).unwrap();
+    let tag = "DELETE /v2/tags/k8s-service-uid:uid-of-web";
+    cost(
+        "deleted",
+        &[
+            "GET /v2/load_balancers/ID",
+            "DELETE /v2/load_balancers/ID",
+            tag,
+        ],
+    );
+    assert_eq!(deletion::get(&owned(&id, &[])), Ok(Found::Absent));
+    cost("proven", &[LIST]);
+}
+
+#[test]
+fn a_new_one_is_looked_at_until_it_is_active_and_never_written_to() {
+    let (host, account) = Account {
+        status: "new",
+        ..Account::new()
+    }
+    .serve();
+    let mut request = request(web(&[]));
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let reply = ensure(&settings(&[]), &request).unwrap();
+        let Ensured::Pending(pending) = reply.ensured else {
+            panic!("{reply:?}");
+        };
+        waits.push(pending.retry_after_ms / 1000);
+        request.hint = pending.hint;
+    }
+    assert_eq!(waits, [30, 30, 15, 15]);
+    account.borrow_mut().load_balancers[0]["status"] = value!("active");
+    account.borrow_mut().load_balancers[0]["ip"] = value!("203.0.113.8");
+    account.borrow_mut().load_balancers[0]["ipv6"] = value!("2001:db8::8");
+    // Without hint and annotation the tag leads there.
+    request.hint = None;
+    let reply = ensure(&settings(&[]), &request).unwrap();
+    let ips: Vec<_> = status(&reply)
+        .unwrap()
+        .ingress
+        .iter()
+        .map(|one| one.ip.clone().unwrap())
+        .collect();
+    assert_eq!(ips, ["203.0.113.8", "2001:db8::8"]);
+    assert_eq!(
+        host.requests()
+            .iter()
+            .filter(|line| !line.starts_with("GET"))
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_certificate_by_name_is_looked_up_when_it_is_needed() {
+    let mut account = Account {
+        status: "new",
+        ..Account::new()
+    };
+    account
+        .certificates
+        .push(value!({"id": "c-1", "name": "shop", "type": "custom"}));
+    let (host, account) = account.serve();
+    let https = [("type", "REGIONAL"), ("certificate-name", "shop")];
+    let mut request = request(web(&https));
+    for looks in 0..3 {
+        if looks == 2 {
+            account.borrow_mut().load_balancers[0]["status"] = value!("active");
+            account.borrow_mut().load_balancers[0]["ip"] = value!("203.0.113.7");
+        }
+        match ensure(&settings(&[]), &request).unwrap().ensured {
+            Ensured::Pending(pending) => request.hint = pending.hint,
+            Ensured::Ready(_) => assert_eq!(looks, 2),
+        }
+    }
+    let certificates = "GET /v2/certificates?per_page=200&page=1&name=shop";
+    let one = "GET /v2/load_balancers/00000000-0000-4000-8000-000000000001";
+    let create = [
+        LIST,
+        certificates,
+        "POST /v2/load_balancers",
+        one,
+        one,
+        certificates,
+    ];
+    assert_eq!(host.requests(), create);
+    ensure(&settings(&[]), &request).unwrap();
+    assert_eq!(
+        host.requests()[6..],
+        [one, certificates],
+        "an unrelated annotation"
+    );
+}
+
+#[test]
+fn a_lost_answer_makes_nothing_twice() {
+    let (_host, account) = Account::new().serve();
+    account.borrow_mut().instead.push(("POST", json(500, "")));
+    assert!(ensure(&settings(&[]), &request(web(&[]))).is_err());
+    ensure(&settings(&[]), &request(web(&[]))).unwrap();
+    ensure(&settings(&[]), &request(web(&[]))).unwrap();
+    assert_eq!(account.borrow().load_balancers.len(), 1);
+}
+
+#[test]
+fn an_errored_one_is_told_and_a_busy_one_tried_again() {
+    let (_host, account, id) = made();
+    account.borrow_mut().load_balancers[0]["status"] = value!("errored");
+    let error = ensure(&settings(&[]), &request(owned(&id, &[]))).unwrap_err();
+    assert!(error.message().contains("errored"), "{error:?}");
+    account.borrow_mut().load_balancers[0]["status"] = value!("active");
+    let busy = include_str!("../../../fixtures/error-previous-actions.json");
+    account.borrow_mut().instead.push(("PUT", json(403, busy)));
+    let error = ensure(
+        &settings(&[]),
+        &request(owned(&id, &[("enable-proxy-protocol", "true")])),
+    )
+    .unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+}
+
+/// The load balancer that the Go manager made for `web`, as the vendor shows it.
+fn of_the_go_manager(fields: &Value) -> Account {
+    let mut account = Account::new();
+    account.put(&value!({"name": "auidofweb", "droplet_ids": [2, 1]}));
+    let last = account.load_balancers.last_mut().unwrap();
+    for (key, value) in fields.as_object().unwrap() {
+        last[key] = value.clone();
+    }
+    account
+}
+
+#[test]
+fn what_the_go_manager_made_is_not_written_to() {
+    for shown in [
+        value!({}),
+        value!({"tags": ["k8s-service-uid:uid-of-web", "foreign"]}),
+    ] {
+        let (host, _account) = of_the_go_manager(&shown).serve();
+        for service in [owned(FIXTURE, &[]), web(&[])] {
+            let reply = ensure(&settings(&[]), &request(service)).unwrap();
+            assert!(status(&reply).is_some());
+        }
+        assert!(
+            host.requests().iter().all(|line| line.starts_with("GET")),
+            "{:?}",
+            host.requests()
+        );
+    }
+    // Where tags are shown, ours is missing once.
+    let (host, account) = of_the_go_manager(&value!({"tags": ["foreign"]})).serve();
+    for _ in 0..2 {
+        ensure(&settings(&[]), &request(owned(FIXTURE, &[]))).unwrap();
+    }
+    assert_eq!(
+        host.requests()
+            .iter()
+            .filter(|line| line.starts_with("PUT"))
+            .count(),
+        1
+    );
+    let found = account.borrow().load_balancers[0].clone();
+    assert_eq!(
+        found["tags"],
+        value!(["foreign", "k8s-service-uid:uid-of-web"])
+    );
+    for kept in ["project_id", "vpc_uuid", "tls_cipher_policy"] {
+        assert!(found[kept].is_string(), "{kept} was not sent back");
+    }
+}
+
+#[test]
+fn each_difference_is_written_and_settles() {
+    let table = [
+        value!({"name": "renamed"}),
+        value!({"droplet_ids": [1]}),
+        value!({"tag": "web", "droplet_ids": [1, 2]}),
+        value!({"forwarding_rules": []}),
+        value!({"health_check": {"protocol": "tcp", "port": 80}}),
+        value!({"sticky_sessions": {"type": "cookies", "cookie_name": "X", "cookie_ttl_seconds": 9}}),
+        value!({"redirect_http_to_https": true}),
+        value!({"enable_proxy_protocol": true}),
+        value!({"enable_backend_keepalive": true}),
+        value!({"disable_lets_encrypt_dns_records": true}),
+        value!({"firewall": {"allow": ["ip:1.2.3.4"], "deny": []}}),
+    ];
+    for fields in table {
+        let mut shown = fields.clone();
+        shown["tags"] = value!(["k8s-service-uid:uid-of-web"]);
+        let (host, _account) = of_the_go_manager(&shown).serve();
+        ensure(&settings(&[]), &request(owned(FIXTURE, &[]))).unwrap();
+        let writes = host
+            .requests()
+            .iter()
+            .filter(|line| line.starts_with("PUT"))
+            .count();
+        assert_eq!(writes, 1, "{fields}");
+    }
+    // What the vendor leaves to the load balancer, and what only its document's other spelling says.
+    for fields in [
+        value!({"size": "lb-large", "size_unit": 6}),
+        value!({"http_idle_timeout_seconds": 90}),
+        value!({"algorithm": "least_connections"}),
+        value!({"firewall": null}),
+    ] {
+        let (host, _account) = of_the_go_manager(&fields).serve();
+        ensure(&settings(&[]), &request(owned(FIXTURE, &[]))).unwrap();
+        assert!(
+            host.requests().iter().all(|line| line.starts_with("GET")),
+            "{fields}"
+        );
+    }
+}
+
+#[test]
+fn what_is_fixed_stays_as_it_is_unless_an_annotation_says_otherwise() {
+    let fixed = value!({"type": "REGIONAL", "network_stack": "DUALSTACK", "forwarding_rules": []});
+    let (host, account) = of_the_go_manager(&fixed).serve();
+    ensure(&settings(&[]), &request(owned(FIXTURE, &[]))).unwrap();
+    assert_eq!(account.borrow().load_balancers[0]["type"], "REGIONAL");
+    assert_eq!(
+        account.borrow().load_balancers[0]["forwarding_rules"][0]["target_port"],
+        30080
+    );
+    let before = host.requests().len();
+    for change in [
+        ("type", "REGIONAL_NETWORK"),
+        ("network", "INTERNAL"),
+        ("network-stack", "IPV4"),
+    ] {
+        let error = ensure(&settings(&[]), &request(owned(FIXTURE, &[change]))).unwrap_err();
+        assert!(
+            matches!(&error, Error::Invalid(text) if text.contains("cannot be changed")),
+            "{error:?}"
+        );
+    }
+    assert!(
+        host.requests()[before..]
+            .iter()
+            .all(|line| line.starts_with("GET"))
+    );
+}
+
+#[test]
+fn certificates_are_found_by_name_and_followed_when_they_are_renewed() {
+    let certificate = |id: &str, kind: &str| value!({"id": id, "name": "shop", "type": kind});
+    let https = |key: &'static str, value: &'static str| {
+        [("type", "REGIONAL"), ("tls-ports", "443"), (key, value)]
+    };
+    let mut account = Account::new();
+    account
+        .certificates
+        .push(certificate("c-1", "lets_encrypt"));
+    let (host, account) = account.serve();
+    ensure(
+        &settings(&[]),
+        &request(web(&https("certificate-name", "shop"))),
+    )
+    .unwrap();
+    let actual =
+        || account.borrow().load_balancers[0]["forwarding_rules"][1]["certificate_id"].clone();
+    assert_eq!(actual(), "c-1");
+    let error = ensure(
+        &settings(&[]),
+        &request(web(&https("certificate-name", "other"))),
+    )
+    .unwrap_err();
+    assert!(matches!(error, Error::Invalid(_)), "{error:?}");
+    // Renewed: the load balancer has the new id, the annotation the old one, which is gone.
+    account.borrow_mut().certificates = vec![certificate("c-2", "lets_encrypt")];
+    account.borrow_mut().load_balancers[0]["forwarding_rules"][1]["certificate_id"] = value!("c-2");
+    let before = host.requests().len();
+    let reply = ensure(
+        &settings(&[]),
+        &request(web(&https("certificate-id", "c-1"))),
+    )
+    .unwrap();
+    assert_eq!(reply.events[0].reason, "CertificateRenewed");
+    assert!(
+        host.requests()[before..]
+            .iter()
+            .all(|line| line.starts_with("GET"))
+    );
+    // Another certificate of one's own is no renewal.
+    account
+        .borrow_mut()
+        .certificates
+        .push(value!({"id": "c-3", "name": "new", "type": "custom"}));
+    ensure(
+        &settings(&[]),
+        &request(web(&https("certificate-id", "c-3"))),
+    )
+    .unwrap();
+    assert_eq!(actual(), "c-3");
+}
+
+#[test]
+fn the_region_is_the_configured_one_or_that_of_vpc_or_nodes() {
+    let region = |values: &[(&str, &str)], labels: &[&str]| {
+        let (_host, account) = Account::new().serve();
+        let settings = Settings::read(&ccm_guest::testing::config(values)).unwrap();
+        let mut request = request(web(&[]));
+        for (node, label) in request.targets.iter_mut().zip(labels) {
+            node.labels = vec![(
+                "topology.kubernetes.io/region".to_owned(),
+                (*label).to_owned(),
+            )];
+        }
+        let result = ensure(&settings, &request);
+        result.map(|_| account.borrow().load_balancers[0]["region"]["slug"].clone())
+    };
+    assert_eq!(region(&[("REGION", "fra1")], &[]), Ok(value!("fra1")));
+    assert_eq!(
+        region(&[("DO_CLUSTER_VPC_ID", "v1")], &[]),
+        Ok(value!("nyc3"))
+    );
+    assert_eq!(region(&[], &["ams3", "ams3"]), Ok(value!("ams3")));
+    for odd in [&[][..], &["ams3", "fra1"]] {
+        assert!(matches!(region(&[], odd), Err(Error::Invalid(_))));
+    }
+}
+
+#[test]
+fn nothing_is_made_without_a_droplet_behind_it() {
+    let (host, _account) = Account::new().serve();
+    let empty = EnsureRequest::new(web(&[]), Vec::new());
+    assert!(matches!(
+        ensure(&settings(&[]), &empty),
+        Err(Error::Unavailable(_))
+    ));
+    let mut private = worker(1);
+    private.addresses.truncate(1);
+    let request = EnsureRequest::new(web(&[]), vec![private]);
+    let error = ensure(&settings(&[]), &request).unwrap_err();
+    assert!(
+        matches!(&error, Error::Invalid(text) if text.contains("worker-1")),
+        "{error:?}"
+    );
+    assert!(host.requests().iter().all(|line| line.starts_with("GET")));
+    let regional = EnsureRequest::new(web(&[("type", "REGIONAL")]), request.targets);
+    assert!(ensure(&settings(&[]), &regional).is_ok());
+}
+
+#[test]
+fn a_host_name_takes_the_place_of_addresses() {
+    let (_host, _account) = Account::new().serve();
+    let reply = ensure(
+        &settings(&[]),
+        &request(web(&[("hostname", "Web.Example.com")])),
+    )
+    .unwrap();
+    let ingress = &status(&reply).unwrap().ingress;
+    assert_eq!(
+        (ingress.len(), ingress[0].hostname.as_deref()),
+        (1, Some("web.example.com"))
+    );
+}

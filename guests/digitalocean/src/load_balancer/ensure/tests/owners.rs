@@ -1,0 +1,147 @@
+//! Whose load balancer is taken, given up and deleted.
+
+use super::*;
+
+#[test]
+fn a_load_balancer_of_another_is_taken_only_if_the_host_says_so() {
+    let foreign = |tags: Value| {
+        let mut account = Account::new();
+        account.put(&value!({"name": "shop", "tags": tags}));
+        account
+    };
+    let take = |account: Account,
+                annotations: &[(&str, &str)],
+                values: &[(&str, &str)],
+                adopt: Option<&str>| {
+        let (host, account) = account.serve();
+        let mut request = request(web(annotations));
+        request.adopt = adopt.map(str::to_owned);
+        let result = ensure(&settings(values), &request);
+        let tags = account.borrow().load_balancers[0]["tags"].clone();
+        (result, tags, host.requests())
+    };
+    let ours = value!(["k8s-service-uid:uid-of-web"]);
+    // By id or by name, nobody's needs permission.
+    for annotations in [[(ID, FIXTURE)], [("name", "shop")]] {
+        let (result, _, requests) = take(foreign(value!([])), &annotations, &[], None);
+        assert!(
+            matches!(&result, Err(Error::Conflict(one)) if one.owner.is_none()),
+            "{result:?}"
+        );
+        assert!(requests.iter().all(|line| line.starts_with("GET")));
+        let (result, tags, _) = take(foreign(value!([])), &annotations, &[], Some(""));
+        assert!(result.is_ok() && tags == ours, "{result:?} {tags}");
+    }
+    // Another's needs its name.
+    let mark = value!(["k8s-service-uid:other"]);
+    for adopt in [None, Some(""), Some("someone")] {
+        let (result, tags, _) = take(foreign(mark.clone()), &[(ID, FIXTURE)], &[], adopt);
+        assert!(
+            matches!(&result, Err(Error::Conflict(one)) if one.owner.as_deref() == Some("other")),
+            "{result:?}"
+        );
+        assert_eq!(tags, mark);
+    }
+    let (result, tags, _) = take(foreign(mark), &[(ID, FIXTURE)], &[], Some("other"));
+    assert!(result.is_ok() && tags == ours, "{result:?} {tags}");
+    // Another cluster's is not taken at all.
+    let cluster = [("DO_CLUSTER_ID", "c1")];
+    let (result, _, _) = take(
+        foreign(value!(["k8s:c2"])),
+        &[(ID, FIXTURE)],
+        &cluster,
+        Some(""),
+    );
+    assert!(
+        matches!(&result, Err(Error::Invalid(text)) if text.contains("k8s:c2")),
+        "{result:?}"
+    );
+    let (result, _, _) = take(
+        foreign(value!(["k8s:c1"])),
+        &[(ID, FIXTURE)],
+        &cluster,
+        Some(""),
+    );
+    assert!(result.is_ok(), "{result:?}");
+}
+
+#[test]
+fn two_that_claim_to_be_ours_are_told() {
+    let mut account = of_the_go_manager(&value!({}));
+    account.put(&value!({"id": "5de7ac8b-495b-4884-9a69-1050c6793cd6", "tags": ["k8s-service-uid:uid-of-web"]}));
+    let (_host, _account) = account.serve();
+    let error = ensure(&settings(&[]), &request(web(&[]))).unwrap_err();
+    assert!(
+        matches!(&error, Error::Invalid(text) if text.contains(FIXTURE)),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_disowned_one_is_left_alone_and_free() {
+    let mut account = of_the_go_manager(&value!({"tags": ["k8s-service-uid:uid-of-web"]}));
+    account.tags.push("k8s-service-uid:uid-of-web".to_owned());
+    let (host, account) = account.serve();
+    let service = owned(
+        FIXTURE,
+        &[("service.kubernetes.io/do-loadbalancer-disown", "true")],
+    );
+    for _ in 0..2 {
+        assert_eq!(
+            ensure(&settings(&[]), &request(service.clone())),
+            Err(Error::Elsewhere)
+        );
+    }
+    let update = UpdateRequest::new(service.clone(), Vec::new());
+    assert_eq!(
+        update_targets(&settings(&[]), &update),
+        Err(Error::Elsewhere)
+    );
+    assert_eq!(deletion::delete(&service), Err(Error::Elsewhere));
+    assert_eq!(deletion::get(&service), Err(Error::Elsewhere));
+    let tag = "/v2/tags/k8s-service-uid:uid-of-web";
+    assert_eq!(
+        host.requests(),
+        [
+            format!("GET {tag}"),
+            format!("DELETE {tag}"),
+            format!("GET {tag}")
+        ]
+    );
+    assert_eq!(account.borrow().load_balancers.len(), 1);
+    let odd = owned(
+        FIXTURE,
+        &[("service.kubernetes.io/do-loadbalancer-disown", "maybe")],
+    );
+    assert!(matches!(deletion::delete(&odd), Err(Error::Invalid(_))));
+}
+
+#[test]
+fn nothing_of_anybody_else_is_deleted() {
+    for tags in [value!(["k8s-service-uid:other"]), value!([])] {
+        let mut account = Account::new();
+        account.put(&value!({"name": "shop", "tags": tags}));
+        let (host, account) = account.serve();
+        let reply = deletion::delete(&owned(FIXTURE, &[])).unwrap();
+        assert_eq!(account.borrow().load_balancers.len(), 1);
+        assert!(host.requests().iter().all(|line| line.starts_with("GET")));
+        let is_told = reply
+            .events
+            .iter()
+            .any(|event| event.reason == "LoadBalancerKept");
+        assert_eq!(is_told, tags == value!([]));
+    }
+    let (_host, _account) = Account::new().serve();
+    assert!(deletion::delete(&web(&[])).unwrap().events.is_empty());
+}
+
+#[test]
+fn an_id_that_a_tenant_made_up_leads_nowhere() {
+    let (host, _account) = Account::new().serve();
+    for id in ["", "../../account", "a/b", "x?y", "%2e%2e"] {
+        ensure(&settings(&[]), &request(owned(id, &[]))).unwrap();
+    }
+    assert!(host.requests().iter().all(|line| line == LIST
+        || line.contains("load_balancers/0000")
+        || line.starts_with("POST")));
+}

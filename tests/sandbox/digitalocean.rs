@@ -1,0 +1,388 @@
+//! The shipped guest for DigitalOcean in the real sandbox before a simulated DigitalOcean: nodes and Services from end to end
+//! with the controllers, what each event costs, and which answers are no proof.
+
+use std::time::Duration;
+
+use ccm_core::cloud::Lookup;
+use ccm_sim::digitalocean::{DropletSpec, Fault, Trouble};
+use ccm_tests::harness::{figure, trial};
+use libtest_mimic::{Failed, Trial};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::digitalocean::stage::{ID, Stage, brief, find, on_stage, silent};
+
+mod stage;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("digitalocean::a_node_and_a_service_from_end_to_end", || {
+            on_stage(&[("DO_CLUSTER_ID", "c1")], end_to_end)
+        }),
+        trial("digitalocean::each_event_costs_at_most_its_calls", || {
+            on_stage(&[], costs)
+        }),
+        trial("digitalocean::gone_is_what_the_droplet_itself_says", || {
+            on_stage(&[], absence)
+        }),
+        trial(
+            "digitalocean::what_the_go_manager_made_is_taken_over_and_given_back",
+            || on_stage(&[], migration),
+        ),
+        trial(
+            "digitalocean::lost_answers_and_refusals_make_nothing_twice",
+            || on_stage(&[], trouble),
+        ),
+    ]
+}
+
+const TAG: &str = "k8s-service-uid:";
+
+/// Waits for the nodes that the test has joined.
+async fn initialised(stage: &Stage, names: &[&str]) -> Result<(), Failed> {
+    for name in names {
+        let is_so = async || stage.node(name).await["spec"]["providerID"].is_string();
+        stage.until("a provider ID", is_so).await?;
+    }
+    Ok(())
+}
+
+async fn has_address(stage: &Stage, name: &str) -> Result<(), Failed> {
+    let is_so = async || stage.address(name).await.is_string();
+    stage.until("an address", is_so).await
+}
+
+async fn end_to_end(stage: &Stage) -> Result<(), Failed> {
+    stage
+        .cloud
+        .set_durations(Duration::from_millis(300), Duration::ZERO);
+    let droplet = stage.join("worker-1").await;
+    stage
+        .managed(async || {
+            initialised(stage, &["worker-1"]).await?;
+            let node = stage.node("worker-1").await;
+            assert_eq!(
+                node["spec"]["providerID"],
+                format!("digitalocean://{droplet}")
+            );
+            assert_eq!(
+                node["metadata"]["labels"]["node.kubernetes.io/instance-type"],
+                "s-2vcpu-4gb"
+            );
+            assert_eq!(
+                node["metadata"]["labels"]["topology.kubernetes.io/region"],
+                "fra1"
+            );
+            let types: Vec<&Value> = node["status"]["addresses"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|one| &one["type"])
+                .collect();
+            assert_eq!(types, ["Hostname", "InternalIP", "ExternalIP"]);
+
+            stage.create("web", json!({})).await;
+            has_address(stage, "web").await?;
+            let [made] = stage.cloud.load_balancers().try_into().unwrap();
+            let service = stage.service("web").await;
+            let uid = service["metadata"]["uid"].as_str().unwrap();
+            assert_eq!(
+                made["ip"],
+                service["status"]["loadBalancer"]["ingress"][0]["ip"]
+            );
+            assert_eq!(made["tags"], json!([format!("{TAG}{uid}"), "k8s:c1"]));
+            assert_eq!(made["name"], format!("a{}", uid.replace('-', ""))[..32]);
+            assert_eq!(made["droplet_ids"], json!([droplet]));
+            let is_written =
+                async || stage.service("web").await["metadata"]["annotations"][ID] == made["id"];
+            stage
+                .until("the annotation with the id", is_written)
+                .await?;
+
+            stage.delete("web").await?;
+            assert!(stage.cloud.load_balancers().is_empty());
+            assert!(
+                !stage.cloud.tags().iter().any(|tag| tag.starts_with(TAG)),
+                "a tag was left"
+            );
+            Ok(())
+        })
+        .await
+}
+
+/// An event, the most requests that it may cost, and how many the Go manager 0.1.68 sends: counted in its source
+/// (`loadbalancers.go`, functions named).
+const LIMITS: &[(&str, usize, &str)] = &[
+    // list and POST in EnsureLoadBalancer, GET and PUT again because of the annotations that it writes, and GET and PUT every
+    // 15 s until it is active: after a minute twelve.
+    ("create, 2 ports, 4 nodes, a minute", 4, "12"),
+    // EnsureLoadBalancer: retrieveAndAnnotateLoadBalancer, updateLoadBalancer.
+    ("unrelated annotation", 1, "2"),
+    ("proxy protocol on", 2, "2"),
+    // UpdateLoadBalancer: the same two.
+    ("node added", 2, "2"),
+    ("node removed", 2, "2"),
+    // GetLoadBalancer, EnsureLoadBalancerDeleted: GET, GET, DELETE.
+    ("delete", 4, "3"),
+];
+
+async fn costs(stage: &Stage) -> Result<(), Failed> {
+    let names = ["worker-1", "worker-2", "worker-3", "worker-4"];
+    for name in names {
+        stage.join(name).await;
+    }
+    stage
+        .managed(async || {
+            initialised(stage, &names).await?;
+            // A manager that knows whose account it is.
+            stage.create("first", json!({})).await;
+            has_address(stage, "first").await?;
+            stage.delete("first").await?;
+            let mut counts = Vec::new();
+            let mut count = || {
+                counts.push(about_load_balancers(stage));
+                stage.cloud.clear_requests();
+            };
+            stage.cloud.clear_requests();
+            // A minute of the controllers: see the stage's pace.
+            stage
+                .cloud
+                .set_durations(Duration::from_millis(950), Duration::ZERO);
+            stage.create("web", json!({})).await;
+            has_address(stage, "web").await?;
+            let is_written =
+                async || stage.service("web").await["metadata"]["annotations"][ID].is_string();
+            stage.until("the annotation", is_written).await?;
+            settled(stage).await?;
+            count();
+            let annotate = async |annotations: Value| {
+                stage
+                    .change("web", json!({"metadata": {"annotations": annotations}}))
+                    .await;
+                settled(stage).await
+            };
+            annotate(json!({"example.com/note": "1"})).await?;
+            count();
+            let key = "service.beta.kubernetes.io/do-loadbalancer-enable-proxy-protocol";
+            annotate(json!({key: "true"})).await?;
+            assert_eq!(
+                stage.cloud.load_balancers()[0]["enable_proxy_protocol"],
+                true
+            );
+            count();
+            stage.join("worker-5").await;
+            stage
+                .until("five droplets", async || droplets(stage) == 5)
+                .await?;
+            settled(stage).await?;
+            count();
+            stage.nodes.delete("worker-5", &Default::default()).await?;
+            stage
+                .until("four droplets", async || droplets(stage) == 4)
+                .await?;
+            settled(stage).await?;
+            count();
+            stage.delete("web").await?;
+            settled(stage).await?;
+            count();
+            for ((event, most, peer), asked) in LIMITS.iter().zip(&counts) {
+                figure(format!(
+                    "digitalocean calls: {event:<36} {:>2} (limit {most}, Go manager {peer})",
+                    asked.len()
+                ));
+                if asked.len() > *most {
+                    return Err(format!("{event}: {asked:#?}").into());
+                }
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// What was asked that is not about nodes: they are initialised at the same time.
+fn about_load_balancers(stage: &Stage) -> Vec<String> {
+    let mut asked = stage.asked();
+    asked.retain(|line| !line.contains("/droplets?") && !line.contains("/v2/droplets/"));
+    asked
+}
+
+/// How many droplets the first load balancer has.
+fn droplets(stage: &Stage) -> usize {
+    let all = stage.cloud.load_balancers();
+    all[0]["droplet_ids"].as_array().map_or(0, Vec::len)
+}
+
+/// Waits until nothing was asked for a while.
+async fn settled(stage: &Stage) -> Result<(), Failed> {
+    let quiet = Duration::from_millis(1500);
+    let mut seen = stage.asked().len();
+    let mut since = Instant::now();
+    while since.elapsed() < quiet {
+        sleep(Duration::from_millis(10)).await;
+        let count = stage.asked().len();
+        if count != seen {
+            (seen, since) = (count, Instant::now());
+        }
+    }
+    Ok(())
+}
+
+async fn absence(stage: &Stage) -> Result<(), Failed> {
+    let stays = stage.cloud.add_droplet(DropletSpec::named("worker-1"));
+    let goes = stage.cloud.add_droplet(DropletSpec::named("worker-2"));
+    // No list has it.
+    let gpu = stage.cloud.add_droplet(DropletSpec {
+        gpu: true,
+        ..DropletSpec::named("gpu-1")
+    });
+    let nodes = [
+        silent("worker-1", stays),
+        silent("worker-2", goes),
+        silent("gpu-1", gpu),
+    ];
+    let provider = stage.provider().await?;
+    let expected = [stays, goes, gpu].map(|id| format!("digitalocean://{id}"));
+    assert_eq!(brief(&find(&provider, &nodes).await?), expected);
+    let lies = [
+        Trouble::EmptyList,
+        Trouble::PartialPage,
+        Trouble::Truncated,
+        Trouble::Cut,
+        Trouble::ResetAfter,
+        Trouble::Refuse {
+            status: 500,
+            code: "server_error".to_owned(),
+        },
+        Trouble::Foreign {
+            status: 404,
+            content_type: "text/html".to_owned(),
+            body: b"<html>".to_vec(),
+        },
+        Trouble::Foreign {
+            status: 200,
+            content_type: "text/html".to_owned(),
+            body: b"<html>".to_vec(),
+        },
+    ];
+    for trouble in lies {
+        for path in ["/v2/droplets?", "/v2/droplets/"] {
+            stage.cloud.inject(Fault::new(trouble.clone()).path(path));
+            let reply = find(&provider, &nodes).await?;
+            assert!(
+                !reply.lookups.contains(&Lookup::Gone),
+                "{trouble:?} {path}: {reply:?}"
+            );
+            stage.cloud.clear_faults();
+        }
+    }
+    stage.cloud.remove_droplet(goes);
+    let reply = find(&provider, &nodes).await?;
+    assert_eq!(
+        brief(&reply),
+        [expected[0].clone(), "gone".to_owned(), expected[2].clone()]
+    );
+    assert!(reply.complete);
+    // One node alone: the proof of the account comes with it.
+    let reply = find(&provider, &nodes[1..2]).await?;
+    assert!(brief(&reply) == ["gone"] && reply.complete, "{reply:?}");
+    Ok(())
+}
+
+/// The body that the Go manager sends for a plain Service.
+fn of_the_go_manager(name: &str, droplet: u64) -> Value {
+    let rule = |port: u16| json!({"entry_protocol": "tcp", "entry_port": port, "target_protocol": "tcp", "target_port": port});
+    json!({
+        "name": name, "algorithm": "round_robin", "region": "fra1", "type": "REGIONAL_NETWORK",
+        "forwarding_rules": [rule(80), rule(443)],
+        "health_check": {
+            "protocol": "http", "port": 10256, "path": "/healthz", "check_interval_seconds": 3,
+            "response_timeout_seconds": 5, "healthy_threshold": 5, "unhealthy_threshold": 3, "proxy_protocol": false,
+        },
+        "sticky_sessions": {"type": "none"}, "droplet_ids": [droplet], "disable_lets_encrypt_dns_records": false,
+        "firewall": {}, "network": "EXTERNAL", "network_stack": "IPV4",
+    })
+}
+
+async fn migration(stage: &Stage) -> Result<(), Failed> {
+    let droplet = stage.join("worker-1").await;
+    let id = stage
+        .cloud
+        .add_load_balancer(of_the_go_manager("shop", droplet))?;
+    stage
+        .managed(async || {
+            initialised(stage, &["worker-1"]).await?;
+            // As the Go manager has left it: an id, a type, and a name of its own.
+            let key = |name: &str| format!("service.beta.kubernetes.io/do-loadbalancer-{name}");
+            stage.create("web", json!({ID: id, key("type"): "REGIONAL_NETWORK", key("name"): "shop"})).await;
+            has_address(stage, "web").await?;
+            settled(stage).await?;
+            let [found] = stage.cloud.load_balancers().try_into().unwrap();
+            assert_eq!((&found["id"], &found["name"]), (&json!(id), &json!("shop")));
+            let writes = stage.asked().iter().filter(|line| !line.starts_with("GET")).count();
+            assert_eq!(writes, 1, "its owner was written down, and nothing else: {:#?}", stage.asked());
+
+            // A tenant names it, too, and gets nothing.
+            stage.create("thief", json!({ID: id})).await;
+            settled(stage).await?;
+            assert!(stage.address("thief").await.is_null());
+            stage.delete("thief").await?;
+            assert_eq!(stage.cloud.load_balancers(), [found]);
+
+            // Given away: the Service can go, the load balancer stays, and another may have it.
+            stage.change("web", json!({"metadata": {"annotations": {"service.kubernetes.io/do-loadbalancer-disown": "true"}}})).await;
+            settled(stage).await?;
+            stage.delete("web").await?;
+            assert_eq!(stage.cloud.load_balancers().len(), 1);
+            stage.create("heir", json!({ID: id})).await;
+            has_address(stage, "heir").await?;
+            stage.delete("heir").await?;
+            assert!(stage.cloud.load_balancers().is_empty());
+            Ok(())
+        })
+        .await
+}
+
+async fn trouble(stage: &Stage) -> Result<(), Failed> {
+    stage.join("worker-1").await;
+    stage
+        .managed(async || {
+            initialised(stage, &["worker-1"]).await?;
+            let lies = [
+                Trouble::ResetAfter,
+                Trouble::RefuseAfter {
+                    status: 500,
+                    code: "server_error".to_owned(),
+                },
+                Trouble::Refuse {
+                    status: 503,
+                    code: "service_unavailable".to_owned(),
+                },
+                Trouble::TooManyRequests {
+                    retry_after: Some("1".to_owned()),
+                },
+            ];
+            for (number, trouble) in lies.into_iter().enumerate() {
+                let name = format!("web-{number}");
+                for method in [http::Method::POST, http::Method::PUT, http::Method::DELETE] {
+                    stage
+                        .cloud
+                        .inject(Fault::new(trouble.clone()).method(method).times(1));
+                }
+                stage.create(&name, json!({})).await;
+                has_address(stage, &name).await?;
+                assert_eq!(stage.cloud.load_balancers().len(), 1, "{trouble:?}");
+                let key = "service.beta.kubernetes.io/do-loadbalancer-enable-backend-keepalive";
+                stage
+                    .change(&name, json!({"metadata": {"annotations": {key: "true"}}}))
+                    .await;
+                let is_changed =
+                    async || stage.cloud.load_balancers()[0]["enable_backend_keepalive"] == true;
+                stage.until("the change", is_changed).await?;
+                stage.delete(&name).await?;
+                assert!(stage.cloud.load_balancers().is_empty(), "{trouble:?}");
+                stage.cloud.clear_faults();
+            }
+            Ok(())
+        })
+        .await
+}

@@ -1,0 +1,309 @@
+//! What every test here stands on: a cluster in memory, a simulated DigitalOcean on loopback, and the real controllers, host
+//! and guest between them. It asserts nothing.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_controllers::{Controllers, Metrics, Pace, PlanBook, Reports, Settings};
+use ccm_core::audit::NoAudit;
+use ccm_core::brake::{Allowance, Allowances, Brake};
+use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, Readiness};
+use ccm_core::permit::{Mode, Permit};
+use ccm_core::settings::{
+    Adoption, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings,
+    ServiceRules, ServiceSettings,
+};
+use ccm_core::tenure::Tenure;
+use ccm_core::well_known::UNINITIALIZED_TAINT;
+use ccm_host::grant::{Credential, Secret};
+use ccm_host::{GuestConfig, Module, Provider};
+use ccm_sim::cluster::Cluster;
+use ccm_sim::digitalocean::{DigitalOcean, DropletSpec, Options};
+use k8s_openapi::api::core::v1::{Event, Node, Service};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use libtest_mimic::Failed;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::host::HOST;
+
+pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
+/// The annotation with a load balancer's id.
+pub(crate) const ID: &str = "kubernetes.digitalocean.com/load-balancer-id";
+/// Longer than anything here takes on a busy machine. Only a failing test waits that long.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// A minute of the controllers takes a second here, so that nobody waits for the guest's looks at a new load balancer.
+const PACE: u32 = 60;
+
+/// One cluster and one cloud.
+pub(crate) struct Stage {
+    pub(crate) cloud: DigitalOcean,
+    pub(crate) services: Api<Service>,
+    pub(crate) nodes: Api<Node>,
+    events: Api<Event>,
+    cluster: Cluster,
+    values: &'static [(&'static str, &'static str)],
+}
+
+/// Plays on a stage of its own, on this thread alone.
+pub(crate) fn on_stage(
+    values: &'static [(&'static str, &'static str)],
+    play: impl AsyncFnOnce(&Stage) -> Result<(), Failed>,
+) -> Result<(), Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let cloud = DigitalOcean::start(Options {
+            rate_limit: None,
+            ..Options::new(TOKEN)
+        });
+        let cluster = Cluster::new();
+        let tenant = cluster.client_as("tenant");
+        let stage = Stage {
+            cloud: cloud.await?,
+            services: Api::default_namespaced(tenant.clone()),
+            nodes: Api::all(tenant.clone()),
+            events: Api::default_namespaced(tenant),
+            cluster,
+            values,
+        };
+        play(&stage).await
+    })
+}
+
+impl Stage {
+    /// The shipped guest in the sandbox, with what it asks for granted at this cloud.
+    pub(crate) async fn provider(&self) -> Result<Provider, Failed> {
+        let module = Module {
+            source: "digitalocean.wasm".to_owned(),
+            wasm: embedded_guests::DIGITALOCEAN.to_vec(),
+        };
+        let inspection = ccm_host::inspect(&module.source, &module.wasm)?;
+        let mut grants = inspection.manifest.as_grants();
+        for target in &mut grants.targets {
+            target.endpoint = self.cloud.endpoint().parse()?;
+            target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
+            target.requests.requests = NonZeroU32::MAX;
+        }
+        let values = [("REGION", "fra1")];
+        let values = values.iter().chain(self.values);
+        let config = GuestConfig {
+            cluster_name: "kubernetes".to_owned(),
+            cluster_cidrs: Vec::new(),
+            values: values
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+        };
+        Ok(HOST.load(module, grants, config).await?)
+    }
+
+    /// Runs the controllers of nodes and Services while something is played.
+    pub(crate) async fn managed(
+        &self,
+        play: impl AsyncFnOnce() -> Result<(), Failed>,
+    ) -> Result<(), Failed> {
+        let provider = Arc::new(self.provider().await?);
+        let client = self.cluster.client_as("ccm");
+        let (metrics, never) = (Metrics::default(), std::future::pending());
+        let run = ccm_controllers::run(client, provider, settings(), metrics, never);
+        tokio::select! {
+            ended = run => Err(format!("the controllers ended: {:?}", ended.map(drop)).into()),
+            played = play() => played,
+        }
+    }
+
+    /// Adds a droplet with its node, as a kubelet registers it. Says the droplet's id.
+    pub(crate) async fn join(&self, name: &str) -> u64 {
+        let droplet = self.cloud.add_droplet(DropletSpec::named(name));
+        let node = json!({
+            "metadata": {"name": name},
+            "spec": {"taints": [{"key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule"}]},
+            "status": {
+                "addresses": [{"type": "Hostname", "address": name}],
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        });
+        let node = serde_json::from_value(node).unwrap();
+        let made = self.nodes.create(&PostParams::default(), &node).await;
+        made.unwrap();
+        droplet
+    }
+
+    /// A node as it is stored.
+    pub(crate) async fn node(&self, name: &str) -> Value {
+        json!(self.nodes.get_opt(name).await.unwrap())
+    }
+
+    /// Creates a Service of type LoadBalancer with two ports.
+    pub(crate) async fn create(&self, name: &str, annotations: Value) {
+        let port = |port: u16| json!({"name": format!("p{port}"), "port": port, "protocol": "TCP"});
+        let service = json!({
+            "metadata": {"name": name, "annotations": annotations},
+            "spec": {"type": "LoadBalancer", "ports": [port(80), port(443)]},
+        });
+        let service = serde_json::from_value(service).unwrap();
+        let made = self.services.create(&PostParams::default(), &service).await;
+        made.unwrap();
+    }
+
+    /// Changes a Service as `kubectl patch` does.
+    pub(crate) async fn change(&self, name: &str, patch: Value) {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        let changed = self.services.patch(name, &params, &patch).await;
+        changed.unwrap();
+    }
+
+    /// Deletes a Service, and waits until it is gone.
+    pub(crate) async fn delete(&self, name: &str) -> Result<(), Failed> {
+        let gone = self.services.delete(name, &DeleteParams::default()).await;
+        gone.unwrap();
+        let is_gone = async || self.service(name).await.is_null();
+        self.until("the end of the Service", is_gone).await
+    }
+
+    /// A Service as it is stored; null when there is none.
+    pub(crate) async fn service(&self, name: &str) -> Value {
+        json!(self.services.get_opt(name).await.unwrap())
+    }
+
+    /// The first address of a Service; null without one.
+    pub(crate) async fn address(&self, name: &str) -> Value {
+        let service = self.service(name).await;
+        let ip = service.pointer("/status/loadBalancer/ingress/0/ip");
+        ip.cloned().unwrap_or_default()
+    }
+
+    /// Asks again and again until it is so.
+    pub(crate) async fn until(
+        &self,
+        what: &str,
+        is_so: impl AsyncFn() -> bool,
+    ) -> Result<(), Failed> {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so().await {
+            if Instant::now() > deadline {
+                let events = self.events.list(&ListParams::default()).await?;
+                let said = events
+                    .into_iter()
+                    .map(|one| one.message.unwrap_or_default());
+                let said: Vec<String> = said.collect();
+                let asked = self.asked();
+                return Err(
+                    format!("not within {PATIENCE:?}: {what}\n{said:#?}\n{asked:#?}").into(),
+                );
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    /// What was asked of the cloud, with `ID` for every id.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        let is_id = |part: &str| part.len() == 36 && part.matches('-').count() == 4;
+        let requests = self.cloud.requests().into_iter().map(|request| {
+            let path: Vec<&str> = request
+                .path
+                .split('/')
+                .map(|part| if is_id(part) { "ID" } else { part })
+                .collect();
+            format!("{} {}", request.method, path.join("/"))
+        });
+        requests.collect()
+    }
+}
+
+fn settings() -> Settings {
+    let mut allowances = Allowances::default();
+    for brake in [
+        Brake::LoadBalancerDeletion,
+        Brake::StatusClear,
+        Brake::CloudMutations,
+    ] {
+        let allowance = Allowance {
+            least: 1_000_000,
+            percent: 100,
+            most: 1_000_000,
+            window: Duration::from_secs(600),
+        };
+        allowances.set(brake, allowance);
+    }
+    Settings {
+        controllers: Controllers {
+            node: true,
+            node_lifecycle: false,
+            service: true,
+            route: false,
+            node_ipam: false,
+        },
+        service: ServiceSettings {
+            rules: ServiceRules {
+                adoption: Adoption::Unowned,
+                allowances: allowances.clone(),
+                ..ServiceRules::default()
+            },
+            ..ServiceSettings::default()
+        },
+        lifecycle: LifecycleSettings {
+            monitor_period: Duration::from_secs(5),
+            rules: LifecycleRules::default(),
+        },
+        node: NodeSettings {
+            // Longer than any test: what is counted is not disturbed.
+            status_update_frequency: Duration::from_secs(100_000),
+            concurrent_syncs: NonZeroUsize::MIN,
+            concurrent_status_updates: None,
+            rules: NodeRules {
+                allowances,
+                ..NodeRules::default()
+            },
+        },
+        route: RouteSettings::default(),
+        ipam: None,
+        budget_lease: None,
+        pace: Pace::times(PACE),
+        audit: Arc::new(NoAudit),
+        plan: PlanBook::default(),
+        reports: Reports::default(),
+        mode: Mode::Enforce,
+        call_time: Duration::from_secs(3600),
+        drain: Duration::from_secs(10),
+        tenure: Arc::new(Tenure::unlimited()),
+    }
+}
+
+/// Looks nodes up without the controllers.
+pub(crate) async fn find(provider: &Provider, nodes: &[CloudNode]) -> Result<FindReply, Failed> {
+    let end = ccm_host::egress::now().after(Duration::from_secs(60));
+    let permit = Arc::new(Permit::read_only(end));
+    Ok(provider.find_fresh(nodes, permit).await?)
+}
+
+/// A node whose kubelet has fallen silent.
+pub(crate) fn silent(name: &str, droplet: u64) -> CloudNode {
+    CloudNode {
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        provider_id: Some(format!("digitalocean://{droplet}")),
+        labels: Default::default(),
+        annotations: Default::default(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+        system_uuid: None,
+        created: 0,
+        readiness: Readiness::Unknown,
+    }
+}
+
+/// The lookups in short.
+pub(crate) fn brief(reply: &FindReply) -> Vec<String> {
+    let show = |lookup: &Lookup| match lookup {
+        Lookup::Found(instance) => instance.provider_id.clone(),
+        Lookup::Gone => "gone".to_owned(),
+        Lookup::NotMine => "not mine".to_owned(),
+        Lookup::Unknown(_) => "unknown".to_owned(),
+    };
+    reply.lookups.iter().map(show).collect()
+}
