@@ -172,7 +172,7 @@ fn cases() -> Vec<(Request, End)> {
         // Bodies.
         (
             Request::patch("api", "/things").body("text/plain", "x"),
-            denied(unrequested),
+            sent(),
         ),
         (
             Request::post("api", "/things").body("text/plain", "x"),
