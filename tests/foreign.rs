@@ -3,6 +3,7 @@
 //! wasm32-wasip1, and say so when they are missing.
 //! And clients of others before our simulators; they need Python 3.11 with pip. And what a scrape looks like to Prometheus'
 //! promtool, the status page to Chromium; the cloud behind proxies of others; and the alerts and the dashboard of `deploy/monitoring` before a real Prometheus.
+//! And providers in other languages, built by the commands of their page.
 //! And the AWS guest before moto, a simulator of others.
 //! And the bill of materials of a release, before CycloneDX' schema. And our signatures for AWS before moto, which checks them
 //! with AWS's own library for Python.
@@ -18,6 +19,8 @@ mod commands;
 mod digitalocean;
 #[path = "foreign/hcloud.rs"]
 mod hcloud;
+#[path = "foreign/languages.rs"]
+mod languages;
 #[path = "foreign/metrics.rs"]
 mod metrics;
 #[path = "foreign/monitoring.rs"]

@@ -156,6 +156,7 @@ fn conforms_to_the_contract(pve: &Pve) {
     });
     let tested = Tested {
         program: Path::new(super::CCM),
+        cache: &Path::new(env!("CARGO_TARGET_TMPDIR")).join("proxmox"),
         module: "embedded:proxmox",
         config: &config.to_string(),
         arguments: &[

@@ -158,6 +158,8 @@ fn every_command_for_modules_helps_with_an_example_and_its_exit_codes() {
         &["provider", "pack"][..],
         &["provider", "inspect"],
         &["provider", "check"],
+        &["provider", "try"],
+        &["provider", "test"],
         &["provider", "diff"],
         &["provider", "pull"],
         &["provider", "verify"],

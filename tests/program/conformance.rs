@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,10 +23,12 @@ fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_ccm"))
 }
 
-/// Compiled modules, from run to run.
-fn cache() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("commands")
-}
+/// Compiled modules are kept there from run to run.
+const CACHE: &str = concat!(
+    "--compiled-cache-dir=",
+    env!("CARGO_TARGET_TMPDIR"),
+    "/commands"
+);
 
 /// A simulated Hetzner Cloud with two servers in a network, whose actions take a while.
 async fn cloud() -> (Hetzner, [u64; 2]) {
@@ -79,10 +81,10 @@ fn hcloud_keeps_every_law() {
         "--cluster-cidr=10.244.0.0/16",
         "--allow-changes",
         "--timeout=60s",
+        CACHE,
     ];
     let tested = Tested {
         program: program(),
-        cache: &cache(),
         module,
         config: &config,
         arguments: &arguments,
@@ -234,7 +236,6 @@ fn a_guest_that_breaks_a_law_is_told_which() {
         let config = configuration(program(), module, &[api], values).unwrap();
         let tested = Tested {
             program: program(),
-            cache: &cache(),
             module,
             config: &config,
             arguments: &[
@@ -242,6 +243,7 @@ fn a_guest_that_breaks_a_law_is_told_which() {
                 "--node=worker-2=misbehaving://worker-2",
                 "--allow-changes",
                 "--timeout=20s",
+                CACHE,
                 match balancing {
                     "" => "--suite=instances",
                     _ => "--suite=load-balancer",
@@ -300,9 +302,7 @@ fn a_report_is_text_a_document_and_something_to_publish() {
         let output = Command::new(program())
             .args(arguments)
             .arg(&path)
-            .arg("--compiled-cache-dir")
-            .arg(cache())
-            .args(["--node=a=misbehaving://a", "-o", form, module])
+            .args([CACHE, "--node=a=misbehaving://a", "-o", form, module])
             .output()
             .unwrap();
         let (out, err) = (output.stdout, output.stderr);

@@ -14,9 +14,7 @@ pub struct Tested<'a> {
     pub module: &'a str,
     /// The configuration, such as [`configuration`] makes.
     pub config: &'a str,
-    /// Where compiled modules are kept: `env!("CARGO_TARGET_TMPDIR")` joined with a name.
-    pub cache: &'a Path,
-    /// More arguments: `--node`, `--gone`, `--service`, `--suite`, `--cluster-cidr`, `--allow-changes`.
+    /// More arguments: `--compiled-cache-dir`, `--node`, `--gone`, `--service`, `--suite`, `--cluster-cidr`, `--allow-changes`.
     pub arguments: &'a [&'a str],
 }
 
@@ -93,8 +91,6 @@ pub fn report(tested: &Tested<'_>) -> Result<Value> {
     let output = Command::new(tested.program)
         .args(["provider", "test", "-o", "json", "--config"])
         .arg(&config)
-        .arg("--compiled-cache-dir")
-        .arg(tested.cache)
         .args(tested.arguments)
         .arg(tested.module)
         .output()?;

@@ -300,7 +300,9 @@ pub(crate) fn command() -> clap::Command {
         // Set last: deriving takes the documentation of the type.
         .subcommand(
             ProviderCommand::augment_subcommands(clap::Command::new("provider"))
-                .about("Make provider modules, look at them, compare, pull and verify them")
+                .about(
+                    "Make provider modules, look at them, try, test, compare, pull and verify them",
+                )
                 .subcommand_required(true)
                 .arg_required_else_help(true),
         )

@@ -28,7 +28,7 @@ use super::Verdict;
 use super::arguments::{ReportForm, Suite, Test};
 use super::loadable::{ClusterTerms, Loadable, Purpose};
 use super::terminal::Screen;
-use super::try_command::{completed, read_service};
+use super::try_command::objects::{completed, read_service};
 use law::Book;
 use report::Report;
 use rig::{Rig, Subjects};

@@ -2,7 +2,7 @@
 //! the real egress, and shows what it asked, what the manager would write, and what would be refused. Without
 //! `--allow-changes` nothing is changed at the cloud.
 
-mod objects;
+pub(super) mod objects;
 mod reconciliation;
 mod report;
 
@@ -24,10 +24,9 @@ use super::arguments::{DocumentForm, Try};
 use super::loadable::{ClusterTerms, Loadable, Purpose};
 use super::observed_calls::ObservedCalls;
 use super::terminal::Screen;
-use reconciliation::Reconciled;
 use report::{CallGroup, Report};
 
-pub(super) use objects::{NodeArgument, completed, read_service};
+use objects::{NodeArgument, read_service};
 
 /// Most changes of one call, as in the manager.
 const MOST_CHANGES: u32 = 256;

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::{EntryOptions, Form, ModuleOptions};
 use crate::flags::go_duration;
-use crate::provider::try_command::NodeArgument;
+use crate::provider::try_command::objects::NodeArgument;
 
 pub(super) const TRY_HELP: &str = "\
 Examples:

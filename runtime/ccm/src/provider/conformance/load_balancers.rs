@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::instances::named;
 use super::law::{self, Book, Law, Verdict};
 use super::rig::{Counted, Rig};
-use crate::provider::try_command::completed;
+use crate::provider::try_command::objects::completed;
 use sequence::{Hints, Made, made, removed, targets_set, twice};
 
 /// At so many requests each fault is tried.

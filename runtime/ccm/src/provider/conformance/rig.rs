@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use crate::provider::arguments::Test;
 use crate::provider::loadable::Loadable;
 use crate::provider::observed_calls::{ObservedCall, ObservedCalls};
-use crate::provider::try_command::NodeArgument;
+use crate::provider::try_command::objects::NodeArgument;
 
 /// Longest call, as in the manager.
 const CALL_TIME: Duration = Duration::from_secs(60);

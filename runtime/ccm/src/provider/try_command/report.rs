@@ -8,7 +8,10 @@ use serde::Serialize;
 
 use super::super::loadable::Loadable;
 use super::super::observed_calls::ObservedCall;
-use super::Reconciled;
+use super::reconciliation::Reconciled;
+
+/// An Event with so many of a reason's first characters tells that reason.
+const SAME: usize = 200;
 
 /// The whole result. Its fields are those of the document.
 #[derive(Debug, Serialize)]
@@ -168,7 +171,14 @@ fn show_object(text: &mut String, one: &Reconciled) {
         let mark = if event.is_warning() { "warns" } else { "event" };
         let _ = writeln!(text, "  {mark:<7} {}: {}", event.reason, event.message);
     }
-    if let Some(why) = &one.waits {
+    // Most reasons are an Event, too.
+    let is_told = |why: &str| {
+        let begin: String = why.chars().take(SAME).collect();
+        one.events
+            .iter()
+            .any(|event| event.message.contains(&begin))
+    };
+    if let Some(why) = one.waits.as_ref().filter(|why| !is_told(why)) {
         let _ = writeln!(text, "  waits   {why}");
     }
 }

@@ -1,5 +1,7 @@
 //! Single rollouts, from an offer to its end.
 
+use std::time::Duration;
+
 use super::world::{KINDS, Kind, World, digest};
 use crate::rollout::*;
 
@@ -204,6 +206,22 @@ fn what_the_plan_saw_is_shown_while_the_version_is_tried() {
             "it would change 2 of 6 load balancers that the version that serves leaves alone";
         assert_eq!(trial.lines, [seen], "{:?}", trial.phase);
     }
+}
+
+#[test]
+fn with_no_time_for_trials_a_new_version_serves_within_seconds() {
+    let mut world = World::serving();
+    world.facts.rules = RolloutRules {
+        shadow_comparisons: 0,
+        shadow_time: Duration::ZERO,
+        canary_calls: 0,
+        canary_time: Duration::ZERO,
+        quiet: Duration::ZERO,
+        ..RolloutRules::default()
+    };
+    world.offer(2, Kind::Good);
+    world.run(5);
+    assert_eq!(world.serves(), Some(digest(2)));
 }
 
 #[test]
