@@ -159,6 +159,7 @@ fn conforms_to_the_contract(pve: &Pve) {
         cache: &Path::new(env!("CARGO_TARGET_TMPDIR")).join("proxmox"),
         module: "embedded:proxmox",
         config: &config.to_string(),
+        cache: &Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance-proxmox"),
         arguments: &[
             "--node=worker-1=proxmox://home/101",
             "--node=worker-3=proxmox://home/103",

@@ -25,9 +25,14 @@ pub fn apply(
     targets: &Targets,
 ) -> Result<Vec<Registered>, Error> {
     let arn = &load_balancer.load_balancer_arn;
-    let (mut listeners, groups) = match is_new {
-        true => (Vec::new(), Vec::new()),
-        false => (elb::listeners(arn)?, elb::target_groups(Some(arn))?),
+    let mut listeners = match is_new {
+        true => Vec::new(),
+        false => elb::listeners(arn)?,
+    };
+    // Of a load balancer that has none, the groups are an error.
+    let groups = match listeners.is_empty() {
+        true => Vec::new(),
+        false => elb::target_groups(Some(arn))?,
     };
     let (mut kept, mut made) = (Vec::new(), Vec::new());
     for port in &wanted.ports {

@@ -365,3 +365,20 @@ fn absence_is_proven_by_answers_without_an_error() {
     assert!(matches!(refused, Err(Error::Unsupported(why)) if why.contains("auidofweb")));
     assert_eq!(changes(&host), [""; 0]);
 }
+
+/// The manager died between making the load balancer and its first listener.
+#[test]
+fn a_load_balancer_without_listeners_gets_them() {
+    let host = host(|action, _| match action {
+        "DescribeListeners" => Some(xml(
+            200,
+            "<DescribeListenersResponse><DescribeListenersResult><Listeners/></DescribeListenersResult></DescribeListenersResponse>",
+        )),
+        "DescribeTargetGroups" => Some(xml(400, NOT_FOUND)),
+        _ => None,
+    });
+    let request = EnsureRequest::new(service(&[]), vec![known()]);
+    ensure::ensure(&settings(&[]), &request).unwrap();
+    let made = ["CreateTargetGroup", "RegisterTargets", "CreateListener"];
+    assert_eq!(changes(&host), made.repeat(2));
+}
