@@ -41,7 +41,7 @@ pub fn update(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Value
     let mut fields = wanted.fields(certificate);
     let actual = found.fields();
     for kept in ["vpc_uuid", "subnet_uuid", "project_id", "tls_cipher_policy"] {
-        let value = actual.get(kept).filter(|value| text(value) != "");
+        let value = actual.get(kept).filter(|value| !text(value).is_empty());
         if let Some(value) = value
             && !fields.contains_key(kept)
         {

@@ -6,7 +6,10 @@ use ccm_guest::load_balancer::ServicePort;
 use super::*;
 use crate::load_balancer::account::{settings, web, worker};
 
-fn wanted(annotations: &[(&str, &str)]) -> Result<Wanted, Error> {
+/// Annotations of a Service.
+type Said<'a> = &'a [(&'a str, &'a str)];
+
+fn wanted(annotations: Said<'_>) -> Result<Wanted, Error> {
     Wanted::read(
         &settings(&[]),
         &web(annotations),
@@ -47,7 +50,7 @@ fn a_plain_service_is_as_with_the_go_manager() {
 
 #[test]
 fn each_annotation_sets_its_field() {
-    let table: &[(&[(&str, &str)], &str, Value)] = &[
+    let table: &[(Said<'_>, &str, Value)] = &[
         (&[("name", "shop")], "/name", json!("shop")),
         (&[("type", "REGIONAL")], "/type", json!("REGIONAL")),
         (
@@ -298,7 +301,7 @@ fn all_mistakes_of_a_service_are_told_at_once() {
 
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_asked() {
-    let table: &[(&[(&str, &str)], &str)] = &[
+    let table: &[(Said<'_>, &str)] = &[
         (&[("size-slug", "lb-small"), ("size-unit", "2")], "excludes"),
         (
             &[("network", "INTERNAL"), ("network-stack", "DUALSTACK")],
