@@ -156,14 +156,17 @@ fn conforms_to_the_contract(pve: &Pve) {
     });
     let tested = Tested {
         program: Path::new(super::CCM),
-        cache: &Path::new(env!("CARGO_TARGET_TMPDIR")).join("proxmox"),
         module: "embedded:proxmox",
         config: &config.to_string(),
-        cache: &Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance-proxmox"),
         arguments: &[
             "--node=worker-1=proxmox://home/101",
             "--node=worker-3=proxmox://home/103",
             "--gone=proxmox://home/4711",
+            concat!(
+                "--compiled-cache-dir=",
+                env!("CARGO_TARGET_TMPDIR"),
+                "/proxmox"
+            ),
             "--timeout=60s",
         ],
     };

@@ -136,10 +136,10 @@ fn digitalocean_keeps_every_law() {
         "--gone=digitalocean://4711",
         "--allow-changes",
         "--timeout=60s",
+        CACHE,
     ];
     let tested = Tested {
         program: program(),
-        cache: &cache(),
         module,
         config: &config,
         arguments: &arguments,

@@ -130,16 +130,19 @@ fn static_keeps_every_law() {
     let program = Path::new(env!("CARGO_BIN_EXE_ccm"));
     let module = "embedded:static";
     let config = configuration(program, module, &[], &[("STATIC_NODES", document)]).unwrap();
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("static");
     let tested = Tested {
         program,
         module,
         config: &config,
-        cache: &cache,
         arguments: &[
             "--node=metal-1=static://metal-1",
             "--node=metal-2=static://metal-2",
             "--gone=static://ccm-conformance-gone",
+            concat!(
+                "--compiled-cache-dir=",
+                env!("CARGO_TARGET_TMPDIR"),
+                "/static"
+            ),
         ],
     };
     let applicable = ["instances/found", "instances/by-name", "instances/gone"];

@@ -113,6 +113,12 @@ struct Read {
     origin: String,
 }
 
+impl Read {
+    fn into_secret(self) -> Secret {
+        Secret::new(self.text).read_from(&self.origin)
+    }
+}
+
 /// Placeholder for a missing credential.
 const OPENS_NOTHING: &str = "missing";
 
@@ -298,24 +304,18 @@ impl Terms {
         }
         Some(match login {
             Login::Token { variable, length } => {
-                let Read {
-                    text: token,
-                    origin,
-                } = self.secret(variable, surroundings);
-                let characters = token.chars().count();
-                if token != OPENS_NOTHING && characters != *length {
+                let token = self.secret(variable, surroundings);
+                let characters = token.text.chars().count();
+                if token.text != OPENS_NOTHING && characters != *length {
                     self.warnings.push(format!(
                         "{variable} has {characters} characters, and the vendor's tokens have {length}: tried all the same"
                     ));
                 }
-                Credential::Bearer(Secret::new(token).read_from(&origin))
+                Credential::Bearer(token.into_secret())
             }
             Login::Basic { user, password } => Credential::Basic {
                 user: self.secret(user, surroundings).text,
-                password: {
-                    let Read { text, origin } = self.secret(password, surroundings);
-                    Secret::new(text).read_from(&origin)
-                },
+                password: self.secret(password, surroundings).into_secret(),
             },
             Login::Authorization { before, variable } => {
                 let Read { text, origin } = self.secret(variable, surroundings);

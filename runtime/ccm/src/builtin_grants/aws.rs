@@ -7,7 +7,7 @@ use ccm_host::grant::{
 };
 use url::Url;
 
-use super::{OPENS_NOTHING, Terms, is_true};
+use super::{OPENS_NOTHING, Read, Terms, is_true};
 use crate::config::{INSTANCE_METADATA, SESSION_NAME, Surroundings, sts};
 
 /// Variables of secrets; each may have the suffix `_FILE`.
@@ -106,9 +106,9 @@ impl Terms {
         if is_set(id).is_some() || is_set(secret).is_some() {
             let token = is_set(token).map(|_| self.secret(token, surroundings));
             return Ok(AwsSource::Keys(AwsKeys {
-                access_key_id: self.secret(id, surroundings),
-                secret_access_key: Secret::new(self.secret(secret, surroundings)),
-                session_token: token.map(Secret::new),
+                access_key_id: self.secret(id, surroundings).text,
+                secret_access_key: self.secret(secret, surroundings).into_secret(),
+                session_token: token.map(Read::into_secret),
             }));
         }
         if let Some(file) = variable("AWS_WEB_IDENTITY_TOKEN_FILE") {

@@ -17,7 +17,7 @@ fn read(variables: &[(&str, &str)]) -> Terms {
     let wasm = module("digitalocean").unwrap();
     let manifest = ccm_host::inspect("digitalocean", wasm).unwrap().manifest;
     let values = values(&manifest, &surroundings);
-    let terms = grants("digitalocean", &manifest, &values, &surroundings);
+    let terms = grants("digitalocean", &manifest, &values, None, &surroundings);
     assert!(terms.mistakes.len() == 1 || manifest.narrow(terms.grants.clone()).is_ok());
     terms
 }

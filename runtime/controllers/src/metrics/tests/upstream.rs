@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use ccm_core::ipam::{CidrSet, Holder};
 use ccm_metrics::build::{self, Build};
