@@ -157,7 +157,7 @@ proptest! {
         let active = world.stored.active.clone();
         let stands_in = active.as_ref().is_some_and(|it| it.untried.is_some()) && serves;
         let expected = match last {
-            Kind::Good | Kind::Reshaped | Kind::Flaky => true,
+            Kind::Good | Kind::Adjusts | Kind::Reshaped | Kind::Flaky => true,
             Kind::Ungranted | Kind::Distrusted => covered,
             // Serves only if it was the first.
             Kind::Wider => had_none,
