@@ -78,11 +78,9 @@ fn the_vendors_client_and_document_understand_the_simulator() {
         .collect();
     understood(&bodies, first);
     busy(&client, &cloud);
-    match std::env::var("CCM_DIGITALOCEAN_OPENAPI") {
-        Ok(checkout) => documented(&checkout, &calls, &bodies),
-        Err(_) => eprintln!(
-            "the vendor's OpenAPI document: NOT COMPARED (CCM_DIGITALOCEAN_OPENAPI names no checkout of digitalocean/openapi)"
-        ),
+    // `.ci/run` notes when it is not compared.
+    if let Ok(checkout) = std::env::var("CCM_DIGITALOCEAN_OPENAPI") {
+        documented(&checkout, &calls, &bodies);
     }
 }
 
@@ -341,5 +339,4 @@ fn documented(checkout: &str, calls: &[Call], bodies: &[&Value]) {
         .map(|(call, errors)| format!("{} {}: {errors:#}", call.verb, call.path))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    eprintln!("{} answers fit the vendor's OpenAPI document", said.len());
 }

@@ -276,7 +276,7 @@ fn a_cluster_that_is_away_does_not_hide_a_wrong_provider() {
     assert_eq!(said.code, 1);
     assert!(
         said.err
-            .contains("unknown cloud provider \"nimbus\": known are hcloud"),
+            .contains("unknown cloud provider \"nimbus\": known are aws, digitalocean, hcloud"),
         "{}",
         said.err
     );

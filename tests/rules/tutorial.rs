@@ -22,7 +22,7 @@ fn the_tutorials_code_is_the_providers() {
         let named = prose
             .lines()
             .filter_map(|line| line.strip_prefix("`guests/proxmox/")?.strip_suffix("`:"));
-        file = named.last().or(file.take());
+        file = named.fold(file, |_, file| Some(file));
         let Some(block) = parts.next() else { break };
         let (language, code) = block.split_once('\n').unwrap();
         if OTHER.contains(&language) {

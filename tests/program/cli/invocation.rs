@@ -152,8 +152,13 @@ fn the_version_is_a_document_for_scripts() {
         version["rust"].as_str().unwrap().starts_with(rust),
         "{rust}"
     );
-    let module = &version["modules"][0];
-    assert_eq!(module["name"], "hcloud");
+    let modules = version["modules"].as_array().unwrap();
+    let names: Vec<_> = modules.iter().map(|module| &module["name"]).collect();
+    assert_eq!(
+        names,
+        ["aws", "digitalocean", "hcloud", "proxmox", "static"]
+    );
+    let module = &modules[2];
     let inspected = ccm(&["provider", "inspect", "embedded:hcloud"]);
     let digest = module["digest"].as_str().unwrap();
     assert!(

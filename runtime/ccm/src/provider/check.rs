@@ -153,7 +153,7 @@ fn accepted(
             "exports": exported,
             "enabled": enabled(provider),
             "trust": loadable.trust,
-            "asked": asked.map(|asked| question_json(asked)),
+            "asked": asked.map(question_json),
             "warnings": provider.warnings(),
         })),
         Form::Text => {

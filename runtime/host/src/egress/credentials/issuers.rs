@@ -60,7 +60,7 @@ pub(in crate::egress) enum Source {
     WebIdentity(aws_sts::AssumeRole),
     Container(aws_metadata::ContainerCredentials),
     InstanceMetadata(InstanceMetadata),
-    OAuth2(oauth2::TokenRequest),
+    OAuth2(Box<oauth2::TokenRequest>),
     Keystone(keystone::TokenRequest),
 }
 
@@ -100,7 +100,7 @@ impl Source {
         oauth2: &OAuth2,
         settings: &IssuerSettings<'_>,
     ) -> Result<Source, DialError> {
-        oauth2::TokenRequest::new(oauth2, settings).map(Source::OAuth2)
+        oauth2::TokenRequest::new(oauth2, settings).map(|request| Source::OAuth2(Box::new(request)))
     }
 
     /// A Keystone.
