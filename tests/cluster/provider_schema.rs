@@ -75,7 +75,11 @@ fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
             json!(vec!["a.example/b"; 17]),
             "must have at most 16 items",
         ),
-        ("/spec/config", json!({"KEY": "x".repeat(70_000)}), "Too long"),
+        (
+            "/spec/config",
+            json!({"KEY": "x".repeat(70_000)}),
+            "Too long",
+        ),
         (
             "/spec/limits",
             json!({"memoryMiB": 0}),
