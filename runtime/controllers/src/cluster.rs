@@ -18,7 +18,7 @@ use crate::Settings;
 use crate::activity::Activity;
 use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::executor::{BudgetStore, Events};
+use crate::executor::{BudgetStore, DeferredEvents, Events, NewNodeWrites};
 use crate::metrics::Metrics;
 use crate::node::NodeChange;
 use crate::plan::Planner;
@@ -34,6 +34,7 @@ pub(crate) struct Cluster {
     pub(crate) planner: Arc<Planner>,
     pub(crate) activity: Activity,
     pub(crate) events: Events,
+    pub(crate) deferred_events: DeferredEvents,
     pub(crate) budget_store: BudgetStore,
     /// All nodes. Kept up to date by the node watch, together with [`Cluster::node_index`].
     pub(crate) nodes: Store<Node>,
@@ -41,6 +42,7 @@ pub(crate) struct Cluster {
     /// front of it, so that a provider with thousands of nodes waits for each permit like all others.
     pub(crate) new: Semaphore,
     pub(crate) known: Semaphore,
+    pub(crate) new_nodes: NewNodeWrites,
     node_index: Mutex<NodeIndex>,
     service_index: Mutex<ServiceIndex>,
     claims: Mutex<ClaimRegistry>,
@@ -67,6 +69,7 @@ impl Cluster {
         );
         Cluster {
             events: Events::new(clients.clone(), settings.tenure.clone()),
+            deferred_events: DeferredEvents::default(),
             budget_store: BudgetStore::new(
                 clients.base().clone(),
                 settings,
@@ -83,6 +86,7 @@ impl Cluster {
             nodes,
             new: Semaphore::new(settings.node.concurrent_syncs.get()),
             known: Semaphore::new(settings.node.status_updates().get()),
+            new_nodes: NewNodeWrites::default(),
             node_index: Mutex::default(),
             service_index: Mutex::default(),
             claims: Mutex::default(),

@@ -7,6 +7,7 @@ mod budget_lease;
 mod budget_store;
 mod cloud;
 mod cluster_executor;
+mod deferred_events;
 mod events;
 mod node;
 mod other_allocator;
@@ -40,13 +41,15 @@ use crate::lookup_batch::Batch;
 use crate::metrics::Metrics;
 use crate::plan::Planner;
 use cloud::Cloud;
-use events::{about_node, about_service};
+use deferred_events::NewNodeWrite;
+use events::about_service;
 use request::stopping;
 use service::Services;
 
 pub use budget_lease::LeaseName;
 pub(crate) use budget_store::BudgetStore;
 pub(crate) use cluster_executor::ClusterExecutor;
+pub(crate) use deferred_events::{DeferredEvents, NewNodeWrites};
 pub(crate) use events::Events;
 pub(crate) use other_allocator::Answer;
 
@@ -86,7 +89,11 @@ pub(crate) struct EffectExecutor {
 /// that nodes finish one after another: with a permit for each write, the first of a thousand nodes would be ready only
 /// when the last is half done. Consists of one permit of the provider and one of the cluster.
 #[derive(Default)]
-pub(crate) struct WritePermit<'a>(Option<[SemaphorePermit<'a>; 2]>);
+pub(crate) struct WritePermit<'a> {
+    permits: Option<[SemaphorePermit<'a>; 2]>,
+    /// Of an uninitialised node: from its first write on.
+    new_node: Option<NewNodeWrite<'a>>,
+}
 
 struct LaneState {
     look_ups: Batch,
@@ -190,8 +197,8 @@ impl EffectExecutor {
             return Outcome::Withheld;
         }
         let priority = match priority {
-            Priority::New => (&self.new, &self.cluster.new),
-            Priority::Known => (&self.known, &self.cluster.known),
+            Priority::New => (&self.new, &self.cluster.new, Some(&self.cluster.new_nodes)),
+            Priority::Known => (&self.known, &self.cluster.known, None),
         };
         // Whoever decides acts under its own identity, if it has one.
         let client = self.cluster.clients.of(controller);
@@ -241,8 +248,9 @@ impl EffectExecutor {
                 }
             }
             Effect::RecordNodeEvent(node, event) => {
-                let about = about_node(node, controller);
-                Box::pin(self.cluster.events.record(controller, &about, event)).await
+                // Whoever waits for the permit goes first, and this node is not counted any more.
+                *turn = WritePermit::default();
+                Box::pin(self.cluster.record_node_event(controller, node, event)).await
             }
             Effect::Service(service, ServiceEffect::TakeBudget(brake, rise)) => {
                 match Box::pin(self.take(&service.to_string(), *brake, *rise)).await {
@@ -292,16 +300,17 @@ impl EffectExecutor {
     /// Acquires the reconciliation's write permit if it has none, then checks that the tenure still allows writes.
     async fn may_write<'a>(
         &self,
-        (priority, all): (&'a LaneState, &'a Semaphore),
+        (priority, all, new_nodes): (&'a LaneState, &'a Semaphore, Option<&'a NewNodeWrites>),
         turn: &mut WritePermit<'a>,
     ) -> Result<(), Outcome> {
-        if turn.0.is_none() {
+        if turn.permits.is_none() {
+            turn.new_node = new_nodes.map(NewNodeWrites::begin);
             // The provider's permit comes first: then only a few reconciliations of each provider wait for the
             // cluster's permit, however many nodes the provider has.
             let (Ok(own), Ok(all)) = (priority.writes.acquire().await, all.acquire().await) else {
                 return Err(Outcome::Node(Err(stopping())));
             };
-            turn.0 = Some([own, all]);
+            turn.permits = Some([own, all]);
         }
         if !self.cluster.tenure.may_begin(boottime()) {
             return Err(Outcome::Node(Err(stopping())));

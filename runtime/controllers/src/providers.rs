@@ -62,7 +62,16 @@ pub async fn run_all(
     let clients = clients.into();
     let mut watched = nodes(clients.base().clone());
     let cluster = Cluster::new(clients, &settings, metrics, watched.store.clone());
-    let mut sets = ControllerManager::new(Arc::new(cluster), settings);
+    let cluster = Arc::new(cluster);
+    let mut writing = JoinSet::new();
+    writing.spawn({
+        let cluster = cluster.clone();
+        async move {
+            let events = &cluster.deferred_events;
+            events.write(&cluster.events, &cluster.new_nodes).await;
+        }
+    });
+    let mut sets = ControllerManager::new(cluster, settings);
     sets.start_ipam(Vec::new());
     sets.take(list);
     tokio::pin!(shutdown);
@@ -422,6 +431,9 @@ impl ControllerManager {
 
     /// Stops all controllers; requests in flight get `settings.drain`.
     async fn stop(mut self) -> Stopped {
+        // While it may still write. Half of the time is left for requests in flight.
+        let events = &self.cluster.deferred_events;
+        events.finish(self.settings.drain / 2).await;
         self.settings.tenure.end();
         self.cluster.planner.sum_up();
         let stopped: Vec<Ended> = std::mem::take(&mut self.running)

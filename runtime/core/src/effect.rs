@@ -141,6 +141,8 @@ pub enum Outcome {
     Deleted,
     /// Of [`Effect::RecordNodeEvent`], [`ServiceEffect::RecordEvent`] and [`Effect::Hold`].
     Recorded,
+    /// An Event is to be written later: something that pods wait for comes first.
+    Deferred,
     /// The API server did not store an Event, for this reason. Nothing waits for it.
     Unrecorded(String),
     /// Of all other Service effects.
@@ -200,6 +202,7 @@ impl Outcome {
             Outcome::Service(outcome) => outcome.is_success(),
             Outcome::Route(outcome) => outcome.is_success(),
             Outcome::Recorded
+            | Outcome::Deferred
             | Outcome::Unrecorded(_)
             | Outcome::Deleted
             | Outcome::Drained(_)
@@ -308,6 +311,7 @@ impl fmt::Display for Outcome {
             Outcome::Node(Err(error)) => write!(f, "{error}"),
             Outcome::Service(outcome) => outcome.fmt(f),
             Outcome::Route(outcome) => outcome.fmt(f),
+            Outcome::Deferred => write!(f, "deferred"),
             Outcome::Unrecorded(why) => write!(f, "not recorded: {why}"),
             Outcome::Withheld => write!(f, "withheld"),
         }

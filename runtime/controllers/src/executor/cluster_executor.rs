@@ -6,7 +6,6 @@ use ccm_core::effect::{ClusterError, Effect, Outcome};
 use ccm_core::well_known::IPAM_CONTROLLER;
 use kube::Api;
 
-use super::events::about_node;
 use super::request::stopping;
 use super::{Priority, WritePermit, node, withholds};
 use crate::activity::Activity;
@@ -60,8 +59,7 @@ impl ClusterExecutor {
                 .await
             }
             Effect::RecordNodeEvent(node, event) => {
-                let about = about_node(node, controller);
-                Box::pin(self.cluster.events.record(controller, &about, event)).await
+                Box::pin(self.cluster.record_node_event(controller, node, event)).await
             }
             other => {
                 tracing::error!(controller, effect = %other, "this act needs a provider; this is a defect");

@@ -24,6 +24,7 @@ use super::request::{in_time, stopping};
 use super::{params, strategic};
 use crate::clients::Clients;
 use crate::clock::{boottime, wall};
+use crate::cluster::Cluster;
 
 /// Time during which an Event is counted up instead of created anew; client-go's value.
 const WINDOW: SignedDuration = SignedDuration::from_mins(10);
@@ -60,6 +61,22 @@ pub(super) fn about_service(service: &ServiceRef) -> About<'_> {
         uid: Some(&service.uid),
         resource_version: None,
         component: SERVICE_EVENTS,
+    }
+}
+
+impl Cluster {
+    /// Writes an Event about a node at once, or later if an uninitialised node waits for a write.
+    pub(super) async fn record_node_event(
+        &self,
+        controller: &'static str,
+        node: &NodeRef,
+        event: &CloudEvent,
+    ) -> Outcome {
+        if !self.new_nodes.are_none() && self.deferred_events.add(controller, node, event) {
+            return Outcome::Deferred;
+        }
+        let about = about_node(node, controller);
+        self.events.record(controller, &about, event).await
     }
 }
 

@@ -11,7 +11,7 @@ use kube::core::Status;
 
 use ccm_core::well_known::NODE_CONTROLLER;
 
-use super::events::{Events, Recorded, Recorder};
+use super::events::{Events, Recorded, Recorder, about_node};
 use super::request::meaning;
 use super::*;
 

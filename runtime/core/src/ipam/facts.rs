@@ -77,15 +77,17 @@ impl Facts {
             // Gone or recreated under the same name: the new node has its own reconciliation.
             Outcome::Node(Ok(_)) => self.state.is_gone = true,
             Outcome::Node(Err(error)) => self.absorb_error(effect, error),
-            Outcome::Recorded | Outcome::Unrecorded(_) | Outcome::Withheld => match effect {
-                Effect::RecordNodeEvent(_, event) => {
-                    let reasons = [super::NOT_AVAILABLE, super::NOT_ASSIGNED, super::INVALID];
-                    let said = reasons.into_iter().find(|reason| *reason == event.reason);
-                    self.state.told = said;
+            Outcome::Recorded | Outcome::Deferred | Outcome::Unrecorded(_) | Outcome::Withheld => {
+                match effect {
+                    Effect::RecordNodeEvent(_, event) => {
+                        let reasons = [super::NOT_AVAILABLE, super::NOT_ASSIGNED, super::INVALID];
+                        let said = reasons.into_iter().find(|reason| *reason == event.reason);
+                        self.state.told = said;
+                    }
+                    // Plan mode computed the write without making it: nothing else remains.
+                    _ => self.state.is_withheld = true,
                 }
-                // Plan mode computed the write without making it: nothing else remains.
-                _ => self.state.is_withheld = true,
-            },
+            }
             // Effects of other controllers.
             Outcome::Looked(_)
             | Outcome::Surveyed(_)

@@ -140,7 +140,9 @@ impl Facts {
                     self.state.budgets.insert(*brake, result);
                 }
             }
-            Outcome::Recorded | Outcome::Unrecorded(_) => self.state.told = true,
+            Outcome::Recorded | Outcome::Deferred | Outcome::Unrecorded(_) => {
+                self.state.told = true
+            }
             Outcome::Withheld => self.withhold(effect),
             Outcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
                 self.node = Arc::from(node);

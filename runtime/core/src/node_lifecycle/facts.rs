@@ -113,7 +113,9 @@ impl Facts {
                     state.budgets.insert(*brake, result);
                 }
             }
-            Outcome::Recorded | Outcome::Unrecorded(_) | Outcome::Withheld => self.note(effect),
+            Outcome::Recorded | Outcome::Deferred | Outcome::Unrecorded(_) | Outcome::Withheld => {
+                self.note(effect)
+            }
             Outcome::Deleted => state.over = true,
             Outcome::Drained(is_drained) => state.drained = Some(is_drained),
             Outcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {

@@ -95,7 +95,7 @@ impl Facts {
         match outcome {
             Outcome::Route(RouteOutcome::Changed(result)) => self.absorb_change(effect, result),
             Outcome::Budget(result) => self.absorb_budget(effect, result),
-            Outcome::Recorded | Outcome::Unrecorded(_) => self.note(effect),
+            Outcome::Recorded | Outcome::Deferred | Outcome::Unrecorded(_) => self.note(effect),
             Outcome::Withheld => self.withhold(effect),
             Outcome::Node(result) => self.absorb_node(effect, result),
             // Effects of other controllers, and of passes.

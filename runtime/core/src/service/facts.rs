@@ -145,7 +145,7 @@ impl Facts {
                     self.state.budgets.insert(*brake, result);
                 }
             }
-            Outcome::Recorded | Outcome::Unrecorded(_) => self.note(effect),
+            Outcome::Recorded | Outcome::Deferred | Outcome::Unrecorded(_) => self.note(effect),
             Outcome::Withheld => self.withhold(effect),
             Outcome::Service(outcome) => self.absorb_service(effect, outcome),
             // Effects of other controllers.

@@ -1,0 +1,179 @@
+//! Keeps Events about nodes while an uninitialised node waits for a write, and writes them afterwards: what people read
+//! never delays what pods wait for. Never changes what an Event says, nor the order in which Events are begun.
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use ccm_core::cloud::CloudEvent;
+use ccm_core::node::object::NodeRef;
+use futures::stream::{self, StreamExt as _};
+use tokio::sync::{Notify, watch};
+
+use super::events::{Events, about_node};
+use crate::cluster::locked;
+
+/// Maximum number of deferred Events, some 400 bytes each: as many as the largest cluster has nodes. Further ones are
+/// written at once.
+const MOST: usize = 15_000;
+/// Maximum number of deferred Events on the wire: enough to keep an API server busy, few enough that a new node does not
+/// wait behind them.
+const MOST_AT_ONCE: usize = 8;
+
+/// The uninitialised nodes that wait for a write or are being written.
+pub(crate) struct NewNodeWrites(watch::Sender<usize>);
+
+/// Counts one node until it is dropped.
+pub(super) struct NewNodeWrite<'a>(&'a NewNodeWrites);
+
+impl Default for NewNodeWrites {
+    fn default() -> NewNodeWrites {
+        NewNodeWrites(watch::Sender::new(0))
+    }
+}
+
+impl NewNodeWrites {
+    /// Counts one more node.
+    pub(super) fn begin(&self) -> NewNodeWrite<'_> {
+        self.0.send_modify(|count| *count = count.saturating_add(1));
+        NewNodeWrite(self)
+    }
+
+    /// Whether no such node is left.
+    pub(super) fn are_none(&self) -> bool {
+        *self.0.borrow() == 0
+    }
+
+    /// Completes when no such node is left.
+    async fn none(&self) {
+        // The sender is `self`, so that the channel cannot be closed.
+        let _ = self.0.subscribe().wait_for(|count| *count == 0).await;
+    }
+}
+
+impl Drop for NewNodeWrite<'_> {
+    fn drop(&mut self) {
+        let writes = &self.0.0;
+        writes.send_if_modified(|count| {
+            *count = count.saturating_sub(1);
+            *count == 0
+        });
+    }
+}
+
+/// An Event that waits to be written.
+struct DeferredEvent {
+    controller: &'static str,
+    node: NodeRef,
+    event: CloudEvent,
+}
+
+/// The Events that wait.
+#[derive(Default)]
+pub(crate) struct DeferredEvents {
+    state: Mutex<State>,
+    /// Notified when an Event is added, and when the last one is written.
+    changed: Notify,
+    /// Whether Events wait for nodes no longer.
+    is_ending: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<DeferredEvent>,
+    /// Number of Events taken from `waiting` that are not written yet.
+    under_way: usize,
+}
+
+impl DeferredEvents {
+    /// Adds an Event. `false`: there are too many, and it was not added.
+    pub(super) fn add(&self, controller: &'static str, node: &NodeRef, event: &CloudEvent) -> bool {
+        let mut state = locked(&self.state);
+        if state.waiting.len() >= MOST {
+            return false;
+        }
+        state.waiting.push_back(DeferredEvent {
+            controller,
+            node: node.clone(),
+            event: event.clone(),
+        });
+        drop(state);
+        self.changed.notify_waiters();
+        true
+    }
+
+    /// Writes them through `events` whenever `new_nodes` has none. Never ends.
+    pub(crate) async fn write(&self, events: &Events, new_nodes: &NewNodeWrites) {
+        stream::unfold((), |()| async {
+            let next = self.next(new_nodes).await;
+            Some((next, ()))
+        })
+        .for_each_concurrent(MOST_AT_ONCE, |next| async move {
+            let about = about_node(&next.node, next.controller);
+            // Failures are logged where they occur, and nobody waits for the outcome.
+            let _ = events.record(next.controller, &about, &next.event).await;
+            self.written();
+        })
+        .await;
+    }
+
+    fn written(&self) {
+        let mut state = locked(&self.state);
+        state.under_way = state.under_way.saturating_sub(1);
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    async fn next(&self, new_nodes: &NewNodeWrites) -> DeferredEvent {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if !self.is_empty() {
+                let mut ending = self.is_ending.subscribe();
+                tokio::select! {
+                    () = new_nodes.none() => {}
+                    _ = ending.wait_for(|is_ending| *is_ending) => {}
+                }
+            }
+            if let Some(next) = self.take() {
+                return next;
+            }
+            changed.await;
+        }
+    }
+
+    fn take(&self) -> Option<DeferredEvent> {
+        let mut state = locked(&self.state);
+        let next = state.waiting.pop_front()?;
+        state.under_way += 1;
+        Some(next)
+    }
+
+    /// Completes when all Events are written, no longer waiting for nodes, or after `limit`. Those that are left are
+    /// counted in a log line.
+    pub(crate) async fn finish(&self, limit: Duration) {
+        self.is_ending.send_replace(true);
+        let all = async {
+            loop {
+                let mut changed = pin!(self.changed.notified());
+                changed.as_mut().enable();
+                if self.is_empty() && locked(&self.state).under_way == 0 {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        if tokio::time::timeout(limit, all).await.is_err() {
+            let lost = locked(&self.state).waiting.len();
+            tracing::warn!(lost, ?limit, "Events about nodes were not written in time");
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        locked(&self.state).waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! When deferred Events are written, in which order, and what an end leaves of them.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+
+use ccm_core::cloud::EventType;
+use ccm_core::tenure::Tenure;
+use ccm_core::well_known::NODE_CONTROLLER;
+use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb, Write};
+
+use super::*;
+
+struct Bed {
+    cluster: Cluster,
+    events: Events,
+    deferred: DeferredEvents,
+    new_nodes: NewNodeWrites,
+}
+
+impl Bed {
+    fn new() -> Arc<Bed> {
+        let cluster = Cluster::new();
+        cluster.keep_writes();
+        let tenure = Arc::new(Tenure::unlimited());
+        let bed = Arc::new(Bed {
+            events: Events::new(cluster.client_as("ccm").into(), tenure),
+            cluster,
+            deferred: DeferredEvents::default(),
+            new_nodes: NewNodeWrites::default(),
+        });
+        tokio::spawn({
+            let bed = bed.clone();
+            async move { bed.deferred.write(&bed.events, &bed.new_nodes).await }
+        });
+        bed
+    }
+
+    fn add(&self, name: &str) -> bool {
+        let node = NodeRef {
+            name: name.to_owned(),
+            uid: format!("uid of {name}"),
+        };
+        let event = CloudEvent {
+            event_type: EventType::Normal,
+            reason: "Synced".to_owned(),
+            message: "Node synced successfully".to_owned(),
+        };
+        self.deferred.add(NODE_CONTROLLER, &node, &event)
+    }
+
+    /// The nodes of the Events that the API server has, in the order of their creation.
+    fn written(&self) -> Vec<String> {
+        let writes = self.cluster.writes();
+        let name = |write: &Write| {
+            let name = &write.body["involvedObject"]["name"];
+            name.as_str().unwrap().to_owned()
+        };
+        writes.iter().map(name).collect()
+    }
+}
+
+/// Lets everything happen that can without time passing.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_wait_until_the_last_new_node_is_written() {
+    let bed = Bed::new();
+    let (first, second) = (bed.new_nodes.begin(), bed.new_nodes.begin());
+    for name in ["c", "a", "b"] {
+        assert!(bed.add(name));
+    }
+    settle().await;
+    drop(first);
+    settle().await;
+    assert_eq!(bed.written(), Vec::<String>::new());
+    drop(second);
+    settle().await;
+    let mut written = bed.written();
+    written.sort();
+    assert_eq!(written, ["a", "b", "c"]);
+    // And again.
+    let third = bed.new_nodes.begin();
+    bed.add("d");
+    settle().await;
+    assert_eq!(bed.written().len(), 3);
+    drop(third);
+    settle().await;
+    assert_eq!(bed.written().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orderly_end_writes_every_event_although_nodes_wait() {
+    let bed = Bed::new();
+    let _waiting = bed.new_nodes.begin();
+    for number in 0..100 {
+        assert!(bed.add(&format!("n-{number}")));
+    }
+    settle().await;
+    bed.deferred.finish(Duration::from_secs(5)).await;
+    assert_eq!(bed.written().len(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_takes_no_longer_than_its_limit() {
+    let bed = Bed::new();
+    let late = FaultEffect::Delayed(Duration::from_secs(60));
+    bed.cluster
+        .inject(Fault::next(Verb::Create, "events", late));
+    bed.add("a");
+    let before = tokio::time::Instant::now();
+    bed.deferred.finish(Duration::from_secs(5)).await;
+    assert_eq!(before.elapsed(), Duration::from_secs(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_events_than_there_can_be_nodes_are_not_kept() {
+    let bed = Bed::new();
+    let _waiting = bed.new_nodes.begin();
+    for number in 0..MOST {
+        assert!(bed.add(&number.to_string()));
+    }
+    assert!(!bed.add("one more"));
+}
