@@ -130,6 +130,7 @@ fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
         system_uuid: None,
         created: 0,
         readiness: Default::default(),
+        initialized: true,
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 
-use crate::Error;
 use crate::bindings::lifecycle::exports::ccm::provider::lifecycle::Config as RawConfig;
+use crate::{Error, GrantedTarget};
 
 pub use crate::values::Values;
 pub use crate::values::duration::parse_duration;
@@ -26,8 +26,10 @@ pub struct Config {
     pub cluster_cidrs: Vec<String>,
     /// The configuration keys that the manifest declares, with the operator's values.
     pub values: BTreeMap<String, String>,
-    /// The granted targets; `None` when the host does not provide the list. See [`Config::is_granted`].
-    pub targets: Option<Vec<String>>,
+    /// The granted targets; `None` in tests that do not care. See [`Config::is_granted`].
+    pub targets: Option<Vec<GrantedTarget>>,
+    /// The schemes of the provider IDs whose nodes are this provider's, without `://`: the manifest's, or the operator's.
+    pub schemes: Vec<String>,
 }
 
 impl From<RawConfig> for Config {
@@ -36,18 +38,16 @@ impl From<RawConfig> for Config {
             cluster_name,
             cluster_cidrs,
             values,
-            extra,
+            targets,
+            schemes,
+            extra: _,
         } = raw;
-        let targets = extra.iter().find(|(key, _)| key == "targets");
-        let names = |text: &str| {
-            let names = text.split(',').filter(|name| !name.is_empty());
-            names.map(str::to_owned).collect()
-        };
         Config {
             cluster_name,
             cluster_cidrs,
             values: values.into_iter().collect(),
-            targets: targets.map(|(_, text)| names(text)),
+            targets: Some(targets),
+            schemes,
         }
     }
 }
@@ -57,7 +57,13 @@ impl Config {
     /// `init` should reject a configuration that needs a missing target: see [`Values::mistake`].
     pub fn is_granted(&self, target: &str) -> bool {
         let granted = self.targets.as_ref();
-        granted.is_none_or(|names| names.iter().any(|name| name == target))
+        granted.is_none_or(|targets| targets.iter().any(|one| one.name == target))
+    }
+
+    /// The region that requests to this target are signed for, such as `eu-central-1`; `None` without one.
+    pub fn region(&self, target: &str) -> Option<&str> {
+        let mut granted = self.targets.iter().flatten();
+        granted.find(|one| one.name == target)?.region.as_deref()
     }
 
     /// The values as a struct with one field for each key:

@@ -14,7 +14,7 @@
 //!
 //! Absence is never an error: see [`Lookup`](crate::Lookup).
 
-use crate::{Conflict, Error, Throttled};
+use crate::{Conflict, Error, Event, Failure, Owner, Throttled};
 
 impl Error {
     /// A person has to change the Service, an annotation or the configuration.
@@ -27,8 +27,9 @@ impl Error {
         Error::Denied(message.into())
     }
 
-    /// Another object holds the requested resource; `owner` is the UID of its Service or Node, if the cloud knows it.
-    pub fn conflict(message: impl Into<String>, owner: Option<String>) -> Error {
+    /// Another object holds the requested resource; `owner` is whom it belongs to, if the cloud knows it: see
+    /// [`Owner::uid`] and [`Owner::name`].
+    pub fn conflict(message: impl Into<String>, owner: Option<Owner>) -> Error {
         Error::Conflict(Conflict {
             message: message.into(),
             owner,
@@ -56,6 +57,15 @@ impl Error {
     /// A defect of the provider.
     pub fn internal(message: impl Into<String>) -> Error {
         Error::Internal(message.into())
+    }
+
+    /// The same error, and events about the object of the call that say more than it: at most 16. The host reports the
+    /// error itself.
+    pub fn with_events(self, events: Vec<Event>) -> Failure {
+        Failure {
+            error: self,
+            events,
+        }
     }
 
     /// The same case with another text. For clouds whose answers say more than the status.

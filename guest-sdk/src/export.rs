@@ -34,16 +34,16 @@ pub fn init<P: Provider>(
 ///
 /// # Errors
 /// [`Error::Internal`] when the host did not call `init` first; otherwise the error of `call`.
-pub fn call<P: Provider, T>(
+pub fn call<P: Provider, T, E: From<Error>>(
     slot: &Slot<P>,
-    call: impl FnOnce(&P) -> Result<T, Error>,
-) -> Result<T, Error> {
+    call: impl FnOnce(&P) -> Result<T, E>,
+) -> Result<T, E> {
     report_panics();
     // The borrow ends here, so `call` may use the slot again.
     let provider = slot.borrow().clone();
     match provider {
         Some(provider) => call(&provider),
-        None => Err(Error::internal("init was not called")),
+        None => Err(Error::internal("init was not called").into()),
     }
 }
 
@@ -195,24 +195,24 @@ macro_rules! export_provider {
         impl $crate::bindings::load_balancer::exports::ccm::provider::load_balancer::Guest for Component {
             fn ensure(
                 request: $crate::load_balancer::EnsureRequest,
-            ) -> ::core::result::Result<$crate::load_balancer::EnsureReply, $crate::Error> {
+            ) -> ::core::result::Result<$crate::load_balancer::EnsureReply, $crate::Failure> {
                 PROVIDER.with(|slot| $crate::export::call(slot, |provider| $crate::LoadBalancer::ensure(provider, request)))
             }
             fn update_targets(
                 request: $crate::load_balancer::UpdateRequest,
-            ) -> ::core::result::Result<$crate::load_balancer::ProgressReply, $crate::Error> {
+            ) -> ::core::result::Result<$crate::load_balancer::ProgressReply, $crate::Failure> {
                 PROVIDER.with(|slot| {
                     $crate::export::call(slot, |provider| $crate::LoadBalancer::update_targets(provider, request))
                 })
             }
             fn delete(
                 request: $crate::load_balancer::DeleteRequest,
-            ) -> ::core::result::Result<$crate::load_balancer::ProgressReply, $crate::Error> {
+            ) -> ::core::result::Result<$crate::load_balancer::ProgressReply, $crate::Failure> {
                 PROVIDER.with(|slot| $crate::export::call(slot, |provider| $crate::LoadBalancer::delete(provider, request)))
             }
             fn get(
                 service: $crate::load_balancer::Service,
-            ) -> ::core::result::Result<$crate::load_balancer::Found, $crate::Error> {
+            ) -> ::core::result::Result<$crate::load_balancer::Found, $crate::Failure> {
                 PROVIDER.with(|slot| $crate::export::call(slot, |provider| $crate::LoadBalancer::get(provider, service)))
             }
         }
@@ -223,17 +223,17 @@ macro_rules! export_provider {
         impl $crate::bindings::routes::exports::ccm::provider::routes::Guest for Component {
             fn list(
                 nodes: ::std::vec::Vec<$crate::Node>,
-            ) -> ::core::result::Result<::std::vec::Vec<$crate::routes::Route>, $crate::Error> {
+            ) -> ::core::result::Result<::std::vec::Vec<$crate::routes::Route>, $crate::Failure> {
                 PROVIDER.with(|slot| $crate::export::call(slot, |provider| $crate::Routes::list(provider, nodes)))
             }
             fn create(
                 request: $crate::routes::CreateRequest,
-            ) -> ::core::result::Result<$crate::routes::ProgressReply, $crate::Error> {
+            ) -> ::core::result::Result<$crate::routes::ProgressReply, $crate::Failure> {
                 PROVIDER.with(|slot| $crate::export::call(slot, |provider| $crate::Routes::create(provider, request)))
             }
             fn delete(
                 request: $crate::routes::DeleteRequest,
-            ) -> ::core::result::Result<$crate::routes::ProgressReply, $crate::Error> {
+            ) -> ::core::result::Result<$crate::routes::ProgressReply, $crate::Failure> {
                 PROVIDER.with(|slot| $crate::export::call(slot, |provider| $crate::Routes::delete(provider, request)))
             }
         }

@@ -35,11 +35,10 @@ impl Node {
     /// The node's readiness. Send requests that cost one per machine, such as for the power state, only for nodes that
     /// are not ready: see [`Readiness::is_ready`].
     pub fn readiness(&self) -> Readiness {
-        let told = self.extra.iter().find(|(key, _)| key == "ready");
-        match told.map(|(_, value)| value.as_str()) {
-            Some("true") => Readiness::Ready,
-            Some("false") => Readiness::NotReady,
-            _ => Readiness::Unknown,
+        match self.ready {
+            Some(true) => Readiness::Ready,
+            Some(false) => Readiness::NotReady,
+            None => Readiness::Unknown,
         }
     }
 }

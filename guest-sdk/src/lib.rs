@@ -51,10 +51,11 @@ pub mod testing;
 pub mod values;
 
 pub use bindings::host::ccm::provider::common::{
-    Address, AddressType, AnnotationChange, Conflict, Error, Event, EventType, Ingress, Instance,
-    IpFamily, IpMode, LoadBalancerStatus, Node, Pending, PortStatus, Protocol, Throttled,
+    Address, AddressType, AnnotationChange, Conflict, Error, Event, EventType, Failure, Ingress,
+    Instance, IpFamily, IpMode, LoadBalancerStatus, NamespacedName, Node, Owner, Pending,
+    PortStatus, Protocol, Throttled,
 };
-pub use bindings::lifecycle::exports::ccm::provider::lifecycle::Capability;
+pub use bindings::lifecycle::exports::ccm::provider::lifecycle::{Capability, GrantedTarget};
 pub use config::Config;
 pub use instances::{FindReply, Instances, Lookup, NodeEvent, Readiness};
 pub use load_balancer::LoadBalancer;

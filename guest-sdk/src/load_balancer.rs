@@ -1,10 +1,10 @@
 //! The interface `load-balancer`, for providers that create load balancers.
 
 use crate::values::Values;
-use crate::{AnnotationChange, Error, Event, LoadBalancerStatus, Pending, Provider};
+use crate::{AnnotationChange, Error, Event, Failure, LoadBalancerStatus, Pending, Provider};
 
 pub use crate::bindings::load_balancer::exports::ccm::provider::load_balancer::{
-    DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, IpFamilyPolicy, Progress,
+    Adoption, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, IpFamilyPolicy, Progress,
     ProgressReply, Service, ServicePort, TrafficPolicy, UpdateRequest,
 };
 
@@ -18,25 +18,25 @@ pub trait LoadBalancer: Provider {
     ///
     /// # Errors
     /// [`Error::Conflict`] when the load balancer belongs to another Service and `adopt` does not name it.
-    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Error>;
+    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure>;
 
     /// Replaces the targets with those of the request and changes nothing else.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when there is no load balancer: the host then calls `ensure`.
-    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Error>;
+    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Failure>;
 
     /// Removes everything that belongs to the Service's UID and nothing else. Done if nothing exists.
     ///
     /// # Errors
     /// The reason why the cloud could not remove it.
-    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Error>;
+    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure>;
 
     /// Reads the load balancer without changing anything. `Absent` needs a complete response of the cloud.
     ///
     /// # Errors
     /// The reason why the state is not known.
-    fn get(&self, service: Service) -> Result<Found, Error>;
+    fn get(&self, service: Service) -> Result<Found, Failure>;
 }
 
 impl EnsureReply {

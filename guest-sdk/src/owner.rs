@@ -4,8 +4,8 @@
 //! A provider never decides whether another owner is alive. It answers with a conflict that names the owner, and the host
 //! asks again with `adopt` if that owner is gone and the operator allows it.
 
-use crate::Error;
-use crate::load_balancer::{EnsureRequest, Service};
+use crate::load_balancer::{Adoption, EnsureRequest, Service};
+use crate::{Error, Owner};
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +30,23 @@ impl EnsureRequest {
     /// # Errors
     /// [`Error::Conflict`] for an object of somebody else that may not be taken over.
     pub fn claim(&self, what: &str, owner: Option<&str>) -> Result<Claim, Error> {
-        claim(&self.service.uid, self.adopt.as_deref(), what, owner)
+        claim(&self.service.uid, self.adopt.as_ref(), what, owner)
+    }
+}
+
+impl Adoption {
+    /// What belongs to the Service with this UID, which is not alive.
+    pub fn of(uid: impl Into<String>) -> Adoption {
+        Adoption::Owned(Owner::uid(uid))
+    }
+
+    /// Whether an object with the mark of this owner, the UID of a Service, may be taken over; `None` for one without a mark.
+    pub fn covers(&self, owner: Option<&str>) -> bool {
+        match (self, owner) {
+            (Adoption::Owned(Owner::Uid(allowed)), Some(owner)) => allowed == owner,
+            (Adoption::Unowned, None) => true,
+            _ => false,
+        }
     }
 }
 
@@ -40,7 +56,7 @@ impl EnsureRequest {
 /// As there.
 pub fn claim(
     uid: &str,
-    adopt: Option<&str>,
+    adopt: Option<&Adoption>,
     what: &str,
     owner: Option<&str>,
 ) -> Result<Claim, Error> {
@@ -48,7 +64,7 @@ pub fn claim(
     if owner == Some(uid) {
         return Ok(Claim::Ours);
     }
-    if adopt == Some(owner.unwrap_or_default()) {
+    if adopt.is_some_and(|adopt| adopt.covers(owner)) {
         return Ok(Claim::Adoptable);
     }
     let whose = match owner {
@@ -56,7 +72,7 @@ pub fn claim(
         None => "belongs to no Service".to_owned(),
     };
     let message = format!("{what} is there already and {whose}");
-    Err(Error::conflict(message, owner.map(str::to_owned)))
+    Err(Error::conflict(message, owner.map(Owner::uid)))
 }
 
 /// The one object with a mark. `mark` and the `id` of each object are for the error.

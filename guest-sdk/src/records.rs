@@ -2,8 +2,8 @@
 //! fields.
 
 use crate::{
-    Address, AddressType, AnnotationChange, Ingress, Instance, IpMode, LoadBalancerStatus,
-    PortStatus, load_balancer, routes,
+    Address, AddressType, AnnotationChange, Error, Failure, Ingress, Instance, IpMode,
+    LoadBalancerStatus, NamespacedName, Owner, PortStatus, load_balancer, routes,
 };
 
 #[cfg(test)]
@@ -31,6 +31,27 @@ impl Address {
             address_type,
             address: address.to_string(),
         }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        error.with_events(Vec::new())
+    }
+}
+
+impl Owner {
+    /// The Service (or Node) with this UID.
+    pub fn uid(uid: impl Into<String>) -> Owner {
+        Owner::Uid(uid.into())
+    }
+
+    /// The Service of this name, for clouds that keep no UID.
+    pub fn name(namespace: impl Into<String>, name: impl Into<String>) -> Owner {
+        Owner::Name(NamespacedName {
+            namespace: namespace.into(),
+            name: name.into(),
+        })
     }
 }
 

@@ -10,7 +10,9 @@
 //! | the next hop exists but is no node of the call | `Other`, with a text for people | reports it |
 //! | the target cannot be determined | none: the whole list is an error | asks again later |
 
-use crate::{Error, Event, Node, Pending, Provider};
+#[cfg(doc)]
+use crate::Error;
+use crate::{Event, Failure, Node, Pending, Provider};
 
 pub use crate::bindings::routes::exports::ccm::provider::routes::{
     CreateRequest, DeleteRequest, Progress, ProgressReply, Route, Target,
@@ -24,7 +26,7 @@ pub trait Routes: Provider {
     ///
     /// # Errors
     /// An incomplete response of the cloud is an error, never a shorter list.
-    fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Error>;
+    fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Failure>;
 
     /// Creates a route. Done if the right route already exists.
     ///
@@ -32,14 +34,14 @@ pub trait Routes: Provider {
     /// [`Error::Elsewhere`] when this provider creates no such route for this node; otherwise the reason why the cloud
     /// could not create it. An existing route to the same destination with another next hop is an error and is left
     /// unchanged.
-    fn create(&self, request: CreateRequest) -> Result<ProgressReply, Error>;
+    fn create(&self, request: CreateRequest) -> Result<ProgressReply, Failure>;
 
     /// Removes a route returned by [`Routes::list`], and no other route to the same destination. Done if it does not
     /// exist.
     ///
     /// # Errors
     /// The reason why the cloud could not remove it.
-    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Error>;
+    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure>;
 }
 
 impl ProgressReply {

@@ -24,7 +24,7 @@ mod request;
 mod samples;
 mod shape;
 
-pub use samples::{config, listed, node, ready, service};
+pub use samples::{config, granting, listed, node, ready, service};
 
 #[cfg(test)]
 mod tests;

@@ -68,6 +68,7 @@ impl Build {
         };
         let location = ("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1");
         let config = GuestConfig {
+            schemes: Vec::new(),
             cluster_name: "kubernetes".to_owned(),
             cluster_cidrs: Vec::new(),
             values: [(location.0.to_owned(), location.1.to_owned())].into(),
@@ -94,6 +95,7 @@ impl Build {
         let on = |name: &str, id: u64| CloudNode {
             provider_id: Some(format!("hcloud://{id}")),
             readiness: Readiness::NotReady,
+            initialized: true,
             ..node(name, None)
         };
         let nodes = [

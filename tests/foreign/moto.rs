@@ -124,6 +124,7 @@ fn keys(id: &str, secret: &str) -> AwsSource {
 
 fn form(target: &str, fields: &str) -> FetchRequest {
     FetchRequest {
+        supplementary: false,
         target: target.to_owned(),
         method: Method::POST,
         path: "/".to_owned(),

@@ -74,6 +74,7 @@ fn known(name: &str, vmid: u64, uuid: &str) -> CloudNode {
         provider_id: Some(format!("proxmox://home/{vmid}")),
         labels: [label].into(),
         readiness: Readiness::Unknown,
+        initialized: true,
         ..new(name, uuid)
     }
 }

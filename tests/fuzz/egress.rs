@@ -171,6 +171,7 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
             Some(request) => scope.fetch_url(request).await.map(drop),
             None => {
                 let request = FetchRequest {
+                    supplementary: false,
                     target: "api".to_owned(),
                     method: method.clone(),
                     path: place.to_owned(),

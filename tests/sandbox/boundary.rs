@@ -69,6 +69,7 @@ async fn load(made: &Made) -> Result<Provider, LoadError> {
         wasm: made.component(),
     };
     let config = GuestConfig {
+        schemes: Vec::new(),
         cluster_name: "kubernetes".to_owned(),
         cluster_cidrs: Vec::new(),
         values: Default::default(),

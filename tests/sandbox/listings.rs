@@ -267,6 +267,7 @@ impl World {
         // Every look-up goes to the cloud, so that the trouble meets the one that it is meant for.
         let never_kept = ("HCLOUD_SERVER_CACHE_MAX_AGE".to_owned(), "0".to_owned());
         let config = GuestConfig {
+            schemes: Vec::new(),
             cluster_name: "kubernetes".to_owned(),
             cluster_cidrs: Vec::new(),
             values: [never_kept].into(),

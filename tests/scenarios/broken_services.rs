@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::ProviderError;
+use ccm_core::cloud::{Owner, ProviderError};
 use ccm_core::load_balancer::Pending;
 use ccm_core::settings::{Adoption, ServiceRules};
 use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
@@ -291,7 +291,7 @@ fn the_living() -> Result<(), Failed> {
     let now = Instant::now();
     let conflict = |owner: Option<&str>| ProviderError::Conflict {
         message: String::new(),
-        owner: owner.map(str::to_owned),
+        owner: owner.map(|uid| Owner::Uid(uid.to_owned())),
     };
     let rows = [
         (Some("gone"), "gone", Adoption::Orphaned, None),

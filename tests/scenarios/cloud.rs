@@ -11,8 +11,8 @@ use ccm_core::cloud::{
 };
 use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::load_balancer::{
-    AnnotationChange, CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found,
-    GetReply, Progress, ProgressReply, UpdateRequest,
+    Adoptable, AnnotationChange, CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured,
+    Found, GetReply, Progress, ProgressReply, UpdateRequest,
 };
 use ccm_core::permit::Permit;
 use futures::TryFutureExt as _;
@@ -260,7 +260,10 @@ impl CloudProvider for ScriptedCloud {
         permit: Arc<Permit>,
     ) -> Reply<'a, EnsureReply> {
         let ask = Ask {
-            adopt: request.adopt.clone(),
+            adopt: request.adopt.as_ref().map(|adopt| match adopt {
+                Adoptable::Of(owner) => owner.to_string(),
+                Adoptable::Unowned => String::new(),
+            }),
             hint: request.hint.clone(),
             targets: names(&request.targets),
             ..Ask::of(Operation::Ensure, &request.service)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ccm_core::cloud::{Address, AddressType, Instance, ProviderError};
+use ccm_core::cloud::{Address, AddressType, Instance, Owner, ProviderError};
 
 use crate::script::Line;
 
@@ -22,7 +22,7 @@ pub(crate) fn error(line: &Line, from: usize) -> Result<ProviderError, String> {
         }
         "conflict" => ProviderError::Conflict {
             message: "somebody else has it".to_owned(),
-            owner: Some(why).filter(|owner| !owner.is_empty()),
+            owner: (!why.is_empty()).then_some(Owner::Uid(why)),
         },
         "elsewhere" => ProviderError::Elsewhere,
         "invalid" => ProviderError::Invalid(why),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ccm_core::cloud::ProviderError;
+use ccm_core::cloud::{Owner, ProviderError};
 use ccm_core::load_balancer::{CloudService, Ingress, LoadBalancerStatus, Pending, TrafficPolicy};
 use ccm_core::permit::Permit;
 use tokio::time::Instant;
@@ -134,7 +134,7 @@ impl LoadBalancers {
                 Some((_, owner)) => {
                     return Err(Stop::Error(ProviderError::Conflict {
                         message: format!("{name} belongs to somebody else"),
-                        owner,
+                        owner: owner.map(Owner::Uid),
                     }));
                 }
                 None => self.change(permit, ask, "create", None, |state| {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ccm_core::brake::{Allowances, Brake};
-use ccm_core::cloud::ProviderError;
+use ccm_core::cloud::{Owner, ProviderError};
 use ccm_core::permit::Mode;
 use ccm_core::settings::ServiceRules;
 use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, OUR_DOMAIN, PORTS_CONDITION, SERVICE_OWNER};
@@ -286,8 +286,8 @@ fn allowed(call: &Called, record: &ServiceRecord) -> Vec<String> {
         }
     }
     if let Some(owner) = &call.adopt {
-        let named = Some(owner.as_str()).filter(|owner| !owner.is_empty());
-        if !record.rules(call.at).adoption.allows(named) {
+        let named = (!owner.is_empty()).then(|| Owner::Uid(owner.clone()));
+        if !record.rules(call.at).adoption.allows(named.as_ref()) {
             say("takes over what somebody else has although nobody allowed it (S7)");
         }
         if let State::Present(_) = record.state(owner, call.after) {
@@ -300,7 +300,7 @@ fn allowed(call: &Called, record: &ServiceRecord) -> Vec<String> {
             .filter(|one| one.at <= call.at && one.uid == *of);
         let was_said = earlier.any(|one| match &one.answer {
             Some(Err(ProviderError::Conflict { owner: said, .. })) => {
-                said.as_deref().unwrap_or("") == owner
+                said.as_ref().map(Owner::to_string).unwrap_or_default() == *owner
             }
             _ => false,
         });

@@ -1,5 +1,5 @@
 //! Writes `guest-sdk/src/bindings/*.rs`, one file for each world of the SDK, or with `--check` says which of them is not what
-//! the contract in `wit/v0.1` makes of it.
+//! the contract in `wit/v0.2` makes of it.
 //!
 //! One world per exported interface, so that a provider can export any subset: every world brings its own export macro and
 //! its own description of the component's type, and the linker unites those that were used. All of them share the types of
@@ -14,7 +14,7 @@ use wit_bindgen_core::{Files, WorldGenerator};
 use wit_bindgen_rust::{Opts, WithOption};
 use wit_parser::Resolve;
 
-const COMMON: &str = "ccm:provider/common@0.1.0";
+const COMMON: &str = "ccm:provider/common@0.2.0";
 
 /// A world of the SDK.
 struct World {
@@ -29,37 +29,37 @@ struct World {
 const WORLDS: &[World] = &[
     World {
         name: "host",
-        body: "import ccm:provider/common@0.1.0;
-               import ccm:provider/log@0.1.0;
-               import ccm:provider/clock@0.1.0;
-               import ccm:provider/random@0.1.0;
-               import ccm:provider/state@0.1.0;
-               import ccm:provider/http@0.1.0;",
+        body: "import ccm:provider/common@0.2.0;
+               import ccm:provider/log@0.2.0;
+               import ccm:provider/clock@0.2.0;
+               import ccm:provider/random@0.2.0;
+               import ccm:provider/state@0.2.0;
+               import ccm:provider/http@0.2.0;",
         comparable: true,
     },
     World {
         name: "lifecycle",
-        body: "export ccm:provider/lifecycle@0.1.0;",
+        body: "export ccm:provider/lifecycle@0.2.0;",
         comparable: true,
     },
     World {
         name: "self-check",
-        body: "export ccm:provider/self-check@0.1.0;",
+        body: "export ccm:provider/self-check@0.2.0;",
         comparable: false,
     },
     World {
         name: "instances",
-        body: "export ccm:provider/instances@0.1.0;",
+        body: "export ccm:provider/instances@0.2.0;",
         comparable: true,
     },
     World {
         name: "load-balancer",
-        body: "export ccm:provider/load-balancer@0.1.0;",
+        body: "export ccm:provider/load-balancer@0.2.0;",
         comparable: true,
     },
     World {
         name: "routes",
-        body: "export ccm:provider/routes@0.1.0;",
+        body: "export ccm:provider/routes@0.2.0;",
         comparable: true,
     },
 ];
@@ -75,7 +75,7 @@ fn main() -> Result<()> {
     let sdk = Path::new(&sdk).join("..");
     let mut stale = Vec::new();
     for world in WORLDS {
-        let text = generate(&sdk.join("../wit/v0.1"), world)
+        let text = generate(&sdk.join("../wit/v0.2"), world)
             .with_context(|| format!("world {}", world.name))?;
         let file = format!("src/bindings/{}.rs", module(world));
         let path = sdk.join(&file);
@@ -87,7 +87,7 @@ fn main() -> Result<()> {
     }
     if !stale.is_empty() {
         bail!(
-            "not what wit/v0.1 makes of it: {}\nrun `cargo run --manifest-path guest-sdk/bindings/Cargo.toml`",
+            "not what wit/v0.2 makes of it: {}\nrun `cargo run --manifest-path guest-sdk/bindings/Cargo.toml`",
             stale.join(", ")
         );
     }
@@ -129,6 +129,6 @@ fn generate(contract: &Path, world: &World) -> Result<String> {
     let (_, text) = files.iter().next().context("nothing was generated")?;
     let text = std::str::from_utf8(text)?;
     Ok(format!(
-        "//! Generated from `wit/v0.1`: see `guest-sdk/bindings`. Not edited by hand.\n\n{text}"
+        "//! Generated from `wit/v0.2`: see `guest-sdk/bindings`. Not edited by hand.\n\n{text}"
     ))
 }

@@ -6,8 +6,8 @@ use ccm_guest::load_balancer::{
     DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
 };
 use ccm_guest::{
-    Config, Error, Ingress, LoadBalancer, LoadBalancerStatus, MachineId, Node, Provider, compare,
-    log, owner,
+    Config, Error, Failure, Ingress, LoadBalancer, LoadBalancerStatus, MachineId, Node, Provider,
+    compare, log, owner,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ impl Provider for Balancers {
 }
 
 impl LoadBalancer for Balancers {
-    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Error> {
+    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
         let polls: Polls = request.hint().unwrap_or_default();
         let wanted = order(&request.service, &request.targets)?;
         let Some(found) = of_service(&request.service)? else {
@@ -54,15 +54,15 @@ impl LoadBalancer for Balancers {
         }
     }
 
-    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Error> {
+    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Failure> {
         let Some(found) = of_service(&request.service)? else {
-            return Err(Error::unavailable("the Service has no load balancer"));
+            return Err(Error::unavailable("the Service has no load balancer").into());
         };
         write_difference(&found, &json!({ "targets": targets(&request.targets) }))?;
         Ok(ProgressReply::done())
     }
 
-    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Error> {
+    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure> {
         let Some(found) = of_service(&request.service)? else {
             return Ok(ProgressReply::done());
         };
@@ -74,7 +74,7 @@ impl LoadBalancer for Balancers {
         Ok(ProgressReply::pending(polls.again()))
     }
 
-    fn get(&self, service: Service) -> Result<Found, Error> {
+    fn get(&self, service: Service) -> Result<Found, Failure> {
         Ok(match of_service(&service)? {
             Some(found) => {
                 let ingress = found.address.map(Ingress::ip);

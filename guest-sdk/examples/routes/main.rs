@@ -3,7 +3,7 @@
 
 use ccm_guest::http::Request;
 use ccm_guest::routes::{CreateRequest, DeleteRequest, ProgressReply, Route, Target};
-use ccm_guest::{AddressType, Config, Error, Node, Provider, Routes};
+use ccm_guest::{AddressType, Config, Error, Failure, Node, Provider, Routes};
 use serde::{Deserialize, Serialize};
 
 /// The provider.
@@ -28,7 +28,7 @@ impl Provider for Paths {
 }
 
 impl Routes for Paths {
-    fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Error> {
+    fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Failure> {
         let paths: Vec<Path> = Request::get("api", "/routes").send()?.ok()?.json()?;
         let route = |path: Path| {
             Ok(Route {
@@ -41,9 +41,9 @@ impl Routes for Paths {
         paths.into_iter().map(route).collect()
     }
 
-    fn create(&self, request: CreateRequest) -> Result<ProgressReply, Error> {
+    fn create(&self, request: CreateRequest) -> Result<ProgressReply, Failure> {
         let Some(via) = internal_ip(&request.node) else {
-            return Err(Error::unavailable("the node has no internal address yet"));
+            return Err(Error::unavailable("the node has no internal address yet").into());
         };
         let path = Path {
             id: 0,
@@ -56,7 +56,7 @@ impl Routes for Paths {
         Ok(ProgressReply::done())
     }
 
-    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Error> {
+    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure> {
         let path = format!("/routes/{}", request.route.id);
         Request::delete("api", path).send()?.found()?;
         Ok(ProgressReply::done())

@@ -32,24 +32,30 @@ fn every_mistake_is_reported_at_once() {
 
 #[test]
 fn a_target_is_granted_if_the_host_says_so_or_does_not_tell() {
-    let told = |extra: &[(&str, &str)]| {
+    let told = |targets: &[(&str, Option<&str>)]| {
+        let targets = targets.iter().map(|(name, region)| GrantedTarget {
+            name: (*name).to_owned(),
+            region: region.map(str::to_owned),
+        });
         Config::from(RawConfig {
             cluster_name: String::new(),
             cluster_cidrs: Vec::new(),
             values: Vec::new(),
-            extra: extra
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-                .collect(),
+            targets: targets.collect(),
+            schemes: vec!["acme".to_owned()],
+            extra: vec![("later".to_owned(), "api".to_owned())],
         })
     };
     let table = [
-        (told(&[]), true),
-        (told(&[("later", "api")]), true),
-        (told(&[("targets", "")]), false),
-        (told(&[("targets", "other,apis")]), false),
-        (told(&[("targets", "other,api")]), true),
+        (Config::default(), true),
+        (told(&[]), false),
+        (told(&[("other", None), ("apis", None)]), false),
+        (told(&[("other", None), ("api", Some("north"))]), true),
     ];
+    assert_eq!(table[3].0.region("api"), Some("north"));
+    assert_eq!(table[3].0.region("other"), None);
+    assert_eq!(table[3].0.region("third"), None);
+    assert_eq!(table[3].0.schemes, ["acme"]);
     for (config, expected) in table {
         assert_eq!(config.is_granted("api"), expected, "{config:?}");
     }

@@ -11,7 +11,7 @@ mod keys;
 mod reader;
 
 /// Contract that this SDK is written for.
-pub const CONTRACT: &str = "0.1.0";
+pub const CONTRACT: &str = "0.2.0";
 
 /// Largest manifest, in bytes.
 const MAX_BYTES: usize = 64 << 10;

@@ -32,6 +32,7 @@ impl Request {
                 query: Vec::new(),
                 headers: Vec::new(),
                 body: None,
+                supplementary: false,
             },
             form: Vec::new(),
         }
@@ -87,14 +88,22 @@ impl Request {
     }
 
     /// Lets the host answer from its response cache if the response is not older than `age` (whole seconds; nothing
-    /// below one second), and join equal requests in flight. Only for `GET`. Never use it for a request that must
-    /// prove absence.
+    /// below one second), and join equal requests in flight. For `GET`, and for `POST` where the manifest's rule has the
+    /// access `read`. Never use it for a request that must prove absence.
     #[must_use]
     pub fn max_age(self, age: Duration) -> Request {
         match age.as_secs() {
             0 => self,
             seconds => self.header("cache-control", format!("max-age={seconds}")),
         }
+    }
+
+    /// Says that the answer adds detail and proves no absence: that it fails does not make the host disbelieve a
+    /// [`Lookup::Gone`](crate::Lookup::Gone) of the same call.
+    #[must_use]
+    pub fn supplementary(mut self) -> Request {
+        self.raw.supplementary = true;
+        self
     }
 
     /// Sets the body, at most 1 MiB, and its content type. It replaces a form.

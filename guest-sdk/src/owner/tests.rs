@@ -21,14 +21,19 @@ fn an_object_is_ours_adoptable_or_a_conflict_that_names_its_owner() {
         (Some(""), Some(""), adoptable),
     ];
     for (owner, adopt, expected) in table {
-        let told = claim("uid", adopt, "load balancer 7", owner).map_err(|error| match error {
-            Error::Conflict(conflict) => {
-                assert!(conflict.message.starts_with("load balancer 7 "));
-                conflict.owner
-            }
-            other => panic!("{other:?}"),
+        let allowed = adopt.map(|uid| match uid {
+            "" => Adoption::Unowned,
+            uid => Adoption::of(uid),
         });
-        let expected = expected.map_err(|owner| owner.map(str::to_owned));
+        let told =
+            claim("uid", allowed.as_ref(), "load balancer 7", owner).map_err(|error| match error {
+                Error::Conflict(conflict) => {
+                    assert!(conflict.message.starts_with("load balancer 7 "));
+                    conflict.owner
+                }
+                other => panic!("{other:?}"),
+            });
+        let expected = expected.map_err(|owner| owner.map(Owner::uid));
         assert_eq!(told, expected, "{owner:?} {adopt:?}");
     }
 }

@@ -9,7 +9,7 @@ use crate::load_balancer::{
     self, EnsureReply, EnsureRequest, Found, LoadBalancer, Service, UpdateRequest,
 };
 use crate::routes::{self, Route, Routes};
-use crate::{Config, Error, FindReply, Instances, Node, Provider, SelfCheck};
+use crate::{Config, Error, Failure, FindReply, Instances, Node, Provider, SelfCheck};
 
 /// Duration of a call, if the manifest says none.
 const CALL: Duration = Duration::from_secs(60);
@@ -60,9 +60,10 @@ impl TestHost {
         &self,
         provider: &P,
         request: EnsureRequest,
-    ) -> Result<EnsureReply, Error> {
+    ) -> Result<EnsureReply, Failure> {
         let reply = self.call("ensure", || provider.ensure(request), shape::check_ensure)?;
-        self.requested("ensure", &reply.annotations).map(|()| reply)
+        self.requested("ensure", &reply.annotations)?;
+        Ok(reply)
     }
 
     /// Calls [`LoadBalancer::update_targets`].
@@ -73,11 +74,12 @@ impl TestHost {
         &self,
         provider: &P,
         request: UpdateRequest,
-    ) -> Result<load_balancer::ProgressReply, Error> {
+    ) -> Result<load_balancer::ProgressReply, Failure> {
         let name = "update-targets";
         let check = |reply: &_| shape::check_progress(name, reply);
         let reply = self.call(name, || provider.update_targets(request), check)?;
-        self.requested(name, &reply.annotations).map(|()| reply)
+        self.requested(name, &reply.annotations)?;
+        Ok(reply)
     }
 
     /// Calls [`LoadBalancer::delete`].
@@ -88,17 +90,18 @@ impl TestHost {
         &self,
         provider: &P,
         request: load_balancer::DeleteRequest,
-    ) -> Result<load_balancer::ProgressReply, Error> {
+    ) -> Result<load_balancer::ProgressReply, Failure> {
         let check = |reply: &_| shape::check_progress("delete", reply);
         let reply = self.call("delete", || provider.delete(request), check)?;
-        self.requested("delete", &reply.annotations).map(|()| reply)
+        self.requested("delete", &reply.annotations)?;
+        Ok(reply)
     }
 
     /// Calls [`LoadBalancer::get`].
     ///
     /// # Errors
     /// See [`TestHost::self_check`].
-    pub fn get<P: LoadBalancer>(&self, provider: &P, service: Service) -> Result<Found, Error> {
+    pub fn get<P: LoadBalancer>(&self, provider: &P, service: Service) -> Result<Found, Failure> {
         self.call("get", || provider.get(service), shape::check_found)
     }
 
@@ -110,7 +113,7 @@ impl TestHost {
         &self,
         provider: &P,
         nodes: Vec<Node>,
-    ) -> Result<Vec<Route>, Error> {
+    ) -> Result<Vec<Route>, Failure> {
         let nodes: Vec<Node> = nodes.into_iter().map(super::listed).collect();
         let names: BTreeSet<String> = nodes.iter().map(|node| node.name.clone()).collect();
         let kept = std::mem::take(&mut self.world.borrow_mut().kept);
@@ -131,7 +134,7 @@ impl TestHost {
         &self,
         provider: &P,
         request: routes::CreateRequest,
-    ) -> Result<routes::ProgressReply, Error> {
+    ) -> Result<routes::ProgressReply, Failure> {
         let check = |reply: &_| shape::check_route_progress("create", reply);
         self.call("create", || provider.create(request), check)
     }
@@ -144,17 +147,17 @@ impl TestHost {
         &self,
         provider: &P,
         request: routes::DeleteRequest,
-    ) -> Result<routes::ProgressReply, Error> {
+    ) -> Result<routes::ProgressReply, Failure> {
         let check = |reply: &_| shape::check_route_progress("delete", reply);
         self.call("delete", || provider.delete(request), check)
     }
 
-    fn call<R>(
+    fn call<R, E: shape::Failing + From<Error>>(
         &self,
         name: &str,
-        call: impl FnOnce() -> Result<R, Error>,
+        call: impl FnOnce() -> Result<R, E>,
         check: impl FnOnce(&R) -> Result<(), String>,
-    ) -> Result<R, Error> {
+    ) -> Result<R, E> {
         let began = self.world.borrow().now;
         let answer = call();
         let (took, allowed) = {
@@ -168,13 +171,16 @@ impl TestHost {
             return Err(Error::unavailable(format!(
                 "timed out: {name} did not end in {} s",
                 allowed.as_secs()
-            )));
+            ))
+            .into());
         }
         let checked = match &answer {
             Ok(reply) => check(reply),
-            Err(error) => shape::check_error(error),
+            Err(failure) => failure.check(),
         };
-        checked.map_err(Error::internal).and(answer)
+        checked
+            .map_err(|what| Error::internal(what).into())
+            .and(answer)
     }
 
     /// Checks that every key is under a prefix of the manifest.

@@ -1,6 +1,6 @@
 //! Nodes, Services and configurations as the host passes them.
 
-use crate::Config;
+use crate::{Config, GrantedTarget};
 
 /// A configuration with these values and the cluster name `kubernetes`.
 pub fn config(values: &[(&str, &str)]) -> Config {
@@ -12,13 +12,27 @@ pub fn config(values: &[(&str, &str)]) -> Config {
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect(),
         targets: None,
+        schemes: Vec::new(),
+    }
+}
+
+/// The configuration with these granted targets and no others, none of them in a region.
+#[must_use]
+pub fn granting(config: Config, targets: &[&str]) -> Config {
+    let targets = targets.iter().map(|name| GrantedTarget {
+        name: (*name).to_owned(),
+        region: None,
+    });
+    Config {
+        targets: Some(targets.collect()),
+        ..config
     }
 }
 
 /// The node with its kubelet reporting ready.
 #[must_use]
 pub fn ready(mut node: crate::Node) -> crate::Node {
-    node.extra = vec![("ready".to_owned(), "true".to_owned())];
+    node.ready = Some(true);
     node
 }
 
@@ -30,7 +44,7 @@ pub fn listed(mut node: crate::Node) -> crate::Node {
     node
 }
 
-/// A new node as the host passes it: readiness `unknown`.
+/// A new node as the host passes it: not initialized, and its readiness not known.
 pub fn node(name: &str, provider_id: Option<&str>) -> crate::Node {
     crate::Node {
         name: name.to_owned(),
@@ -42,7 +56,9 @@ pub fn node(name: &str, provider_id: Option<&str>) -> crate::Node {
         pod_cidrs: Vec::new(),
         system_uuid: None,
         created: 0,
-        extra: vec![("ready".to_owned(), "unknown".to_owned())],
+        ready: None,
+        initialized: false,
+        extra: Vec::new(),
     }
 }
 

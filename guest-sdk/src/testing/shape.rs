@@ -7,8 +7,8 @@ use super::manifest::Manifest;
 use crate::load_balancer::{EnsureReply, Ensured, Found, Progress, ProgressReply};
 use crate::routes::{self, Route, Target};
 use crate::{
-    AnnotationChange, Error, Event, FindReply, Ingress, Instance, LoadBalancerStatus, Lookup,
-    Pending, PortStatus,
+    AnnotationChange, Conflict, Error, Event, Failure, FindReply, Ingress, Instance,
+    LoadBalancerStatus, Lookup, NamespacedName, Owner, Pending, PortStatus,
 };
 
 const MESSAGE_BYTES: usize = 1024;
@@ -17,7 +17,7 @@ const REASON_BYTES: usize = 64;
 const PROVIDER_ID_BYTES: usize = 512;
 const LABEL_VALUE_BYTES: usize = 63;
 const LABELS: usize = 64;
-const ADDRESSES: usize = 32;
+const ADDRESSES: usize = 64;
 const PLACE_BYTES: usize = 253;
 const NODE_EVENTS: usize = 256;
 const EVENTS_PER_NODE: usize = 8;
@@ -63,21 +63,53 @@ pub(super) fn check_find(reply: &FindReply, asked: usize, manifest: Option<&Mani
     Ok(())
 }
 
-/// What is wrong with an error of the provider.
-pub(super) fn check_error(error: &Error) -> Checked {
-    let Error::Conflict(conflict) = error else {
-        return Ok(());
-    };
-    let Some(owner) = &conflict.owner else {
-        return Ok(());
-    };
-    let is_uid = !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_graphic());
-    at_most("bytes of an owner", owner.len(), OWNER_BYTES)
-        .and_then(|()| match is_uid {
-            true => Ok(()),
-            false => Err("an owner that is no UID".to_owned()),
-        })
-        .map_err(|what| format!("a conflict: {what}"))
+/// What a call fails with.
+pub(super) trait Failing {
+    /// What is wrong with it.
+    fn check(&self) -> Checked;
+}
+
+impl Failing for Error {
+    fn check(&self) -> Checked {
+        match self {
+            Error::Conflict(Conflict {
+                owner: Some(owner), ..
+            }) => check_owner(owner).map_err(|what| format!("a conflict: {what}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Failing for Failure {
+    fn check(&self) -> Checked {
+        check_events(&self.events).map_err(|what| format!("a failure: {what}"))?;
+        self.error.check()
+    }
+}
+
+fn check_owner(owner: &Owner) -> Checked {
+    match owner {
+        Owner::Uid(uid) => {
+            at_most("bytes of an owner", uid.len(), OWNER_BYTES)?;
+            match !uid.is_empty() && uid.bytes().all(|byte| byte.is_ascii_graphic()) {
+                true => Ok(()),
+                false => Err("an owner that is no UID".to_owned()),
+            }
+        }
+        Owner::Name(NamespacedName { namespace, name }) => {
+            let is_name = name.len() <= PLACE_BYTES && name.split('.').all(is_label);
+            match is_label(namespace) && namespace.len() <= LABEL_VALUE_BYTES && is_name {
+                true => Ok(()),
+                false => Err("an owner that no object can be called".to_owned()),
+            }
+        }
+    }
+}
+
+/// A part of an RFC 1123 name.
+fn is_label(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 pub(super) fn check_ensure(reply: &EnsureReply) -> Checked {

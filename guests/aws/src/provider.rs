@@ -5,7 +5,7 @@ use ccm_guest::load_balancer::{
 };
 use ccm_guest::routes::{self, Route};
 use ccm_guest::{
-    Capability, Config, Error, FindReply, Instances, LoadBalancer, Node, Provider, Routes,
+    Capability, Config, Error, Failure, FindReply, Instances, LoadBalancer, Node, Provider, Routes,
     SelfCheck,
 };
 
@@ -43,34 +43,34 @@ impl Instances for Aws {
 }
 
 impl LoadBalancer for Aws {
-    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Error> {
-        ensure::ensure(&self.settings, &request)
+    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
+        Ok(ensure::ensure(&self.settings, &request)?)
     }
 
-    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Error> {
-        ensure::update_targets(&self.settings, &request)
+    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Failure> {
+        Ok(ensure::update_targets(&self.settings, &request)?)
     }
 
-    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Error> {
-        deletion::delete(&self.settings, &request)
+    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure> {
+        Ok(deletion::delete(&self.settings, &request)?)
     }
 
-    fn get(&self, service: Service) -> Result<Found, Error> {
-        deletion::get(&service)
+    fn get(&self, service: Service) -> Result<Found, Failure> {
+        Ok(deletion::get(&service)?)
     }
 }
 
 impl Routes for Aws {
-    fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Error> {
-        crate::routes::list(&self.settings, &nodes)
+    fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Failure> {
+        Ok(crate::routes::list(&self.settings, &nodes)?)
     }
 
-    fn create(&self, request: routes::CreateRequest) -> Result<routes::ProgressReply, Error> {
-        crate::routes::create(&self.settings, &request)
+    fn create(&self, request: routes::CreateRequest) -> Result<routes::ProgressReply, Failure> {
+        Ok(crate::routes::create(&self.settings, &request)?)
     }
 
-    fn delete(&self, request: routes::DeleteRequest) -> Result<routes::ProgressReply, Error> {
-        crate::routes::delete(&self.settings, &request)
+    fn delete(&self, request: routes::DeleteRequest) -> Result<routes::ProgressReply, Failure> {
+        Ok(crate::routes::delete(&self.settings, &request)?)
     }
 }
 

@@ -3,7 +3,9 @@
 use ccm_guest::load_balancer::{
     DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
 };
-use ccm_guest::{Config, Error, FindReply, Instances, LoadBalancer, Node, Provider, SelfCheck};
+use ccm_guest::{
+    Config, Error, Failure, FindReply, Instances, LoadBalancer, Node, Provider, SelfCheck,
+};
 
 use crate::config::Settings;
 use crate::load_balancer::{deletion, ensure};
@@ -32,20 +34,20 @@ impl Instances for DigitalOcean {
 }
 
 impl LoadBalancer for DigitalOcean {
-    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Error> {
-        ensure::ensure(&self.settings, &request)
+    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
+        Ok(ensure::ensure(&self.settings, &request)?)
     }
 
-    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Error> {
-        ensure::update_targets(&self.settings, &request)
+    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Failure> {
+        Ok(ensure::update_targets(&self.settings, &request)?)
     }
 
-    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Error> {
-        deletion::delete(&request.service)
+    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure> {
+        Ok(deletion::delete(&request.service)?)
     }
 
-    fn get(&self, service: Service) -> Result<Found, Error> {
-        deletion::get(&service)
+    fn get(&self, service: Service) -> Result<Found, Failure> {
+        Ok(deletion::get(&service)?)
     }
 }
 

@@ -5,7 +5,7 @@ use ccm_guest::load_balancer::{
 };
 use ccm_guest::routes::{self, Route};
 use ccm_guest::{
-    Capability, Config, Error, FindReply, Instances, LoadBalancer, Node, Provider, Routes,
+    Capability, Config, Error, Failure, FindReply, Instances, LoadBalancer, Node, Provider, Routes,
     SelfCheck,
 };
 
@@ -56,34 +56,34 @@ impl Instances for Hetzner {
 }
 
 impl LoadBalancer for Hetzner {
-    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Error> {
-        ensure::ensure(&self.settings, &request)
+    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
+        Ok(ensure::ensure(&self.settings, &request)?)
     }
 
-    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Error> {
-        ensure::update_targets(&self.settings, &request)
+    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Failure> {
+        Ok(ensure::update_targets(&self.settings, &request)?)
     }
 
-    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Error> {
-        deletion::delete(&request)
+    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure> {
+        Ok(deletion::delete(&request)?)
     }
 
-    fn get(&self, service: Service) -> Result<Found, Error> {
-        deletion::get(&self.settings, &service)
+    fn get(&self, service: Service) -> Result<Found, Failure> {
+        Ok(deletion::get(&self.settings, &service)?)
     }
 }
 
 impl Routes for Hetzner {
-    fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Error> {
-        list::list(self.routes()?, &nodes)
+    fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Failure> {
+        Ok(list::list(self.routes()?, &nodes)?)
     }
 
-    fn create(&self, request: routes::CreateRequest) -> Result<routes::ProgressReply, Error> {
-        change::create(self.routes()?, &request)
+    fn create(&self, request: routes::CreateRequest) -> Result<routes::ProgressReply, Failure> {
+        Ok(change::create(self.routes()?, &request)?)
     }
 
-    fn delete(&self, request: routes::DeleteRequest) -> Result<routes::ProgressReply, Error> {
-        change::delete(self.routes()?, &request)
+    fn delete(&self, request: routes::DeleteRequest) -> Result<routes::ProgressReply, Failure> {
+        Ok(change::delete(self.routes()?, &request)?)
     }
 }
 

@@ -298,6 +298,7 @@ fn guest_config() -> GuestConfig {
             "fsn1".to_owned(),
         )]
         .into(),
+        schemes: Vec::new(),
     }
 }
 
@@ -436,6 +437,7 @@ async fn refuse_request(
         false,
     );
     let request = FetchRequest {
+        supplementary: false,
         target: "api".to_owned(),
         method: http::Method::DELETE,
         path: "/servers/1".to_owned(),

@@ -65,6 +65,7 @@ impl ConfiguredLoadPolicy {
                 cluster_name: self.cluster_name.clone(),
                 cluster_cidrs: self.cluster_cidrs.clone(),
                 values,
+                schemes: config.nodes.schemes.clone(),
             },
             limits: config.limits,
         };

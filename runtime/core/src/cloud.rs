@@ -16,7 +16,7 @@ use crate::load_balancer::{
 };
 use crate::permit::Permit;
 
-pub use error::ProviderError;
+pub use error::{CallFailure, Owner, ProviderError};
 pub use instance::{
     Address, AddressType, Capabilities, CloudEvent, CloudNode, EventType, FindReply, Instance,
     Lookup, Readiness,

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::cloud::instance::{CloudNode, Readiness};
 use crate::node::addresses;
+use crate::node::object::is_uninitialized;
 use crate::ownership::stored_provider_id;
 use crate::well_known::LAST_APPLIED;
 
@@ -38,6 +39,7 @@ pub fn cloud_node(node: &Node) -> CloudNode {
             .as_ref()
             .map_or(0, |time| u64::try_from(time.0.as_second()).unwrap_or(0)),
         readiness: readiness(node),
+        initialized: !is_uninitialized(node),
     }
 }
 
@@ -98,7 +100,19 @@ mod tests {
         );
         assert_eq!(seen.system_uuid.as_deref(), Some("s"));
         assert_eq!(seen.pod_cidrs, ["10.1.0.0/24"]);
+        assert!(seen.initialized, "no taint");
         assert_eq!(cloud_node(&Node::default()).created, 0);
+    }
+
+    #[test]
+    fn a_node_is_uninitialized_as_long_as_it_has_the_taint() {
+        let of = |taint: &str| {
+            let node = json!({ "spec": { "taints": [{ "key": taint, "effect": "NoSchedule" }] } });
+            cloud_node(&serde_json::from_value(node).unwrap()).initialized
+        };
+        assert!(!of("node.cloudprovider.kubernetes.io/uninitialized"));
+        assert!(of("node.kubernetes.io/not-ready"));
+        assert!(cloud_node(&Node::default()).initialized);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cloud::error::Owner;
 use crate::cloud::instance::{CloudEvent, CloudNode};
 
 /// Transport protocol of a port.
@@ -195,6 +196,21 @@ pub struct AnnotationChange {
     pub value: Option<String>,
 }
 
+/// What a provider may take over for a Service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Adoptable {
+    /// What belongs to this owner, which no longer exists.
+    Of(Owner),
+    /// What has no owner.
+    Unowned,
+}
+
+impl From<Option<Owner>> for Adoptable {
+    fn from(owner: Option<Owner>) -> Adoptable {
+        owner.map_or(Adoptable::Unowned, Adoptable::Of)
+    }
+}
+
 /// A request to bring the cloud in line with a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnsureRequest {
@@ -202,8 +218,8 @@ pub struct EnsureRequest {
     pub service: Arc<CloudService>,
     /// The nodes that receive traffic, sorted by name. Many Services share one list.
     pub targets: Arc<[CloudNode]>,
-    /// Only after a conflict: the owner that no longer exists, or empty for an object without an owner.
-    pub adopt: Option<String>,
+    /// Only after a conflict: what may be taken over.
+    pub adopt: Option<Adoptable>,
     /// The hint of the last `pending` reply about this Service.
     pub hint: Option<Arc<[u8]>>,
 }

@@ -13,6 +13,8 @@ pub use crate::audit::{AuditSink, NoAudit};
 
 use crate::audit::{Act, Attempt, AuditRecord, Author, BrakeState, End, Refused, Subject};
 use crate::brake::{Brake, SharedBudget};
+use crate::cloud::error::{CallFailure, ProviderError};
+use crate::cloud::instance::CloudEvent;
 use crate::moment::Moment;
 use crate::tenure::Tenure;
 
@@ -123,6 +125,7 @@ pub struct Permit {
     audit: Arc<dyn AuditSink>,
     subject: Subject,
     said: Mutex<Option<String>>,
+    failed_with: Mutex<Vec<CloudEvent>>,
     has_withheld: AtomicBool,
 }
 
@@ -148,6 +151,7 @@ impl Permit {
             audit,
             subject: Subject::default(),
             said: Mutex::new(None),
+            failed_with: Mutex::new(Vec::new()),
             has_withheld: AtomicBool::new(false),
         }
     }
@@ -218,6 +222,24 @@ impl Permit {
     pub fn say(&self, line: &str) {
         let line = line.chars().take(MOST_SAID).collect();
         *self.said() = Some(line);
+    }
+
+    /// Keeps the Events that the provider asks for in a call that fails. An error alone cannot carry them: most callers have
+    /// no object to record them about.
+    pub fn fail_with(&self, events: Vec<CloudEvent>) {
+        *self.failed_with() = events;
+    }
+
+    /// The failure of the call, with the Events of [`Permit::fail_with`].
+    pub fn failure(&self, error: ProviderError) -> CallFailure {
+        let events = std::mem::take(&mut *self.failed_with());
+        CallFailure { error, events }
+    }
+
+    fn failed_with(&self) -> MutexGuard<'_, Vec<CloudEvent>> {
+        self.failed_with
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// No operation under this lock can panic half-way, so a poisoned value is valid.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use crate::brake::Allowances;
+use crate::cloud::error::Owner;
 use crate::selector::Selector;
 
 /// The node controller's settings.
@@ -134,7 +135,7 @@ pub enum Adoption {
 
 impl Adoption {
     /// Whether it allows the adoption of a load balancer with this owner, who is no Service of this cluster.
-    pub fn allows(self, owner: Option<&str>) -> bool {
+    pub fn allows(self, owner: Option<&Owner>) -> bool {
         match self {
             Adoption::Never => false,
             Adoption::Unowned => owner.is_none(),

@@ -19,6 +19,7 @@ use crate::limits;
 use crate::memory::{GUESTS, MemoryBudget};
 use crate::outbound::WayOut;
 use crate::sandbox::{Answer, Ask, CallPhase, Performance, Sandbox};
+use crate::v0_2;
 
 pub(crate) use backoff::Backoff;
 
@@ -125,7 +126,8 @@ impl Calls {
                 "{function}: there is no time left for it"
             )));
         }
-        let log = GuestLog::new(&self.provider, call.scope.clone());
+        let scope = call.scope.clone();
+        let log = GuestLog::new(&self.provider, scope.clone());
         let performance = Performance {
             ask,
             deadline: call.deadline,
@@ -133,7 +135,10 @@ impl Calls {
             way_out: call.scope.map(WayOut::Egress),
             log: log.clone(),
         };
-        let read = |answer: Result<Answer, common::Error>| check(answer?);
+        let read = |answer: Result<Answer, common::Failure>| match answer {
+            Ok(answer) => check(answer),
+            Err(failure) => Err(v0_2::failed(failure, scope.as_ref())),
+        };
         let end = self.sandbox.perform(performance, read).await;
         // An answer that `check` refuses counts as a bad call.
         let well = !matches!(end.answer, Err(_) | Ok(Err(ProviderError::Internal(_))));

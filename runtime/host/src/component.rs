@@ -6,12 +6,12 @@ use ccm_core::cloud::Capabilities;
 use crate::compile::prescan::{self, Structure};
 use crate::digest::Digest;
 use crate::load_error::LoadError;
-use crate::manifest::{CONTRACT, Manifest};
+use crate::manifest::{Contract, Manifest};
 use crate::sanitize::clean;
 use crate::wasi;
 
-/// Contract version of this host. Before 1.0 the minor version decides compatibility.
-pub const CONTRACT_VERSION: &str = CONTRACT;
+/// Newest contract version of this host; it speaks all of [`Contract`]. Before 1.0 the minor version decides compatibility.
+pub const CONTRACT_VERSION: &str = Contract::V0_2.version();
 
 /// Package name of the contract, the prefix of its interface names.
 pub const CONTRACT_PACKAGE: &str = PACKAGE;
@@ -40,6 +40,8 @@ pub struct Inspection {
     pub size: usize,
     /// The module's manifest.
     pub manifest: Manifest,
+    /// Version of the contract that it exports.
+    pub contract: Contract,
     /// Controller interfaces that it exports. `init` may enable fewer.
     pub capabilities: Capabilities,
     /// Whether it exports the check of its credential.
@@ -61,16 +63,18 @@ pub fn inspect(source: &str, wasm: &[u8]) -> Result<Inspection, LoadError> {
         reason,
     })?;
     let manifest = manifest(source, &structure)?;
-    check_contract(source, &manifest.contract)?;
-    check_imports(source, &structure.imports)?;
-    let exported = exports(source, &structure.exports)?;
+    let mut contract = Named::default();
+    let its_manifest = format!("ccm:provider@{} (says its manifest)", manifest.contract);
+    contract.name(source, its_manifest, &manifest.contract)?;
+    check_imports(source, &structure.imports, &mut contract)?;
+    let exported = exports(source, &structure.exports, &mut contract)?;
     let has = |interface: &str| exported.contains(&interface);
-    if !has("lifecycle") {
+    let (Some((contract, _)), true) = (contract.0, has("lifecycle")) else {
         return Err(LoadError::MissingExport {
             module: module(),
-            export: "ccm:provider/lifecycle@0.1",
+            export: "ccm:provider/lifecycle",
         });
-    }
+    };
     let capabilities = Capabilities {
         instances: has("instances"),
         load_balancer: has("load-balancer"),
@@ -88,6 +92,7 @@ pub fn inspect(source: &str, wasm: &[u8]) -> Result<Inspection, LoadError> {
         digest: Digest::of(wasm),
         size: wasm.len(),
         manifest,
+        contract,
         capabilities,
         self_check: has("self-check"),
         imports: owned(&structure.imports),
@@ -109,19 +114,34 @@ fn manifest(source: &str, structure: &Structure<'_>) -> Result<Manifest, LoadErr
     }
 }
 
-fn check_contract(source: &str, contract: &str) -> Result<(), LoadError> {
-    if track(contract) == track(CONTRACT_VERSION) {
-        return Ok(());
+/// The one version of the contract that a module names, and what named it first.
+#[derive(Default)]
+struct Named(Option<(Contract, String)>);
+
+impl Named {
+    /// Takes `by`, which names this version.
+    fn name(&mut self, source: &str, by: String, version: &str) -> Result<(), LoadError> {
+        let by = clean(&by, NAME_BYTES);
+        let is_it = |known: &Contract| track(known.version()) == track(version);
+        let Some(found) = Contract::ALL.into_iter().find(is_it) else {
+            return Err(LoadError::Contract {
+                module: source.to_owned(),
+                found: by,
+            });
+        };
+        match &self.0 {
+            Some((known, one)) if *known != found => Err(LoadError::TwoContracts {
+                module: source.to_owned(),
+                one: one.clone(),
+                other: by,
+            }),
+            Some(_) => Ok(()),
+            None => {
+                self.0 = Some((found, by));
+                Ok(())
+            }
+        }
     }
-    let found = format!(
-        "ccm:provider@{} (says its manifest)",
-        clean(contract, NAME_BYTES)
-    );
-    Err(LoadError::Contract {
-        module: source.to_owned(),
-        found,
-        host: CONTRACT_VERSION,
-    })
 }
 
 /// Parsed interface name, such as `ccm:provider/instances@0.1.0`.
@@ -157,7 +177,7 @@ fn track(version: &str) -> &str {
     end.and_then(|end| version.get(..end)).unwrap_or(version)
 }
 
-fn check_imports(source: &str, imports: &[&str]) -> Result<(), LoadError> {
+fn check_imports(source: &str, imports: &[&str], contract: &mut Named) -> Result<(), LoadError> {
     let mut refused = Vec::new();
     for full in imports {
         let is_offered = interface(full).is_some_and(|import| {
@@ -167,7 +187,7 @@ fn check_imports(source: &str, imports: &[&str]) -> Result<(), LoadError> {
         if !is_offered {
             refused.push(clean(full, NAME_BYTES));
         } else {
-            check_version(source, full)?;
+            check_version(source, full, contract)?;
         }
     }
     if refused.is_empty() {
@@ -185,30 +205,29 @@ fn check_imports(source: &str, imports: &[&str]) -> Result<(), LoadError> {
 }
 
 /// Contract interfaces among the exports. Others are ignored: toolchains add some of their own.
-fn exports<'a>(source: &str, exports: &[&'a str]) -> Result<Vec<&'a str>, LoadError> {
+fn exports<'a>(
+    source: &str,
+    exports: &[&'a str],
+    contract: &mut Named,
+) -> Result<Vec<&'a str>, LoadError> {
     let mut found = Vec::new();
     for full in exports {
         let Some(export) = interface(full) else {
             continue;
         };
         if export.package == PACKAGE && KNOWN.contains(&export.name) {
-            check_version(source, full)?;
+            check_version(source, full, contract)?;
             found.push(export.name);
         }
     }
     Ok(found)
 }
 
-/// A contract interface at another version must not count as absent.
-fn check_version(source: &str, full: &str) -> Result<(), LoadError> {
+/// A contract interface at another version must not count as absent, and both sides of a module speak one version.
+fn check_version(source: &str, full: &str, contract: &mut Named) -> Result<(), LoadError> {
     match interface(full) {
-        Some(ours) if ours.package == PACKAGE && track(ours.version) != track(CONTRACT_VERSION) => {
-            let found = clean(full, NAME_BYTES);
-            Err(LoadError::Contract {
-                module: source.to_owned(),
-                found,
-                host: CONTRACT_VERSION,
-            })
+        Some(ours) if ours.package == PACKAGE => {
+            contract.name(source, full.to_owned(), ours.version)
         }
         _ => Ok(()),
     }

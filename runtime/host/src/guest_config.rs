@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::bindings::lifecycle;
+use crate::grant::Credential;
 use crate::limits;
 use crate::manifest::{Granted, Manifest};
 use crate::sanitize::clean;
@@ -16,6 +17,8 @@ pub struct GuestConfig {
     pub cluster_cidrs: Vec<String>,
     /// Values of keys that the manifest declares. At most 256, and 256 KiB including keys.
     pub values: BTreeMap<String, String>,
+    /// Provider ID schemes of the nodes that are this provider's. Empty: those of its manifest.
+    pub schemes: Vec<String>,
 }
 
 impl GuestConfig {
@@ -83,19 +86,33 @@ fn unknown(name: &str, manifest: &Manifest) -> String {
     }
 }
 
-/// Argument of `init`: the configuration and the names of the granted targets. A guest with optional targets could
-/// not otherwise learn which of them are granted before it needs one.
-pub(crate) fn told(config: GuestConfig, granted: &Granted) -> lifecycle::Config {
-    let targets: Vec<_> = granted
-        .targets
-        .iter()
-        .map(|target| target.grant.name.as_str())
-        .collect();
+/// Argument of `init`: the configuration and the granted targets. A guest with optional targets could not otherwise learn
+/// which of them are granted before it needs one, nor in which region it is.
+pub(crate) fn told(
+    config: GuestConfig,
+    manifest: &Manifest,
+    granted: &Granted,
+) -> lifecycle::Config {
+    let targets = granted.targets.iter().map(|target| {
+        let region = match &target.grant.credential {
+            Credential::AwsSigV4(aws) => Some(aws.region.clone()),
+            _ => None,
+        };
+        lifecycle::GrantedTarget {
+            name: target.grant.name.clone(),
+            region,
+        }
+    });
     lifecycle::Config {
         cluster_name: config.cluster_name,
         cluster_cidrs: config.cluster_cidrs,
         values: config.values.into_iter().collect(),
-        extra: vec![("targets".to_owned(), targets.join(","))],
+        targets: targets.collect(),
+        schemes: match config.schemes.is_empty() {
+            true => manifest.schemes.clone(),
+            false => config.schemes,
+        },
+        extra: Vec::new(),
     }
 }
 

@@ -146,6 +146,7 @@ impl Host {
         let Inspection {
             digest,
             manifest,
+            contract,
             capabilities,
             ..
         } = inspection;
@@ -163,7 +164,7 @@ impl Host {
             module: source.clone(),
             mistakes,
         })?;
-        let config = guest_config::told(config, &granted);
+        let config = guest_config::told(config, &manifest, &granted);
         let egress = Egress::new(&name, &granted, EgressLimits::standard())
             .map_err(|reason| LoadError::Egress {
                 module: source.clone(),
@@ -188,7 +189,7 @@ impl Host {
             .linker
             .instantiate_pre(&component)
             .map_err(|error| signature(&source, &error))?;
-        let exports = Exports::find(&linked, capabilities, inspection.self_check)
+        let exports = Exports::find(&linked, contract, capabilities, inspection.self_check)
             .map_err(|error| signature(&source, &error))?;
         let memory_bytes = granted_limits.memory_bytes(&manifest);
         let sandbox = match &self.isolation {
@@ -203,6 +204,7 @@ impl Host {
             }),
             Isolation::ChildProcess(program) => {
                 let load = Load {
+                    contract,
                     config,
                     memory_bytes,
                     instances: capabilities.instances,

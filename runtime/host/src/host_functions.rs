@@ -7,18 +7,19 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use wasmtime::component::{HasSelf, Linker};
 
-use crate::bindings::{Provider as World, clock, common, http, log, random, state};
+use crate::bindings::{self as newest, common, http, v0_1};
 use crate::egress::{FetchError, FetchRequest, FetchResponse};
 use crate::guest_log::Level;
 use crate::limits;
 use crate::store_data::Guest;
 
-/// Links the contract's imports.
+/// Links the imports of every version of the contract.
 ///
 /// # Errors
 /// A function is linked twice.
 pub(crate) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    World::add_to_linker::<Guest, HasSelf<Guest>>(linker, |guest| guest)
+    newest::Provider::add_to_linker::<Guest, HasSelf<Guest>>(linker, |guest| guest)?;
+    v0_1::Imports::add_to_linker::<Guest, HasSelf<Guest>>(linker, |guest| guest)
 }
 
 /// Milliseconds since the Unix epoch; 0 before it.
@@ -37,68 +38,82 @@ pub(crate) fn monotonic_ms() -> u64 {
 
 impl common::Host for Guest {}
 
-impl log::Host for Guest {
-    fn log(&mut self, level: log::Level, message: String, fields: Vec<(String, String)>) {
-        let level = match level {
-            log::Level::Debug => Level::Debug,
-            log::Level::Info => Level::Info,
-            log::Level::Warn => Level::Warn,
-            log::Level::Error => Level::Error,
-        };
-        let mut line = message;
-        for (name, value) in fields {
-            // Longer lines are cut later anyway; this bounds the string built here.
-            if line.len() > limits::LOG_LINE_BYTES {
-                break;
+/// The functions that are the same in every version.
+macro_rules! same_in {
+    ($version:ident) => {
+        impl $version::log::Host for Guest {
+            fn log(
+                &mut self,
+                level: $version::log::Level,
+                message: String,
+                fields: Vec<(String, String)>,
+            ) {
+                use $version::log::Level as Said;
+                let level = match level {
+                    Said::Debug => Level::Debug,
+                    Said::Info => Level::Info,
+                    Said::Warn => Level::Warn,
+                    Said::Error => Level::Error,
+                };
+                let mut line = message;
+                for (name, value) in fields {
+                    // Longer lines are cut later anyway; this bounds the string built here.
+                    if line.len() > limits::LOG_LINE_BYTES {
+                        break;
+                    }
+                    line.push(' ');
+                    line.push_str(&name);
+                    line.push('=');
+                    line.push_str(&value);
+                }
+                self.log.said(level, &line);
             }
-            line.push(' ');
-            line.push_str(&name);
-            line.push('=');
-            line.push_str(&value);
         }
-        self.log.said(level, &line);
-    }
-}
 
-impl clock::Host for Guest {
-    fn now(&mut self) -> u64 {
-        wall_clock_ms()
-    }
+        impl $version::clock::Host for Guest {
+            fn now(&mut self) -> u64 {
+                wall_clock_ms()
+            }
 
-    fn monotonic(&mut self) -> u64 {
-        monotonic_ms()
-    }
-}
-
-impl random::Host for Guest {
-    fn bytes(&mut self, length: u32) -> wasmtime::Result<Vec<u8>> {
-        if length > limits::RANDOM_BYTES {
-            wasmtime::bail!(
-                "{length} random bytes asked for, at most {} allowed",
-                limits::RANDOM_BYTES
-            );
+            fn monotonic(&mut self) -> u64 {
+                monotonic_ms()
+            }
         }
-        let mut bytes = vec![0; length as usize];
-        getrandom::fill(&mut bytes)
-            .map_err(|error| wasmtime::format_err!("no randomness: {error}"))?;
-        Ok(bytes)
-    }
+
+        impl $version::random::Host for Guest {
+            fn bytes(&mut self, length: u32) -> wasmtime::Result<Vec<u8>> {
+                if length > limits::RANDOM_BYTES {
+                    wasmtime::bail!(
+                        "{length} random bytes asked for, at most {} allowed",
+                        limits::RANDOM_BYTES
+                    );
+                }
+                let mut bytes = vec![0; length as usize];
+                getrandom::fill(&mut bytes)
+                    .map_err(|error| wasmtime::format_err!("no randomness: {error}"))?;
+                Ok(bytes)
+            }
+        }
+
+        impl $version::state::Host for Guest {
+            fn get(&mut self, key: String) -> Option<Vec<u8>> {
+                self.state.get(&key, Instant::now())
+            }
+
+            fn set(&mut self, key: String, value: Vec<u8>, ttl_ms: u64) -> bool {
+                self.state
+                    .set(key, value, Duration::from_millis(ttl_ms), Instant::now())
+            }
+
+            fn delete(&mut self, key: String) {
+                self.state.delete(&key);
+            }
+        }
+    };
 }
 
-impl state::Host for Guest {
-    fn get(&mut self, key: String) -> Option<Vec<u8>> {
-        self.state.get(&key, Instant::now())
-    }
-
-    fn set(&mut self, key: String, value: Vec<u8>, ttl_ms: u64) -> bool {
-        self.state
-            .set(key, value, Duration::from_millis(ttl_ms), Instant::now())
-    }
-
-    fn delete(&mut self, key: String) {
-        self.state.delete(&key);
-    }
-}
+same_in!(newest);
+same_in!(v0_1);
 
 impl http::Host for Guest {
     async fn fetch(&mut self, request: http::Request) -> Result<http::Response, http::FetchError> {
@@ -150,6 +165,7 @@ impl From<http::Request> for FetchRequest {
             query: request.query,
             headers: request.headers,
             body: request.body.map(Bytes::from),
+            supplementary: request.supplementary,
         }
     }
 }

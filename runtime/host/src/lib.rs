@@ -13,7 +13,7 @@
 //! Guests run on threads of this process, or in a confined child process: see `sandbox` and `confine`.
 //!
 //! Reading order: `host` (the steps of loading), `component` and `compile` (before anything runs), `call` and
-//! `sandbox` (one call), `v0_1` (the contract's types), `host_functions` and `wasi` (functions that guests can
+//! `sandbox` (one call), `v0_2` (the contract's types) and `v0_1` (older guests), `host_functions` and `wasi` (functions that guests can
 //! call), [`manifest`], [`grant`], [`egress`].
 #![deny(unsafe_code)]
 
@@ -48,6 +48,7 @@ mod store_data;
 #[cfg(test)]
 mod test_components;
 mod v0_1;
+mod v0_2;
 mod wasi;
 
 pub use compile::cache::CacheError;

@@ -6,6 +6,7 @@ use thiserror::Error;
 use crate::compile::CompileError;
 use crate::compile::refusal::Refusal;
 use crate::egress::EgressError;
+use crate::manifest::Contract;
 use crate::manifest::{ManifestError, Missing};
 
 /// Load error. The module has run only for [`LoadError::Init`] and [`LoadError::NotExported`]; nothing was compiled
@@ -55,14 +56,23 @@ pub enum LoadError {
         what: String,
     },
     /// The module needs another contract version.
-    #[error("{module} needs {found}, and this host speaks ccm:provider@{host}")]
+    #[error("{module} needs {found}, and this host speaks ccm:provider@{}",
+        Contract::ALL.map(Contract::version).join(" and "))]
     Contract {
         /// Origin of the module.
         module: String,
         /// Version that it names.
         found: String,
-        /// Version of this host.
-        host: &'static str,
+    },
+    /// The module mixes versions of the contract.
+    #[error("{module} names two versions of the contract: {one} and {other}")]
+    TwoContracts {
+        /// Origin of the module.
+        module: String,
+        /// One of them, and what names it.
+        one: String,
+        /// Another one.
+        other: String,
     },
     /// Imports that the host does not offer.
     #[error("{module} imports what the host does not offer: {}", refused.join(", "))]

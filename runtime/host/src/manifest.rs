@@ -12,7 +12,7 @@ use std::fmt;
 
 use ccm_core::name_syntax::is_dns_label;
 use ccm_core::permit::Access;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
 
@@ -24,14 +24,33 @@ use crate::grant::{Credential, Grants, RequestBudget, TargetGrant};
 /// Largest manifest in bytes. The largest of ours has 12 KiB.
 pub const MAX_MANIFEST: usize = 64 << 10;
 
-/// Contract version that this form of manifest belongs to. Manifests that name another version are parsed as well,
-/// so that the error can name the version.
-pub const CONTRACT: &str = "0.1.0";
+/// Versions of the contract that this host speaks. Manifests that name another one are parsed as well, so that the error
+/// can name the version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Contract {
+    /// `ccm:provider@0.1`.
+    V0_1,
+    /// `ccm:provider@0.2`.
+    V0_2,
+}
+
+impl Contract {
+    /// All of them, the newest last.
+    pub const ALL: [Contract; 2] = [Contract::V0_1, Contract::V0_2];
+
+    /// The whole version of its package.
+    pub const fn version(self) -> &'static str {
+        match self {
+            Contract::V0_1 => "0.1.0",
+            Contract::V0_2 => "0.2.0",
+        }
+    }
+}
 
 /// A parsed and checked manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// Contract version that the module was built against, as `1.2.3`; not necessarily [`CONTRACT`].
+    /// Contract version that the module was built against, as `1.2.3`; not necessarily one of [`Contract`].
     pub contract: String,
     /// Name of the provider: a DNS label.
     pub name: String,
@@ -57,7 +76,7 @@ pub struct Target {
     /// Name that its requests use.
     pub name: String,
     /// Default endpoint; a grant may name another. With [`REGION`] in its host it is no default: the grant has to name
-    /// one, see [`Target::endpoint_in`].
+    /// one, see [`Target::endpoint_in`]; so it has to with [`UNNAMED`].
     pub endpoint: Url,
     /// Kind of credential that the host is to add.
     pub auth: AuthKind,
@@ -73,7 +92,20 @@ pub struct Target {
 /// `https://ec2.{region}.amazonaws.com`.
 pub const REGION: &str = "{region}";
 
+/// Host of the endpoint of a target whose manifest names none. No request can be sent there.
+pub const UNNAMED: &str = "{endpoint}";
+
+/// Stands for the endpoint that only the operator can know.
+pub(crate) fn unnamed_endpoint() -> Option<Url> {
+    Url::parse(&format!("https://{UNNAMED}/")).ok()
+}
+
 impl Target {
+    /// Whether the manifest names an endpoint, be it for any region.
+    pub fn names_endpoint(&self) -> bool {
+        !self.endpoint.as_str().contains(UNNAMED)
+    }
+
     /// The endpoint in this region; the endpoint itself if the manifest names no region. `None` if the region cannot be
     /// part of a host.
     pub fn endpoint_in(&self, region: &str) -> Option<Url> {
@@ -85,7 +117,8 @@ impl Target {
         }
     }
 
-    /// Grant of exactly this target, without credential. No request can be sent to an endpoint with [`REGION`] in it.
+    /// Grant of exactly this target, without credential. No request can be sent to an endpoint with [`REGION`] in it, nor to
+    /// none.
     pub fn as_grant(&self) -> TargetGrant {
         TargetGrant {
             name: self.name.clone(),

@@ -102,7 +102,7 @@ impl Sandbox {
     pub(crate) async fn perform<R: Send>(
         &self,
         performance: Performance,
-        read: impl FnOnce(Result<Answer, common::Error>) -> R + Send,
+        read: impl FnOnce(Result<Answer, common::Failure>) -> R + Send,
     ) -> End<R> {
         match self {
             Sandbox::InProcess(sandbox) => sandbox.perform(performance, read).await,

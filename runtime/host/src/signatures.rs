@@ -3,95 +3,104 @@
 
 use ccm_core::cloud::Capabilities;
 use wasmtime::component::types::ComponentItem;
-use wasmtime::component::{ComponentNamedList, InstancePre, Lift, Lower};
+use wasmtime::component::{ComponentExportIndex, ComponentNamedList, InstancePre, Lift, Lower};
 
-use crate::bindings::common::{Error, Node};
+use crate::bindings::common::{Error, Failure, Node};
 use crate::bindings::{instances, lifecycle, load_balancer, routes};
 use crate::store_data::Guest;
 
-/// Checks every contract function that a component exports.
+/// A component, and what it exports of the contract.
+#[derive(Clone, Copy)]
+pub(crate) struct Component<'a> {
+    pub(crate) linked: &'a InstancePre<Guest>,
+    pub(crate) has: Capabilities,
+    pub(crate) self_check: bool,
+}
+
+/// Checks every function of version 0.2 that a component exports.
 ///
 /// # Errors
 /// The first function that is missing or has another type.
-pub(crate) fn check(
-    component: &InstancePre<Guest>,
-    has: Capabilities,
-    self_check: bool,
-) -> wasmtime::Result<()> {
-    let lifecycle = Exported {
-        component,
-        interface: "ccm:provider/lifecycle@0.1.0",
-    };
+pub(crate) fn check(component: &Component<'_>) -> wasmtime::Result<()> {
+    let has = component.has;
+    let lifecycle = component.interface("ccm:provider/lifecycle@0.2.0", true);
     lifecycle
         .function::<(lifecycle::Config,), (Result<Vec<lifecycle::Capability>, Error>,)>("init")?;
-    if self_check {
-        let interface = Exported {
-            component,
-            interface: "ccm:provider/self-check@0.1.0",
-        };
-        interface.function::<(), (Result<(), Error>,)>("check")?;
-    }
-    if has.instances {
-        let interface = Exported {
-            component,
-            interface: "ccm:provider/instances@0.1.0",
-        };
-        interface.function::<(Vec<Node>,), (Result<instances::FindReply, Error>,)>("find")?;
-    }
-    if has.load_balancer {
+    let self_check = component.interface("ccm:provider/self-check@0.2.0", component.self_check);
+    self_check.function::<(), (Result<(), Error>,)>("check")?;
+    let instances = component.interface("ccm:provider/instances@0.2.0", has.instances);
+    instances.function::<(Vec<Node>,), (Result<instances::FindReply, Error>,)>("find")?;
+    {
         use load_balancer::{
             DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
         };
-        let interface = Exported {
-            component,
-            interface: "ccm:provider/load-balancer@0.1.0",
-        };
-        interface.function::<(EnsureRequest,), (Result<EnsureReply, Error>,)>("ensure")?;
+        let interface = component.interface("ccm:provider/load-balancer@0.2.0", has.load_balancer);
+        interface.function::<(EnsureRequest,), (Result<EnsureReply, Failure>,)>("ensure")?;
         interface
-            .function::<(UpdateRequest,), (Result<ProgressReply, Error>,)>("update-targets")?;
-        interface.function::<(DeleteRequest,), (Result<ProgressReply, Error>,)>("delete")?;
-        interface.function::<(Service,), (Result<Found, Error>,)>("get")?;
+            .function::<(UpdateRequest,), (Result<ProgressReply, Failure>,)>("update-targets")?;
+        interface.function::<(DeleteRequest,), (Result<ProgressReply, Failure>,)>("delete")?;
+        interface.function::<(Service,), (Result<Found, Failure>,)>("get")?;
     }
-    if has.routes {
+    {
         use routes::{CreateRequest, DeleteRequest, ProgressReply, Route};
-        let interface = Exported {
-            component,
-            interface: "ccm:provider/routes@0.1.0",
-        };
-        interface.function::<(Vec<Node>,), (Result<Vec<Route>, Error>,)>("list")?;
-        interface.function::<(CreateRequest,), (Result<ProgressReply, Error>,)>("create")?;
-        interface.function::<(DeleteRequest,), (Result<ProgressReply, Error>,)>("delete")?;
+        let interface = component.interface("ccm:provider/routes@0.2.0", has.routes);
+        interface.function::<(Vec<Node>,), (Result<Vec<Route>, Failure>,)>("list")?;
+        interface.function::<(CreateRequest,), (Result<ProgressReply, Failure>,)>("create")?;
+        interface.function::<(DeleteRequest,), (Result<ProgressReply, Failure>,)>("delete")?;
     }
     Ok(())
 }
 
-/// An exported interface of a component.
-#[derive(Clone, Copy)]
-struct Exported<'a> {
-    component: &'a InstancePre<Guest>,
-    interface: &'static str,
+impl<'a> Component<'a> {
+    /// An interface of the component. One that it does not export has no functions to check.
+    pub(crate) fn interface(&self, name: &'static str, is_exported: bool) -> Interface<'a> {
+        Interface {
+            linked: self.linked,
+            name,
+            is_exported,
+        }
+    }
 }
 
-impl Exported<'_> {
-    fn function<Parameters, Results>(self, name: &str) -> wasmtime::Result<()>
+/// An interface of a component.
+#[derive(Clone, Copy)]
+pub(crate) struct Interface<'a> {
+    linked: &'a InstancePre<Guest>,
+    name: &'static str,
+    is_exported: bool,
+}
+
+impl Interface<'_> {
+    /// Index of a function of this type; `None` if the component does not export the interface.
+    ///
+    /// # Errors
+    /// The function is missing, or has another type.
+    pub(crate) fn function<Parameters, Results>(
+        self,
+        name: &str,
+    ) -> wasmtime::Result<Option<ComponentExportIndex>>
     where
         Parameters: ComponentNamedList + Lower,
         Results: ComponentNamedList + Lift,
     {
-        let component = self.component.component();
+        if !self.is_exported {
+            return Ok(None);
+        }
+        let component = self.linked.component();
         let function = component
-            .get_export_index(None, self.interface)
+            .get_export_index(None, self.name)
             .and_then(|interface| component.get_export(Some(&interface), name));
-        let Some((ComponentItem::ComponentFunc(function), _)) = function else {
-            wasmtime::bail!("{} lacks the function {name}", self.interface);
+        let Some((ComponentItem::ComponentFunc(function), index)) = function else {
+            wasmtime::bail!("{} lacks the function {name}", self.name);
         };
         function
-            .typecheck::<Parameters, Results>(&self.component.instance_type())
+            .typecheck::<Parameters, Results>(&self.linked.instance_type())
             .map_err(|error| {
                 error.context(format!(
                     "{}: {name} has another type than in the contract",
-                    self.interface
+                    self.name
                 ))
-            })
+            })?;
+        Ok(Some(index))
     }
 }

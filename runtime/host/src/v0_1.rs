@@ -1,297 +1,413 @@
-//! Contract version 0.1: converts its types to core's and back, and implements the calls of the controllers. A
-//! second version would get a file beside this one.
+//! Contract version 0.1 at its edge: its functions are called with arguments of 0.2, and its answers become those of 0.2,
+//! so that nothing else of this host knows that there are two versions.
 //!
-//! Only the *shape* of answers is checked here; core judges their meaning.
+//! Only the types that 0.2 has changed are written here. WIT types are equal by their structure, so all others are
+//! those of 0.2; the engine compares them with the component's before any of it runs (`signatures`).
 
-mod load_balancer;
-mod routes;
-mod shape;
-mod shown;
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-
-use ccm_core::cloud::{
-    Address, AddressType, Capabilities, CloudEvent, CloudNode, CloudProvider, EventType, FindReply,
-    Instance, Lookup, ProviderError, Reply,
+use wasmtime::Store;
+use wasmtime::component::{
+    ComponentExportIndex, ComponentNamedList, ComponentType, Instance, Lift, Lower,
 };
-use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
-use ccm_core::load_balancer::{
-    CloudService, DeleteRequest, EnsureReply, EnsureRequest, GetReply, ProgressReply, UpdateRequest,
-};
-use ccm_core::permit::Permit;
 
-use crate::bindings::{common, instances};
-use crate::limits;
-use crate::provider::{Provider, not_asked};
+use crate::bindings::{common, http, instances, lifecycle, load_balancer, routes, v0_1};
 use crate::sandbox::{Answer, Ask};
-use crate::sanitize::clean;
+use crate::signatures::Component;
+use crate::store_data::Guest;
 
-impl CloudProvider for Provider {
-    fn name(&self) -> &str {
-        &self.name
-    }
+/// Addresses of one instance; 0.2 allows more.
+const ADDRESSES: usize = 32;
 
-    fn digest(&self) -> String {
-        self.calls.digest.to_string()
-    }
+/// See `lifecycle.config`.
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(crate) struct Config<'a> {
+    #[component(name = "cluster-name")]
+    cluster_name: &'a str,
+    #[component(name = "cluster-cidrs")]
+    cluster_cidrs: &'a [String],
+    values: &'a [(String, String)],
+    extra: Vec<(&'static str, String)>,
+}
 
-    fn schemes(&self) -> &[String] {
-        &self.manifest.schemes
-    }
+/// See `common.node`.
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(crate) struct Node<'a> {
+    name: &'a str,
+    uid: &'a str,
+    #[component(name = "provider-id")]
+    provider_id: Option<&'a str>,
+    labels: &'a [(String, String)],
+    annotations: &'a [(String, String)],
+    addresses: &'a [common::Address],
+    #[component(name = "pod-cidrs")]
+    pod_cidrs: &'a [String],
+    #[component(name = "system-uuid")]
+    system_uuid: Option<&'a str>,
+    created: u64,
+    extra: Vec<(&'static str, &'static str)>,
+}
 
-    fn capabilities(&self) -> Capabilities {
-        self.capabilities
-    }
+/// See `load-balancer.ensure-request`.
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(crate) struct EnsureRequest<'a> {
+    service: &'a load_balancer::Service,
+    targets: Vec<Node<'a>>,
+    adopt: Option<&'a str>,
+    hint: Option<&'a [u8]>,
+}
 
-    fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
-        Box::pin(self.shown(self.find_with(nodes, permit, false)))
-    }
+/// See `load-balancer.update-request`.
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(crate) struct UpdateRequest<'a> {
+    service: &'a load_balancer::Service,
+    targets: Vec<Node<'a>>,
+    hint: Option<&'a [u8]>,
+}
 
-    fn find_fresh<'a>(
-        &'a self,
-        nodes: &'a [CloudNode],
-        permit: Arc<Permit>,
-    ) -> Reply<'a, FindReply> {
-        Box::pin(self.shown(self.find_with(nodes, permit, true)))
-    }
+/// See `routes.create-request`.
+#[derive(ComponentType, Lower)]
+#[component(record)]
+pub(crate) struct CreateRequest<'a> {
+    node: Node<'a>,
+    #[component(name = "destination-cidr")]
+    destination_cidr: &'a str,
+    hint: Option<&'a [u8]>,
+}
 
-    fn annotation_prefixes(&self) -> &[String] {
-        &self.annotation_prefixes
-    }
+/// See `common.conflict`.
+#[derive(Debug, Clone, ComponentType, Lift)]
+#[component(record)]
+pub(crate) struct Conflict {
+    message: String,
+    owner: Option<String>,
+}
 
-    fn ensure_load_balancer<'a>(
-        &'a self,
-        request: &'a EnsureRequest,
-        permit: Arc<Permit>,
-    ) -> Reply<'a, EnsureReply> {
-        Box::pin(self.shown(self.ensure(request, permit)))
-    }
+/// See `common.error`.
+#[derive(Debug, Clone, ComponentType, Lift)]
+#[component(variant)]
+pub(crate) enum Error {
+    #[component(name = "invalid")]
+    Invalid(String),
+    #[component(name = "denied")]
+    Denied(String),
+    #[component(name = "conflict")]
+    Conflict(Conflict),
+    #[component(name = "throttled")]
+    Throttled(common::Throttled),
+    #[component(name = "unavailable")]
+    Unavailable(String),
+    #[component(name = "unsupported")]
+    Unsupported(String),
+    #[component(name = "elsewhere")]
+    Elsewhere,
+    #[component(name = "internal")]
+    Internal(String),
+}
 
-    fn update_targets<'a>(
-        &'a self,
-        request: &'a UpdateRequest,
-        permit: Arc<Permit>,
-    ) -> Reply<'a, ProgressReply> {
-        Box::pin(self.shown(self.update(request, permit)))
-    }
+/// What a function of this version returns.
+pub(crate) type Returned<T> = (Result<T, Error>,);
 
-    fn delete_load_balancer<'a>(
-        &'a self,
-        request: &'a DeleteRequest,
-        permit: Arc<Permit>,
-    ) -> Reply<'a, ProgressReply> {
-        Box::pin(self.shown(self.delete(request, permit)))
-    }
-
-    fn get_load_balancer<'a>(
-        &'a self,
-        service: &'a CloudService,
-        permit: Arc<Permit>,
-    ) -> Reply<'a, GetReply> {
-        Box::pin(self.shown(self.get(service, permit)))
-    }
-
-    fn list_routes<'a>(
-        &'a self,
-        nodes: &'a [CloudNode],
-        permit: Arc<Permit>,
-    ) -> Reply<'a, ListRoutesReply> {
-        Box::pin(self.shown(self.routes_listed(nodes, permit)))
-    }
-
-    fn create_route<'a>(
-        &'a self,
-        request: &'a CreateRouteRequest,
-        permit: Arc<Permit>,
-    ) -> Reply<'a, RouteReply> {
-        Box::pin(self.shown(self.route_made(request, permit)))
-    }
-
-    fn delete_route<'a>(
-        &'a self,
-        request: &'a DeleteRouteRequest,
-        permit: Arc<Permit>,
-    ) -> Reply<'a, RouteReply> {
-        Box::pin(self.shown(self.route_removed(request, permit)))
+impl<'a> From<&'a lifecycle::Config> for Config<'a> {
+    fn from(config: &'a lifecycle::Config) -> Config<'a> {
+        let targets = config.targets.iter().map(|target| target.name.as_str());
+        let targets: Vec<&str> = targets.collect();
+        Config {
+            cluster_name: &config.cluster_name,
+            cluster_cidrs: &config.cluster_cidrs,
+            values: &config.values,
+            extra: vec![("targets", targets.join(","))],
+        }
     }
 }
 
-impl Provider {
-    async fn find_with(
-        &self,
-        nodes: &[CloudNode],
-        permit: Arc<Permit>,
-        fresh: bool,
-    ) -> Result<FindReply, ProviderError> {
-        if !self.capabilities.instances {
-            return Err(ProviderError::Unsupported(format!(
-                "{} does not know machines",
-                self.name
+impl<'a> From<&'a common::Node> for Node<'a> {
+    fn from(node: &'a common::Node) -> Node<'a> {
+        let ready = match node.ready {
+            Some(true) => "true",
+            Some(false) => "false",
+            None => "unknown",
+        };
+        Node {
+            name: &node.name,
+            uid: &node.uid,
+            provider_id: node.provider_id.as_deref(),
+            labels: &node.labels,
+            annotations: &node.annotations,
+            addresses: &node.addresses,
+            pod_cidrs: &node.pod_cidrs,
+            system_uuid: node.system_uuid.as_deref(),
+            created: node.created,
+            extra: vec![("ready", ready)],
+        }
+    }
+}
+
+fn nodes(nodes: &[common::Node]) -> Vec<Node<'_>> {
+    nodes.iter().map(Node::from).collect()
+}
+
+/// What 0.1 calls `adopt`. It knows no owner by its name, so none of its guests has named one.
+fn adopt(adopt: Option<&load_balancer::Adoption>) -> Option<&str> {
+    match adopt? {
+        load_balancer::Adoption::Owned(common::Owner::Uid(uid)) => Some(uid),
+        load_balancer::Adoption::Owned(common::Owner::Name(_)) => None,
+        load_balancer::Adoption::Unowned => Some(""),
+    }
+}
+
+impl From<Error> for common::Error {
+    fn from(error: Error) -> common::Error {
+        match error {
+            Error::Invalid(text) => common::Error::Invalid(text),
+            Error::Denied(text) => common::Error::Denied(text),
+            Error::Conflict(Conflict { message, owner }) => {
+                let owner = owner.map(common::Owner::Uid);
+                common::Error::Conflict(common::Conflict { message, owner })
+            }
+            Error::Throttled(throttled) => common::Error::Throttled(throttled),
+            Error::Unavailable(text) => common::Error::Unavailable(text),
+            Error::Unsupported(text) => common::Error::Unsupported(text),
+            Error::Elsewhere => common::Error::Elsewhere,
+            Error::Internal(text) => common::Error::Internal(text),
+        }
+    }
+}
+
+/// The answer to `find`, if it keeps to this version's caps where those of 0.2 are wider.
+fn found(reply: instances::FindReply) -> Result<Answer, Error> {
+    let addresses = reply.lookups.iter().map(|lookup| match lookup {
+        instances::Lookup::Found(instance) => instance.addresses.len(),
+        _ => 0,
+    });
+    for (index, count) in addresses.enumerate() {
+        if count > ADDRESSES {
+            return Err(Error::Internal(format!(
+                "find, lookup {index}: {count} addresses, at most {ADDRESSES} allowed"
             )));
         }
-        // Asking in batches would break the rule that doubts about one node concern all nodes of an answer.
-        let asked = told(nodes, "asked for")?;
-        let call = self.call(permit, fresh);
-        let (scope, count) = (call.scope.clone(), nodes.len());
-        let read = |answer| match answer {
-            Answer::Found(reply) => shape::checked(reply, |reply| shape::check_find(reply, count)),
-            _ => Err(not_asked()),
-        };
-        let reply = self.calls.run(call, Ask::Find(asked), read).await?;
-        Ok(FindReply {
-            lookups: reply.lookups.into_iter().map(Lookup::from).collect(),
-            events: reply
-                .events
-                .into_iter()
-                .map(|event| (event.node as usize, event.event.into()))
-                .collect(),
-            complete: scope.is_some_and(|scope| scope.complete()),
+    }
+    Ok(Answer::Found(reply))
+}
+
+/// Indices of the functions that a component exports.
+pub(crate) struct Exports {
+    init: ComponentExportIndex,
+    check: Option<ComponentExportIndex>,
+    find: Option<ComponentExportIndex>,
+    ensure: Option<ComponentExportIndex>,
+    update_targets: Option<ComponentExportIndex>,
+    delete: Option<ComponentExportIndex>,
+    get: Option<ComponentExportIndex>,
+    list: Option<ComponentExportIndex>,
+    create_route: Option<ComponentExportIndex>,
+    delete_route: Option<ComponentExportIndex>,
+}
+
+impl Exports {
+    /// Finds the functions of a component, and compares their types with the contract's.
+    ///
+    /// # Errors
+    /// The first function that is missing or has another type.
+    pub(crate) fn find(component: &Component<'_>) -> wasmtime::Result<Exports> {
+        use load_balancer::{DeleteRequest, EnsureReply, Found, ProgressReply, Service};
+        let has = component.has;
+        let lifecycle = component.interface("ccm:provider/lifecycle@0.1.0", true);
+        let self_check = component.interface("ccm:provider/self-check@0.1.0", component.self_check);
+        let instances = component.interface("ccm:provider/instances@0.1.0", has.instances);
+        let balancers = component.interface("ccm:provider/load-balancer@0.1.0", has.load_balancer);
+        let routes = component.interface("ccm:provider/routes@0.1.0", has.routes);
+        let init = lifecycle
+            .function::<(Config<'static>,), Returned<Vec<lifecycle::Capability>>>("init")?;
+        Ok(Exports {
+            init: init.ok_or_else(absent)?,
+            check: self_check.function::<(), Returned<()>>("check")?,
+            find: instances
+                .function::<(Vec<Node<'static>>,), Returned<instances::FindReply>>("find")?,
+            ensure: balancers
+                .function::<(EnsureRequest<'static>,), Returned<EnsureReply>>("ensure")?,
+            update_targets: balancers
+                .function::<(UpdateRequest<'static>,), Returned<ProgressReply>>("update-targets")?,
+            delete: balancers.function::<(DeleteRequest,), Returned<ProgressReply>>("delete")?,
+            get: balancers.function::<(Service,), Returned<Found>>("get")?,
+            list: routes.function::<(Vec<Node<'static>>,), Returned<Vec<routes::Route>>>("list")?,
+            create_route: routes
+                .function::<(CreateRequest<'static>,), Returned<routes::ProgressReply>>("create")?,
+            delete_route: routes
+                .function::<(routes::DeleteRequest,), Returned<routes::ProgressReply>>("delete")?,
         })
     }
-}
 
-/// Converts the nodes for a guest; fails if there are too many.
-fn told(nodes: &[CloudNode], why: &str) -> Result<Vec<common::Node>, ProviderError> {
-    few_enough(nodes.len(), limits::NODES, why)?;
-    Ok(nodes.iter().map(common::Node::from).collect())
-}
-
-fn few_enough(nodes: usize, limit: usize, why: &str) -> Result<(), ProviderError> {
-    match nodes <= limit {
-        true => Ok(()),
-        false => Err(ProviderError::Invalid(format!(
-            "{nodes} nodes {why}, at most {limit}"
-        ))),
+    /// Calls `init`. The inner error is the guest's.
+    pub(crate) async fn init(
+        &self,
+        store: &mut Store<Guest>,
+        instance: &Instance,
+        config: &lifecycle::Config,
+    ) -> wasmtime::Result<Result<Vec<lifecycle::Capability>, common::Error>> {
+        let call = Call { store, instance };
+        let enabled = call.of(&Some(self.init), (Config::from(config),)).await?;
+        Ok(enabled.map_err(Into::into))
     }
-}
 
-impl From<&CloudNode> for common::Node {
-    fn from(node: &CloudNode) -> common::Node {
-        common::Node {
-            name: node.name.clone(),
-            uid: node.uid.clone(),
-            provider_id: node.provider_id.clone(),
-            labels: pairs(&node.labels),
-            annotations: pairs(&node.annotations),
-            addresses: node.addresses.iter().map(common::Address::from).collect(),
-            pod_cidrs: node.pod_cidrs.clone(),
-            system_uuid: node.system_uuid.clone(),
-            created: node.created,
-            extra: vec![("ready".to_owned(), node.readiness.as_str().to_owned())],
-        }
-    }
-}
-
-fn pairs(map: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    map.iter()
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
-}
-
-impl From<&Address> for common::Address {
-    fn from(address: &Address) -> common::Address {
-        let address_type = match address.address_type {
-            AddressType::Hostname => common::AddressType::Hostname,
-            AddressType::InternalIp => common::AddressType::InternalIp,
-            AddressType::ExternalIp => common::AddressType::ExternalIp,
-            AddressType::InternalDns => common::AddressType::InternalDns,
-            AddressType::ExternalDns => common::AddressType::ExternalDns,
-        };
-        common::Address {
-            address_type,
-            address: address.address.clone(),
-        }
-    }
-}
-
-impl From<common::Address> for Address {
-    fn from(address: common::Address) -> Address {
-        let address_type = match address.address_type {
-            common::AddressType::Hostname => AddressType::Hostname,
-            common::AddressType::InternalIp => AddressType::InternalIp,
-            common::AddressType::ExternalIp => AddressType::ExternalIp,
-            common::AddressType::InternalDns => AddressType::InternalDns,
-            common::AddressType::ExternalDns => AddressType::ExternalDns,
-        };
-        Address {
-            address_type,
-            address: address.address,
-        }
-    }
-}
-
-impl From<common::Instance> for Instance {
-    fn from(instance: common::Instance) -> Instance {
-        Instance {
-            provider_id: instance.provider_id,
-            instance_type: instance.instance_type,
-            zone: instance.zone,
-            region: instance.region,
-            addresses: instance.addresses.into_iter().map(Address::from).collect(),
-            labels: instance.labels,
-            shutdown: instance.shutdown,
-        }
-    }
-}
-
-impl From<instances::Lookup> for Lookup {
-    fn from(lookup: instances::Lookup) -> Lookup {
-        match lookup {
-            instances::Lookup::Found(instance) => Lookup::Found(Box::new(instance.into())),
-            instances::Lookup::Gone => Lookup::Gone,
-            instances::Lookup::NotMine => Lookup::NotMine,
-            instances::Lookup::Unknown(reason) => {
-                Lookup::Unknown(clean(&reason, shape::MESSAGE_BYTES))
+    /// Calls a function after `init`.
+    pub(crate) async fn call(
+        &self,
+        ask: &Ask,
+        store: &mut Store<Guest>,
+        instance: &Instance,
+    ) -> wasmtime::Result<Result<Answer, common::Error>> {
+        let call = Call { store, instance };
+        let answer: Result<Answer, Error> = match ask {
+            Ask::Init => return Err(absent()),
+            Ask::SelfCheck => call.of(&self.check, ()).await?.map(|()| Answer::Well),
+            Ask::Find(asked) => call.of(&self.find, (nodes(asked),)).await?.and_then(found),
+            Ask::EnsureLoadBalancer(request) => {
+                let request = EnsureRequest {
+                    service: &request.service,
+                    targets: nodes(&request.targets),
+                    adopt: adopt(request.adopt.as_ref()),
+                    hint: request.hint.as_deref(),
+                };
+                call.of(&self.ensure, (request,))
+                    .await?
+                    .map(Answer::Ensured)
             }
-        }
-    }
-}
-
-impl From<common::Event> for CloudEvent {
-    fn from(event: common::Event) -> CloudEvent {
-        let event_type = match event.event_type {
-            common::EventType::Normal => EventType::Normal,
-            common::EventType::Warning => EventType::Warning,
+            Ask::UpdateTargets(request) => {
+                let request = UpdateRequest {
+                    service: &request.service,
+                    targets: nodes(&request.targets),
+                    hint: request.hint.as_deref(),
+                };
+                let answer = call.of(&self.update_targets, (request,)).await?;
+                answer.map(Answer::LoadBalancerProgress)
+            }
+            Ask::DeleteLoadBalancer(request) => {
+                let answer = call.of(&self.delete, (request,)).await?;
+                answer.map(Answer::LoadBalancerProgress)
+            }
+            Ask::GetLoadBalancer(service) => {
+                let answer = call.of(&self.get, (service,)).await?;
+                answer.map(Answer::LoadBalancer)
+            }
+            Ask::ListRoutes(asked) => {
+                let answer = call.of(&self.list, (nodes(asked),)).await?;
+                answer.map(Answer::Routes)
+            }
+            Ask::CreateRoute(request) => {
+                let request = CreateRequest {
+                    node: Node::from(&request.node),
+                    destination_cidr: &request.destination_cidr,
+                    hint: request.hint.as_deref(),
+                };
+                let answer = call.of(&self.create_route, (request,)).await?;
+                answer.map(Answer::RouteProgress)
+            }
+            Ask::DeleteRoute(request) => {
+                let answer = call.of(&self.delete_route, (request,)).await?;
+                answer.map(Answer::RouteProgress)
+            }
         };
-        CloudEvent {
-            event_type,
-            reason: event.reason,
-            message: clean(&event.message, shape::MESSAGE_BYTES),
+        Ok(answer.map_err(Into::into))
+    }
+}
+
+/// One call of a function of an instance.
+struct Call<'a> {
+    store: &'a mut Store<Guest>,
+    instance: &'a Instance,
+}
+
+impl Call<'_> {
+    async fn of<Parameters, T>(
+        self,
+        function: &Option<ComponentExportIndex>,
+        parameters: Parameters,
+    ) -> wasmtime::Result<Result<T, Error>>
+    where
+        Parameters: ComponentNamedList + Lower + Send + Sync,
+        T: ComponentType + Lift + Send + Sync + 'static,
+    {
+        let Call { store, instance } = self;
+        let function = function.as_ref().ok_or_else(absent)?;
+        let function = instance.get_typed_func::<Parameters, Returned<T>>(&mut *store, function)?;
+        let (answer,) = function.call_async(store, parameters).await?;
+        Ok(answer)
+    }
+}
+
+fn absent() -> wasmtime::Error {
+    wasmtime::format_err!("the component does not export this interface")
+}
+
+impl v0_1::http::Host for Guest {
+    async fn fetch(
+        &mut self,
+        request: v0_1::http::Request,
+    ) -> Result<v0_1::http::Response, v0_1::http::FetchError> {
+        let answer = http::Host::fetch(self, request.into()).await;
+        answer.map(Into::into).map_err(Into::into)
+    }
+
+    async fn fetch_all(
+        &mut self,
+        requests: Vec<v0_1::http::Request>,
+    ) -> Vec<Result<v0_1::http::Response, v0_1::http::FetchError>> {
+        let requests = requests.into_iter().map(Into::into).collect();
+        let answers = http::Host::fetch_all(self, requests).await.into_iter();
+        answers
+            .map(|answer| answer.map(Into::into).map_err(Into::into))
+            .collect()
+    }
+}
+
+impl From<v0_1::http::Request> for http::Request {
+    fn from(request: v0_1::http::Request) -> http::Request {
+        use v0_1::http::Method;
+        http::Request {
+            target: request.target,
+            method: match request.method {
+                Method::Get => http::Method::Get,
+                Method::Head => http::Method::Head,
+                Method::Post => http::Method::Post,
+                Method::Put => http::Method::Put,
+                Method::Patch => http::Method::Patch,
+                Method::Delete => http::Method::Delete,
+                Method::Options => http::Method::Options,
+            },
+            path: request.path,
+            query: request.query,
+            headers: request.headers,
+            body: request.body,
+            supplementary: false,
         }
     }
 }
 
-impl From<common::Error> for ProviderError {
-    fn from(error: common::Error) -> ProviderError {
-        let text = |text: String| clean(&text, limits::ERROR_BYTES);
+impl From<http::Response> for v0_1::http::Response {
+    fn from(response: http::Response) -> v0_1::http::Response {
+        v0_1::http::Response {
+            status: response.status,
+            headers: response.headers,
+            body: response.body,
+        }
+    }
+}
+
+impl From<http::FetchError> for v0_1::http::FetchError {
+    fn from(error: http::FetchError) -> v0_1::http::FetchError {
+        use v0_1::http::FetchError;
         match error {
-            common::Error::Invalid(reason) => ProviderError::Invalid(text(reason)),
-            common::Error::Denied(reason) => ProviderError::Denied(text(reason)),
-            common::Error::Conflict(conflict) => match shape::check_conflict(&conflict) {
-                // A truncated owner would be another owner, and without an owner the object might be taken over.
-                Err(what) => ProviderError::Internal(what),
-                Ok(()) => ProviderError::Conflict {
-                    message: clean(&conflict.message, shape::MESSAGE_BYTES),
-                    owner: conflict.owner,
-                },
-            },
-            common::Error::Throttled(throttled) => ProviderError::Throttled {
-                message: text(throttled.message),
-                retry_after: throttled.retry_after_ms.map(patience),
-            },
-            common::Error::Unavailable(reason) => ProviderError::Unavailable(text(reason)),
-            common::Error::Unsupported(reason) => ProviderError::Unsupported(text(reason)),
-            common::Error::Elsewhere => ProviderError::Elsewhere,
-            common::Error::Internal(reason) => ProviderError::Internal(text(reason)),
+            http::FetchError::Denied(text) => FetchError::Denied(text),
+            http::FetchError::Invalid(text) => FetchError::Invalid(text),
+            http::FetchError::Throttled(milliseconds) => FetchError::Throttled(milliseconds),
+            http::FetchError::TimedOut(text) => FetchError::TimedOut(text),
+            http::FetchError::TooLarge(text) => FetchError::TooLarge(text),
+            http::FetchError::Unavailable(text) => FetchError::Unavailable(text),
         }
     }
-}
-
-/// Clamps a retry delay of the cloud to 1 second to 1 hour.
-fn patience(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds).clamp(Duration::from_secs(1), Duration::from_secs(3_600))
 }
 
 #[cfg(test)]

@@ -144,6 +144,7 @@ impl Stage {
         let values = [("Region", REGION), ("KubernetesClusterID", "prod")];
         let values = values.iter().chain(more);
         let config = GuestConfig {
+            schemes: Vec::new(),
             cluster_name: "kubernetes".to_owned(),
             cluster_cidrs: vec!["10.244.0.0/16".to_owned()],
             values: values

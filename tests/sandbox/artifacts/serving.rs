@@ -121,6 +121,7 @@ impl Serving {
             system_uuid: None,
             created: 0,
             readiness: Default::default(),
+            initialized: true,
         };
         let nodes = [node];
         let permit = Arc::new(Permit::read_only(until));
@@ -162,6 +163,7 @@ fn at_nowhere(mut grants: Grants) -> Grants {
 
 fn config() -> GuestConfig {
     GuestConfig {
+        schemes: Vec::new(),
         cluster_name: "kubernetes".to_owned(),
         cluster_cidrs: Vec::new(),
         values: [("behaviour".to_owned(), "honest".to_owned())].into(),

@@ -91,6 +91,7 @@ impl Stage {
         let values = [("REGION", "fra1")];
         let values = values.iter().chain(self.values);
         let config = GuestConfig {
+            schemes: Vec::new(),
             cluster_name: "kubernetes".to_owned(),
             cluster_cidrs: Vec::new(),
             values: values
@@ -294,6 +295,7 @@ pub(crate) fn silent(name: &str, droplet: u64) -> CloudNode {
         system_uuid: None,
         created: 0,
         readiness: Readiness::Unknown,
+        initialized: true,
     }
 }
 

@@ -107,6 +107,7 @@ impl Stage {
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let config = GuestConfig {
+            schemes: Vec::new(),
             cluster_name: "kubernetes".to_owned(),
             cluster_cidrs: vec![CLUSTER_CIDR.to_owned()],
             values: values.collect(),
@@ -163,6 +164,7 @@ pub(crate) fn node(name: &str, provider_id: Option<String>) -> CloudNode {
         system_uuid: None,
         created: 0,
         readiness: Readiness::Ready,
+        initialized: true,
     }
 }
 

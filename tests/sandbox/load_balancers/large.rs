@@ -40,6 +40,7 @@ fn fat(number: usize) -> CloudNode {
         labels: filled(40, "label", 32),
         annotations: filled(20, "annotation", 180),
         readiness: Readiness::Ready,
+        initialized: true,
         ..node(&format!("node-{number}"))
     }
 }

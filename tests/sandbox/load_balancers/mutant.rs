@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::load_balancer::{CloudService, EnsureReply, EnsureRequest};
+use ccm_core::load_balancer::{Adoptable, CloudService, EnsureReply, EnsureRequest};
 use ccm_sim::hetzner::{Fault, Trouble};
 use http::Method;
 use serde_json::Value;
@@ -85,7 +85,7 @@ impl Mutant {
         let Err(ProviderError::Conflict { owner, .. }) = answer else {
             return None;
         };
-        let adopt = Some(owner.clone().unwrap_or_default());
+        let adopt = Some(Adoptable::from(owner.clone()));
         (self == Mutant::TakesOver).then(|| EnsureRequest {
             adopt,
             ..request.clone()

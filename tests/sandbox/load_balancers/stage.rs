@@ -151,6 +151,7 @@ impl Stage {
         let network = self.network.map(|_| ("HCLOUD_NETWORK", NETWORK));
         let values = location.iter().chain(&network).chain(&self.setup.values);
         let config = GuestConfig {
+            schemes: Vec::new(),
             cluster_name: "kubernetes".to_owned(),
             cluster_cidrs: Vec::new(),
             values: values

@@ -53,6 +53,7 @@ pub(crate) fn config(values: &[(&str, &str)]) -> GuestConfig {
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect();
     GuestConfig {
+        schemes: Vec::new(),
         cluster_name: "kubernetes".to_owned(),
         cluster_cidrs: Vec::new(),
         values,
@@ -97,6 +98,7 @@ pub(crate) fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
         created: 0,
         // About a node that is not, the shipped guest takes no kept answer.
         readiness: Readiness::Ready,
+        initialized: true,
     }
 }
 

@@ -63,6 +63,7 @@ pub(crate) fn grants(endpoint: &str) -> Grants {
 pub(crate) fn config(behaviour: Behaviour) -> GuestConfig {
     let value = ("behaviour".to_owned(), behaviour.word().to_owned());
     GuestConfig {
+        schemes: Vec::new(),
         cluster_name: "kubernetes".to_owned(),
         cluster_cidrs: Vec::new(),
         values: [value].into(),
@@ -129,6 +130,7 @@ pub(crate) fn node(name: &str) -> CloudNode {
         system_uuid: None,
         created: 0,
         readiness: Default::default(),
+        initialized: true,
     }
 }
 

@@ -66,6 +66,7 @@ impl LoadPolicyOf for Granted {
         Ok(LoadPolicy {
             grants,
             config: GuestConfig {
+                schemes: Vec::new(),
                 cluster_name: "kubernetes".to_owned(),
                 cluster_cidrs: Vec::new(),
                 values: values

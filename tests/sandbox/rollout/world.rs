@@ -162,6 +162,7 @@ impl LoadPolicyOf for Granting {
         Ok(LoadPolicy {
             grants,
             config: GuestConfig {
+                schemes: Vec::new(),
                 cluster_name: "kubernetes".to_owned(),
                 cluster_cidrs: Vec::new(),
                 values: values.into_iter().collect(),
@@ -448,5 +449,6 @@ pub(crate) fn node() -> CloudNode {
         system_uuid: None,
         created: 0,
         readiness: Readiness::Ready,
+        initialized: true,
     }
 }

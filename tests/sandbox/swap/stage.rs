@@ -86,6 +86,7 @@ pub(crate) fn config(values: &[(&str, &str)]) -> GuestConfig {
     let values = values.iter();
     let values = values.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     GuestConfig {
+        schemes: Vec::new(),
         cluster_name: "kubernetes".to_owned(),
         cluster_cidrs: Vec::new(),
         values: values.collect(),
@@ -195,6 +196,7 @@ pub(crate) fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
         system_uuid: None,
         created: 0,
         readiness: Readiness::Ready,
+        initialized: true,
     }
 }
 

@@ -356,6 +356,7 @@ async fn really(cases: &[(Request, End)]) -> Vec<End> {
 fn translated(request: &Request) -> FetchRequest {
     let raw = request.to_raw();
     FetchRequest {
+        supplementary: raw.supplementary,
         target: raw.target,
         method: ccm_guest::http::method_name(raw.method).parse().unwrap(),
         path: raw.path,

@@ -8,6 +8,7 @@ pub(super) enum Place {
     Root,
     Target,
     Rule,
+    Absence,
     ConfigKey,
     Limits,
     /// A text.
@@ -33,7 +34,7 @@ pub(super) type Key = (&'static str, Place, bool);
 
 const TARGETS: &[Key] = &[
     ("name", Place::Text, true),
-    ("endpoint", Place::Text, true),
+    ("endpoint", Place::Text, false),
     ("auth", Place::Text, true),
     ("why", Place::Text, false),
     ("required", Place::Truth, false),
@@ -49,6 +50,11 @@ const RULES: &[Key] = &[
     ),
     ("form", Place::ObjectOf(&Place::ListOf(&Place::Text)), false),
     ("access", Place::Access, true),
+    ("absence", Place::ListOf(&Place::Absence), false),
+];
+const ABSENCE: &[Key] = &[
+    ("status", Place::Number, true),
+    ("contains", Place::Text, true),
 ];
 const CONFIG_KEYS: &[Key] = &[
     ("key", Place::Text, true),
@@ -79,6 +85,7 @@ impl Place {
             Place::Root => Some(ROOT),
             Place::Target => Some(TARGETS),
             Place::Rule => Some(RULES),
+            Place::Absence => Some(ABSENCE),
             Place::ConfigKey => Some(CONFIG_KEYS),
             Place::Limits => Some(LIMITS),
             _ => None,
@@ -91,12 +98,13 @@ pub(super) const fn missing(key: &str) -> &'static str {
     match key.as_bytes() {
         b"contract" => "the key \"contract\" is missing",
         b"name" => "the key \"name\" is missing in this object",
-        b"endpoint" => "the key \"endpoint\" is missing in this target",
         b"auth" => "the key \"auth\" is missing in this target",
         b"rules" => "the key \"rules\" is missing in this target",
         b"methods" => "the key \"methods\" is missing in this rule",
         b"path" => "the key \"path\" is missing in this rule",
         b"access" => "the key \"access\" is missing in this rule",
+        b"status" => "the key \"status\" is missing in this absence",
+        b"contains" => "the key \"contains\" is missing in this absence",
         b"key" => "the key \"key\" is missing in this object",
         _ => "a key is missing in this object",
     }

@@ -77,7 +77,7 @@ impl Reader<'_> {
                     index += 1;
                 }
                 if index == keys.len() {
-                    let what = "unknown key; v0.1/manifest.schema.json of the contract has all";
+                    let what = "unknown key; v0.2/manifest.schema.json of the contract has all";
                     return Err(Mistake { what, at });
                 }
                 if seen & (1 << index) != 0 {
@@ -211,7 +211,7 @@ impl Reader<'_> {
         };
         let what = match place {
             Place::Exactly(text) if !self.is(from, to, text.as_bytes()) => {
-                "this SDK is written for another version of the contract: 0.1.0"
+                "this SDK is written for another version of the contract: 0.2.0"
             }
             Place::Access if !self.is(from, to, b"read") && !self.is(from, to, b"write") => {
                 "access is read or write"

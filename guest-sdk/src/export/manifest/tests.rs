@@ -146,6 +146,7 @@ fn the_keys_are_those_of_the_schema() {
     assert_eq!(ours(Place::Root), of(&schema));
     assert_eq!(ours(Place::Target), of(part("target")));
     assert_eq!(ours(Place::Rule), of(part("rule")));
+    assert_eq!(ours(Place::Absence), of(part("absence")));
     assert_eq!(ours(Place::ConfigKey), of(part("configKey")));
     assert_eq!(ours(Place::Limits), of(&schema["properties"]["limits"]));
 }

@@ -55,7 +55,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
     let hint: Option<Hint> = request.hint();
     let found = owner::find(service, hint.as_ref().map(|hint| hint.id.as_str()))?;
     if let Some(found) = &found {
-        owner::claim(settings, found, service, request.adopt.as_deref())?;
+        owner::claim(settings, found, service, request.adopt.as_ref())?;
     }
     let wanted = Wanted::read(settings, service, &request.targets, found.as_ref())?;
     let mut events = wanted.events.clone();

@@ -5,7 +5,7 @@
 //! look: any tenant can write it, as with a name.
 
 use ccm_guest::Error;
-use ccm_guest::load_balancer::Service;
+use ccm_guest::load_balancer::{Adoption, Service};
 
 use super::annotations as annotation;
 use super::api::{self, LoadBalancer, is_id};
@@ -105,7 +105,7 @@ pub fn by_list(service: &Service) -> Result<Option<LoadBalancer>, Error> {
     }
 }
 
-/// Whether the load balancer is the Service's, or may become it: `adopt` names its owner, and is empty for one without.
+/// Whether the load balancer is the Service's, or may become it: `adopt` says that it may be taken over.
 ///
 /// # Errors
 /// [`Error::Conflict`] when it is another's and may not; [`Error::Invalid`] when it is another cluster's.
@@ -113,25 +113,26 @@ pub fn claim(
     settings: &Settings,
     found: &LoadBalancer,
     service: &Service,
-    adopt: Option<&str>,
+    adopt: Option<&Adoption>,
 ) -> Result<(), Error> {
     let LoadBalancer { id, .. } = found;
     let name = found.name();
+    let may_take = |owner| adopt.is_some_and(|adopt| adopt.covers(owner));
     match owner(found, service) {
         Owner::Own => Ok(()),
-        Owner::Other(owner) if adopt == Some(owner.as_str()) => Ok(()),
+        Owner::Other(owner) if may_take(Some(&owner)) => Ok(()),
         Owner::Other(owner) => {
             let message = format!(
                 "load balancer {id} ({name}) belongs to the Service with UID {owner}; annotate that one with {}=true to give it away",
                 annotation::DISOWN
             );
-            Err(Error::conflict(message, Some(owner)))
+            Err(Error::conflict(message, Some(ccm_guest::Owner::Uid(owner))))
         }
         Owner::Nobody => match other_cluster(settings, found) {
             Some(tag) => Err(Error::invalid(format!(
                 "load balancer {id} ({name}) has the tag {tag} of another cluster: take the tag off before it can be taken over"
             ))),
-            None if adopt == Some("") => Ok(()),
+            None if may_take(None) => Ok(()),
             None => {
                 let message = format!("load balancer {id} ({name}) belongs to no Service");
                 Err(Error::conflict(message, None))

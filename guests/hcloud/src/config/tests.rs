@@ -288,7 +288,7 @@ fn robot_is_asked_only_where_it_is_granted() {
         ("false", "other", false, false),
     ] {
         let mut config = config(&[("ROBOT_ENABLED", enabled)]);
-        config.targets = Some(vec!["api".to_owned(), granted.to_owned()]);
+        config = ccm_guest::testing::granting(config, &["api", granted]);
         let robot = Settings::read(&config).unwrap().robot;
         let read = (robot.is_enabled(), robot.granted().is_some());
         assert_eq!(read, (is_enabled, is_granted), "{enabled} {granted}");

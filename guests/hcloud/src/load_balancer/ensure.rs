@@ -9,7 +9,9 @@
 use std::collections::BTreeMap;
 
 use ccm_guest::event::listed;
-use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Service, UpdateRequest};
+use ccm_guest::load_balancer::{
+    Adoption, EnsureReply, EnsureRequest, ProgressReply, Service, UpdateRequest,
+};
 use ccm_guest::{Error, Event, log};
 
 use super::annotations;
@@ -58,7 +60,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
     let mut ensuring = Ensuring {
         settings,
         service,
-        adopt: request.adopt.as_deref(),
+        adopt: request.adopt.as_ref(),
         known: Known::default(),
         events: wanted.all_events(),
         wanted,
@@ -207,7 +209,7 @@ fn keeps_addresses(settings: &Settings) -> bool {
 struct Ensuring<'a> {
     settings: &'a Settings,
     service: &'a Service,
-    adopt: Option<&'a str>,
+    adopt: Option<&'a Adoption>,
     wanted: Wanted,
     known: Known,
     events: Vec<Event>,

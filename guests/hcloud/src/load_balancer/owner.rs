@@ -4,6 +4,7 @@
 //! another owner's load balancer in an annotation has no effect. One without an owner that serves machines of others is
 //! not adopted even then: somebody depends on it, such as the clients of an API server.
 
+use ccm_guest::load_balancer::Adoption;
 use ccm_guest::owner::{self, Claim};
 use ccm_guest::{Error, log};
 use serde_json::json;
@@ -36,12 +37,12 @@ pub enum Named {
     Busy,
 }
 
-/// Looks up the name, and adopts the load balancer if `adopt` names its owner: the UID in its label, or empty for one
-/// without a label.
+/// Looks up the name, and adopts the load balancer if `adopt` names its owner, the UID in its label; or allows one without
+/// a label.
 ///
 /// # Errors
 /// [`Error::Conflict`] when it has another owner; [`Error::Invalid`] when it has none, and serves others.
-pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&str>) -> Result<Named, Error> {
+pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&Adoption>) -> Result<Named, Error> {
     let name = &wanted.name;
     let Some(found) = api::by_name(name)? else {
         return Ok(Named::Nobody);

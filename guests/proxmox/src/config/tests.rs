@@ -1,20 +1,16 @@
 //! What an operator configures, and what is said about mistakes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use ccm_guest::testing::config;
+use ccm_guest::testing::{config, granting};
 
 use super::*;
 
 fn read(values: &[(&str, &str)], is_granted: bool) -> Result<Settings, Error> {
-    let mut config = config(values);
-    let agent = is_granted.then_some(AGENT);
-    config.targets = Some(
-        ["api"]
-            .into_iter()
-            .chain(agent)
-            .map(str::to_owned)
-            .collect(),
-    );
+    let granted: &[&str] = match is_granted {
+        true => &["api", AGENT],
+        false => &["api"],
+    };
+    let config = granting(config(values), granted);
     Settings::read(&config)
 }
 

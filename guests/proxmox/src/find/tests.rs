@@ -370,7 +370,7 @@ fn an_agent_is_asked_for_new_nodes_whose_machine_has_one() {
         ("PROXMOX_REGION", "home"),
         ("PROXMOX_EXTERNAL_CIDRS", "203.0.113.0/24"),
     ]);
-    values.targets = Some(vec!["api".to_owned(), "agent".to_owned()]);
+    values = ccm_guest::testing::granting(values, &["api", "agent"]);
     let provider = Proxmox::init(&values).unwrap();
     for (agent, is_running, expected) in
         [("0", true, "0"), ("1", true, "2"), ("1", false, "unknown")]

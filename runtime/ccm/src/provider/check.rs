@@ -115,6 +115,7 @@ fn nobody() -> CloudNode {
         system_uuid: None,
         created: 0,
         readiness: Readiness::Unknown,
+        initialized: true,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The credential of a target as a person would write it into a configuration, with places to fill in. Knows no secret.
 
-use ccm_host::manifest::{AuthKind, REGION, Target};
+use ccm_host::manifest::{AuthKind, REGION, Target, UNNAMED};
 use serde_json::{Value, json};
 
 /// What stands under `credential` for a target. `secret` makes the reference to a secret: to the one of this target, or to
@@ -42,13 +42,16 @@ fn aws_service(target: &Target) -> &str {
     }
 }
 
-/// The same YAML with a comment behind each endpoint that lacks its region.
+/// The same YAML with a comment behind each endpoint that lacks its region or is not named.
 pub(super) fn with_hints(yaml: &str) -> String {
     let mut text = String::with_capacity(yaml.len());
     for line in yaml.lines() {
         text.push_str(line);
         if line.contains(REGION) && line.contains("endpoint:") {
             text.push_str(" # put the region in the place of {region}");
+        }
+        if line.contains(UNNAMED) && line.contains("endpoint:") {
+            text.push_str(" # only you know it");
         }
         text.push('\n');
     }
@@ -101,6 +104,24 @@ mod tests {
                 "{kind}"
             );
         }
+    }
+
+    #[test]
+    fn an_endpoint_that_the_manifest_does_not_name_says_so() {
+        let manifest = json!({
+            "contract": "0.2.0", "name": "own", "version": "1",
+            "targets": [{ "name": "api", "auth": "none",
+                "rules": [{ "methods": ["GET"], "path": "/", "access": "read" }] }],
+        });
+        let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
+        let endpoint = &manifest.targets[0].endpoint;
+        let hinted = with_hints(&format!("  endpoint: {endpoint}\n"));
+        assert_eq!(
+            hinted,
+            "  endpoint: https://{endpoint}/ # only you know it\n"
+        );
+        let refused = ccm_host::egress::check_endpoint(endpoint).unwrap_err();
+        assert!(refused.contains("grant one"), "{refused}");
     }
 
     #[test]

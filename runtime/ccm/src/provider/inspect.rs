@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ccm_host::egress::rules::Rule;
+use ccm_host::egress::rules::{Absence, Rule};
 use ccm_host::manifest::{Manifest, Target};
 use ccm_host::{Inspection, LimitsGranted};
 use serde::Serialize;
@@ -73,7 +73,10 @@ fn describe(found: &Inspection, in_registry: Option<&str>) -> String {
             &format!(
                 "target {}: {} ({}credential: {}) – {}",
                 target.name,
-                target.endpoint,
+                match target.names_endpoint() {
+                    true => target.endpoint.as_str(),
+                    false => "where its grant says",
+                },
                 if target.required { "" } else { "optional, " },
                 target.auth,
                 target.why
@@ -81,6 +84,12 @@ fn describe(found: &Inspection, in_registry: Option<&str>) -> String {
         );
         for rule in &target.rules {
             row("", &format!("  {rule}"));
+            for Absence { status, contains } in rule.absence() {
+                row(
+                    "",
+                    &format!("    {status} with {contains:?} says that it is not there"),
+                );
+            }
         }
     }
     for prefix in &manifest.annotation_prefixes {
@@ -118,7 +127,7 @@ fn as_json(found: &Inspection, in_registry: Option<&str>) -> Value {
         "schemes": manifest.schemes,
         "targets": manifest.targets.iter().map(|target| json!({
             "name": target.name,
-            "endpoint": target.endpoint.as_str(),
+            "endpoint": target.names_endpoint().then_some(target.endpoint.as_str()),
             "auth": target.auth,
             "why": target.why,
             "required": target.required,

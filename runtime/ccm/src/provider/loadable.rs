@@ -15,6 +15,7 @@ use ccm_host::grant::{
 };
 use ccm_host::manifest::{AuthKind, Manifest};
 use ccm_host::{GuestConfig, Host, Inspection, Interceptor, Loading, Module, Provider};
+use url::Url;
 
 use super::arguments::{EntryOptions, ModuleOptions};
 use super::configured_providers::{self, Inputs};
@@ -241,7 +242,13 @@ fn told(manifest: &Manifest) -> GuestConfig {
         cluster_name: cluster_name(),
         cluster_cidrs: Vec::new(),
         values: placeholders(manifest),
+        schemes: Vec::new(),
     }
+}
+
+/// Stands for an endpoint that only an operator knows: no host has a name of this domain (RFC 2606).
+fn placeholder_endpoint() -> Option<Url> {
+    Url::parse("https://check.invalid/").ok()
 }
 
 /// Grants all required targets, with placeholder credentials: nothing is sent while a module is loaded.
@@ -249,7 +256,10 @@ fn everything(manifest: &Manifest) -> Grants {
     let mut grants = manifest.as_grants();
     let required = manifest.targets.iter().filter(|target| target.required);
     for (grant, target) in grants.targets.iter_mut().zip(required) {
-        grant.endpoint = target.endpoint_in(REGION).unwrap_or(grant.endpoint.clone());
+        grant.endpoint = match target.names_endpoint() {
+            true => target.endpoint_in(REGION).unwrap_or(grant.endpoint.clone()),
+            false => placeholder_endpoint().unwrap_or(grant.endpoint.clone()),
+        };
         let secret = || Secret::new("check".to_owned());
         grant.credential = match target.auth {
             AuthKind::None => Credential::None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, CloudProvider, FindReply, ProviderError, Reply};
+use ccm_core::cloud::{CallFailure, CloudNode, CloudProvider, FindReply, ProviderError, Reply};
 use ccm_core::effect::Outcome;
 use ccm_core::permit::Permit;
 use tokio::task::JoinSet;
@@ -20,12 +20,12 @@ pub(super) enum Unmade {
     /// The call attempted a change that this mode withholds. The provider's result then is not a cloud answer.
     Withheld,
     /// The call failed.
-    Failed(ProviderError),
+    Failed(CallFailure),
 }
 
 impl From<ProviderError> for Unmade {
     fn from(error: ProviderError) -> Unmade {
-        Unmade::Failed(error)
+        Unmade::Failed(error.into())
     }
 }
 
@@ -34,7 +34,7 @@ impl Unmade {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Unmade::Withheld => "withheld",
-            Unmade::Failed(error) => error.reason(),
+            Unmade::Failed(failure) => failure.error.reason(),
         }
     }
 }
@@ -43,18 +43,18 @@ impl Unmade {
 pub(super) fn made<T>(permit: &Permit, answer: Result<T, ProviderError>) -> Result<T, Unmade> {
     match permit.has_withheld() {
         true => Err(Unmade::Withheld),
-        false => Ok(answer?),
+        false => answer.map_err(|error| Unmade::Failed(permit.failure(error))),
     }
 }
 
 /// Converts the result of such a call into an outcome for the reconciliation.
 pub(super) fn outcome<T>(
     answer: Result<T, Unmade>,
-    answered: impl FnOnce(Result<T, ProviderError>) -> Outcome,
+    answered: impl FnOnce(Result<T, CallFailure>) -> Outcome,
 ) -> Outcome {
     match answer {
         Ok(answer) => answered(Ok(answer)),
-        Err(Unmade::Failed(error)) => answered(Err(error)),
+        Err(Unmade::Failed(failure)) => answered(Err(failure)),
         Err(Unmade::Withheld) => Outcome::Withheld,
     }
 }

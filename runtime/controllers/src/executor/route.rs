@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ccm_core::answer_check::check_event;
 use ccm_core::audit::Subject;
-use ccm_core::cloud::ProviderError;
+use ccm_core::cloud::{CallFailure, ProviderError};
 use ccm_core::cloud_node::cloud_node;
 use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::effect::{Answered, Outcome, RouteEffect, RouteOutcome};
@@ -129,7 +129,7 @@ impl EffectExecutor {
     }
 }
 
-fn changed(answer: Result<Answered<RouteReply>, ProviderError>) -> Outcome {
+fn changed(answer: Result<Answered<RouteReply>, CallFailure>) -> Outcome {
     Outcome::Route(RouteOutcome::Changed(answer))
 }
 

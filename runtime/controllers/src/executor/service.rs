@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use ccm_core::audit::Subject;
 use ccm_core::brake::{Allowances, Brake, SharedBudget};
-use ccm_core::cloud::ProviderError;
+use ccm_core::cloud::{Owner, ProviderError};
 use ccm_core::effect::{
     Answered, ClusterError, InUse, Outcome, OwnerState, ServiceEffect, ServiceOutcome, ServiceRef,
 };
@@ -20,7 +20,6 @@ use ccm_core::permit::Permit;
 use ccm_core::well_known::SERVICE_CONTROLLER;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::ListParams;
-use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
 
 use super::cloud::{Cloud, Unmade, apart, made, outcome};
@@ -94,7 +93,7 @@ impl Services {
             ServiceEffect::ReadNamespace => {
                 ServiceOutcome::NamespaceGoes(self.namespace_goes(service).await)
             }
-            ServiceEffect::FindOwner(uid) => ServiceOutcome::Owner(self.owner(uid).await),
+            ServiceEffect::FindOwner(owner) => ServiceOutcome::Owner(self.owner(owner).await),
             ServiceEffect::Read => ServiceOutcome::Service(self.read(service).await),
             ServiceEffect::Patch(patch) => {
                 ServiceOutcome::Service(self.write(service, patch).await)
@@ -219,10 +218,10 @@ impl Services {
         in_use
     }
 
-    /// Whether the owner with this UID exists. Absence is confirmed with the API server, because the watch lags and the
+    /// Whether this owner exists. Absence is confirmed with the API server, because the watch lags and the
     /// caller takes over the owner's load balancer.
-    async fn owner(&self, uid: &str) -> OwnerState {
-        let known = self.cloud.cluster.service_index().owner(uid);
+    async fn owner(&self, owner: &Owner) -> OwnerState {
+        let known = self.cloud.cluster.service_index().owner(owner);
         if known != OwnerState::Gone {
             return known;
         }
@@ -233,14 +232,13 @@ impl Services {
             let Ok(Some(listed)) = listed else {
                 return OwnerState::Unsynced;
             };
-            let is_his =
-                |one: &&PartialObjectMeta<PrunedService>| one.metadata.uid.as_deref() == Some(uid);
-            if let Some(found) = listed.items.iter().find(is_his) {
-                return OwnerState::Alive(ServiceRef {
-                    namespace: found.metadata.namespace.clone().unwrap_or_default(),
-                    name: found.metadata.name.clone().unwrap_or_default(),
-                    uid: uid.to_owned(),
-                });
+            let services = listed.items.iter().map(|one| ServiceRef {
+                namespace: one.metadata.namespace.clone().unwrap_or_default(),
+                name: one.metadata.name.clone().unwrap_or_default(),
+                uid: one.metadata.uid.clone().unwrap_or_default(),
+            });
+            if let Some(found) = services.into_iter().find(|one| one.is(owner)) {
+                return OwnerState::Alive(found);
             }
             match listed.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ccm_core::brake::Objects;
+use ccm_core::cloud::Owner;
 use ccm_core::effect::{InUse, OwnerState, ServiceRef};
 use ccm_core::service::{Addresses, has_address, is_load_balancer, recorded_owner, service_ref};
 use k8s_openapi::api::core::v1::Service;
@@ -78,9 +79,13 @@ impl ServiceIndex {
         self.addresses.in_use(&service.uid, ips)
     }
 
-    /// Whether a Service with this UID exists.
-    pub(crate) fn owner(&self, uid: &str) -> OwnerState {
-        match self.services.get(uid) {
+    /// Whether a Service with this UID or name exists.
+    pub(crate) fn owner(&self, owner: &Owner) -> OwnerState {
+        let uid = match owner {
+            Owner::Uid(uid) => Some(uid),
+            Owner::Name { namespace, name } => self.names.get(&(namespace.clone(), name.clone())),
+        };
+        match uid.and_then(|uid| self.services.get(uid)) {
             Some(listed) => OwnerState::Alive(listed.service.clone()),
             None if self.is_complete => OwnerState::Gone,
             None => OwnerState::Unsynced,

@@ -1,8 +1,52 @@
 //! Why a provider call failed, and what follows for the caller. Values only.
 
+use std::fmt;
 use std::time::Duration;
 
 use thiserror::Error;
+
+use super::instance::CloudEvent;
+
+/// Whom an object of the cloud belongs to, as the cloud has it recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// The UID of an object of Kubernetes.
+    Uid(String),
+    /// A Service's name: all that some clouds keep.
+    Name {
+        /// `metadata.namespace`.
+        namespace: String,
+        /// `metadata.name`.
+        name: String,
+    },
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Owner::Uid(uid) => f.write_str(uid),
+            Owner::Name { namespace, name } => write!(f, "{namespace}/{name}"),
+        }
+    }
+}
+
+/// Why a call about one object failed, and the Events that the provider asks for meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallFailure {
+    /// The error.
+    pub error: ProviderError,
+    /// About the object of the call; unchecked.
+    pub events: Vec<CloudEvent>,
+}
+
+impl From<ProviderError> for CallFailure {
+    fn from(error: ProviderError) -> CallFailure {
+        CallFailure {
+            error,
+            events: Vec::new(),
+        }
+    }
+}
 
 /// Why a cloud call failed. The cases are those of the contract, and two that only the host produces. Controllers
 /// decide by the case, never by the text.
@@ -19,8 +63,8 @@ pub enum ProviderError {
     Conflict {
         /// Human-readable message.
         message: String,
-        /// UID of the owner, if the cloud has it recorded.
-        owner: Option<String>,
+        /// The owner, if the cloud has it recorded.
+        owner: Option<Owner>,
     },
     /// The cloud's rate limit was reached.
     #[error("throttled: {message}")]

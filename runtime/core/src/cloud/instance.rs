@@ -111,6 +111,9 @@ pub struct CloudNode {
     /// Whether the node is Ready. Some checks of a machine cost one request each, and only pay off while the node is
     /// not.
     pub readiness: Readiness,
+    /// Whether the node has been initialized by a cloud controller manager: its taint is off. Until then its addresses are
+    /// its kubelet's.
+    pub initialized: bool,
 }
 
 /// The condition `Ready` of a Node.

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::Answered;
 use crate::brake::{Brake, Rise};
-use crate::cloud::error::ProviderError;
+use crate::cloud::error::{CallFailure, ProviderError};
 use crate::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use crate::load_balancer::Progress;
 
@@ -31,7 +31,7 @@ pub enum RouteOutcome {
     /// Of [`RouteEffect::List`].
     Listed(Result<ListRoutesReply, ProviderError>),
     /// Of [`RouteEffect::Create`] and [`RouteEffect::Delete`].
-    Changed(Result<Answered<RouteReply>, ProviderError>),
+    Changed(Result<Answered<RouteReply>, CallFailure>),
 }
 
 impl RouteOutcome {
@@ -93,9 +93,8 @@ impl fmt::Display for RouteOutcome {
                 }
                 write!(f, " changes({})", answered.mutations)
             }
-            RouteOutcome::Listed(Err(error)) | RouteOutcome::Changed(Err(error)) => {
-                write!(f, "{error}")
-            }
+            RouteOutcome::Listed(Err(error)) => write!(f, "{error}"),
+            RouteOutcome::Changed(Err(failure)) => write!(f, "{}", failure.error),
         }
     }
 }

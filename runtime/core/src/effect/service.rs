@@ -8,11 +8,11 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::ClusterError;
 use crate::brake::{Brake, Rise};
-use crate::cloud::error::ProviderError;
+use crate::cloud::error::{CallFailure, Owner, ProviderError};
 use crate::cloud::instance::CloudEvent;
 use crate::load_balancer::{
-    CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply, Progress,
-    ProgressReply, UpdateRequest,
+    Adoptable, CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply,
+    Progress, ProgressReply, UpdateRequest,
 };
 use crate::patch::ServicePatch;
 
@@ -25,6 +25,16 @@ pub struct ServiceRef {
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
+}
+
+impl ServiceRef {
+    /// Whether this is the owner that a cloud has recorded.
+    pub fn is(&self, owner: &Owner) -> bool {
+        match owner {
+            Owner::Uid(uid) => self.uid == *uid,
+            Owner::Name { namespace, name } => self.namespace == *namespace && self.name == *name,
+        }
+    }
 }
 
 impl fmt::Display for ServiceRef {
@@ -44,8 +54,8 @@ pub enum ServiceEffect {
     Delete(Arc<DeleteRequest>),
     /// Check whether the load balancer exists, without caches.
     Get(Arc<CloudService>),
-    /// Check whether the Service with this UID, which a load balancer names as its owner, exists.
-    FindOwner(String),
+    /// Check whether the Service with this UID or name, which a load balancer names as its owner, exists.
+    FindOwner(Owner),
     /// Ask the provider about nodes and load balancers that are known to exist, to prove that it uses this cluster's
     /// account.
     Vouch(Vouching),
@@ -65,9 +75,9 @@ pub enum ServiceEffect {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServiceOutcome {
     /// Of [`ServiceEffect::Ensure`].
-    Ensured(Result<Answered<EnsureReply>, ProviderError>),
+    Ensured(Result<Answered<EnsureReply>, CallFailure>),
     /// Of [`ServiceEffect::UpdateTargets`] and [`ServiceEffect::Delete`].
-    Progressed(Result<Answered<ProgressReply>, ProviderError>),
+    Progressed(Result<Answered<ProgressReply>, CallFailure>),
     /// Of [`ServiceEffect::Get`].
     Got(Result<GetReply, ProviderError>),
     /// Of [`ServiceEffect::FindOwner`].
@@ -105,7 +115,7 @@ pub struct InUse {
 pub enum OwnerState {
     /// The owner is this Service.
     Alive(ServiceRef),
-    /// A complete, current list has no Service with this UID.
+    /// A complete, current list has no such Service.
     Gone,
     /// The list of Services is not synced yet.
     Unsynced,
@@ -174,9 +184,9 @@ impl ServiceEffect {
         match self {
             ServiceEffect::Ensure(request) => {
                 write!(f, "ensure {service} targets({})", request.targets.len())?;
-                match request.adopt.as_deref() {
-                    Some("") => write!(f, " adopt")?,
-                    Some(owner) => write!(f, " adopt={owner}")?,
+                match &request.adopt {
+                    Some(Adoptable::Unowned) => write!(f, " adopt")?,
+                    Some(Adoptable::Of(owner)) => write!(f, " adopt={owner}")?,
                     None => {}
                 }
                 write!(f, "{}", hint(&request.hint))
@@ -243,9 +253,10 @@ impl fmt::Display for ServiceOutcome {
                     Found::Absent => write!(f, "absent"),
                 }
             }
-            ServiceOutcome::Ensured(Err(error))
-            | ServiceOutcome::Progressed(Err(error))
-            | ServiceOutcome::Got(Err(error)) => write!(f, "{error}"),
+            ServiceOutcome::Ensured(Err(failure)) | ServiceOutcome::Progressed(Err(failure)) => {
+                write!(f, "{}", failure.error)
+            }
+            ServiceOutcome::Got(Err(error)) => write!(f, "{error}"),
             ServiceOutcome::Vouched(Err(error)) => write!(f, "{error}"),
             ServiceOutcome::Vouched(Ok(Witnesses { found, missing })) => {
                 match found.is_empty() && missing.is_empty() {

@@ -11,7 +11,7 @@ use super::change::{Change, Doing, End};
 use super::condition::{self, Network};
 use crate::answer_check;
 use crate::brake::{Brake, Rise};
-use crate::cloud::error::ProviderError;
+use crate::cloud::error::{CallFailure, ProviderError};
 use crate::cloud::instance::CloudEvent;
 use crate::cloud_node::cloud_node;
 use crate::cloud_route::{
@@ -112,23 +112,25 @@ impl Facts {
     fn absorb_change(
         &mut self,
         effect: &Effect,
-        result: Result<Answered<RouteReply>, ProviderError>,
+        result: Result<Answered<RouteReply>, CallFailure>,
     ) {
         let removal = match effect {
             Effect::Route(RouteEffect::Delete(request)) => Some(request.route.clone()),
             _ => None,
         };
         // A removal's events concern no object: the caller of the provider logs them.
-        if let Ok(answered) = &result
-            && removal.is_none()
-        {
-            let events = answered.reply.events.iter();
-            self.state
-                .owed
-                .extend(events.filter_map(answer_check::check_event));
+        if removal.is_none() {
+            let events = match &result {
+                Ok(answered) => &answered.reply.events,
+                Err(failure) => &failure.events,
+            };
+            let fit = events.iter().filter_map(answer_check::check_event);
+            self.state.owed.extend(fit);
         }
         let makes = self.makes();
-        let result = result.map(|answered| answered.reply.progress);
+        let result = result
+            .map(|answered| answered.reply.progress)
+            .map_err(|failure| failure.error);
         if let Some(change) = self.current_mut() {
             change.hear(removal, &result);
             change.end_if_nothing_is_left(makes);

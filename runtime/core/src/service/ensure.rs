@@ -10,17 +10,19 @@ use super::stored_state::{load_balancer_status, uid};
 use super::waiting::{Doing, Obstacle};
 use super::{
     Facts, Step, account_proof, annotation_policy, cloud_service, conditions, ingress, mark,
-    normal, retained_state, source_ranges, targets, update, waiting, warning,
+    normal, retained_state, service_ref, source_ranges, targets, update, waiting, warning,
 };
 use crate::answer_check::faults_event;
 use crate::brake::{Brake, Rise};
-use crate::cloud::error::ProviderError;
+use crate::cloud::error::{Owner, ProviderError};
 use crate::cloud::instance::CloudNode;
 use crate::effect::{Answered, OwnerState, ServiceEffect};
 use crate::load_balancer::{
-    CloudService, EnsureReply, EnsureRequest, Ensured, Ingress, IpMode, LoadBalancerStatus,
+    Adoptable, CloudService, EnsureReply, EnsureRequest, Ensured, Ingress, IpMode,
+    LoadBalancerStatus,
 };
 use crate::moment::{Moment, Now};
+use crate::name_syntax::{is_dns_label, is_dns_subdomain};
 use crate::patch::ServicePatch;
 
 pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
@@ -162,7 +164,7 @@ fn ensure<'a>(
     facts: &'a Facts,
     wanted: &Arc<CloudService>,
     targets: Arc<[CloudNode]>,
-    adopt: Option<String>,
+    adopt: Option<Adoptable>,
     now: Now,
 ) -> Step<'a> {
     if let Some(step) = super::only_look(facts) {
@@ -220,7 +222,7 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
             return Some(Step::Do(vec![ServiceEffect::Patch(patch)]));
         }
         Err(ProviderError::Conflict { owner, .. }) => {
-            return Some(after_conflict(facts, owner.as_deref(), now));
+            return Some(after_conflict(facts, owner.as_ref(), now));
         }
         Err(error) => {
             let doing = Doing::Ensure;
@@ -255,17 +257,18 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
 
 /// F22: a load balancer that names another owner is adopted only if that owner does not exist and the operator allows
 /// it; one without an owner, if the operator allows that.
-fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>, now: Now) -> Step<'a> {
+fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a Owner>, now: Now) -> Step<'a> {
     let asked = facts.state.asked.as_ref();
-    if asked.is_some_and(|asked| asked.adopt.is_some()) || owner == Some(uid(&facts.service)) {
+    let is_itself = owner.is_some_and(|owner| service_ref(&facts.service).is(owner));
+    if asked.is_some_and(|asked| asked.adopt.is_some()) || is_itself {
         return Step::Wait(Obstacle::Taken(owner));
     }
     if let Some(owner) = owner {
-        if !is_uid(owner) {
+        if !can_be(owner) {
             return Step::Wait(Obstacle::Taken(Some(owner)));
         }
         match &facts.state.owner {
-            None => return Step::Do(vec![ServiceEffect::FindOwner(owner.to_owned())]),
+            None => return Step::Do(vec![ServiceEffect::FindOwner(owner.clone())]),
             Some(OwnerState::Alive(service)) => return Step::Wait(Obstacle::Owned(service)),
             Some(OwnerState::Unsynced) => return Step::Wait(Obstacle::ServicesUnsynced),
             Some(OwnerState::Gone) => {}
@@ -273,7 +276,7 @@ fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>, now: Now) -> Ste
     }
     match asked {
         Some(asked) if facts.world.rules.adoption.allows(owner) => {
-            let adopt = owner.unwrap_or_default().to_owned();
+            let adopt = Adoptable::from(owner.cloned());
             ensure(
                 facts,
                 &asked.service,
@@ -286,11 +289,14 @@ fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a str>, now: Now) -> Ste
     }
 }
 
-/// Rejects the empty string, too: it would stand for a load balancer without an owner.
-fn is_uid(text: &str) -> bool {
+/// Whether an object can have this UID or name. One that nothing can have would never be alive.
+fn can_be(owner: &Owner) -> bool {
     const LONGEST: usize = 64;
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    (1..=LONGEST).contains(&text.len()) && text.bytes().all(is_part)
+    match owner {
+        Owner::Uid(uid) => (1..=LONGEST).contains(&uid.len()) && uid.bytes().all(is_part),
+        Owner::Name { namespace, name } => is_dns_label(namespace) && is_dns_subdomain(name),
+    }
 }
 
 fn after_ready<'a>(
@@ -384,9 +390,9 @@ const ADOPTED: &str = reasons::LOAD_BALANCER_ADOPTED;
 /// The event for the adoption that the last call was allowed.
 fn adopted(facts: &Facts) -> Option<ServiceEffect> {
     let asked = facts.state.asked.as_ref()?;
-    let whose = match asked.adopt.as_deref()? {
-        "" => "which had no owner".to_owned(),
-        owner => format!("whose owner {owner} does not exist any more"),
+    let whose = match asked.adopt.as_ref()? {
+        Adoptable::Unowned => "which had no owner".to_owned(),
+        Adoptable::Of(owner) => format!("whose owner {owner} does not exist any more"),
     };
     let message = format!("Took over a load balancer {whose}");
     Some(normal(ADOPTED, &message))

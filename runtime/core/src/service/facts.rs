@@ -13,7 +13,7 @@ use super::targets::Targets;
 use super::world::World;
 use crate::answer_check;
 use crate::brake::Brake;
-use crate::cloud::error::ProviderError;
+use crate::cloud::error::{CallFailure, ProviderError};
 use crate::cloud::instance::{CloudEvent, CloudNode};
 use crate::effect::{
     Answered, ClusterError, Effect, Outcome, OwnerState, ServiceEffect, ServiceOutcome, Witnesses,
@@ -163,10 +163,13 @@ impl Facts {
         match outcome {
             ServiceOutcome::Ensured(result) => self.absorb_ensured(effect, result),
             ServiceOutcome::Progressed(result) => {
-                let result = result.map(|answered| {
-                    self.owe(&answered.reply.events);
-                    answered.reply.progress
-                });
+                let result = match result {
+                    Ok(answered) => {
+                        self.owe(&answered.reply.events);
+                        Ok(answered.reply.progress)
+                    }
+                    Err(failure) => Err(self.failed(failure)),
+                };
                 self.absorb_progress(effect, result);
             }
             ServiceOutcome::Got(result) => {
@@ -192,11 +195,12 @@ impl Facts {
     fn absorb_ensured(
         &mut self,
         effect: &ServiceEffect,
-        result: Result<Answered<EnsureReply>, ProviderError>,
+        result: Result<Answered<EnsureReply>, CallFailure>,
     ) {
         let ServiceEffect::Ensure(request) = effect else {
             return;
         };
+        let result = result.map_err(|failure| self.failed(failure));
         let is_made = match &result {
             Ok(answered) => {
                 self.owe(&answered.reply.events);
@@ -231,6 +235,12 @@ impl Facts {
             }
             _ => {}
         }
+    }
+
+    /// Keeps the events of a failure; returns its error.
+    fn failed(&mut self, failure: CallFailure) -> ProviderError {
+        self.owe(&failure.events);
+        failure.error
     }
 
     /// Keeps the provider's events that pass the answer check.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::targets::{Targets, are_same};
 use crate::brake::target_removal::PendingRemoval;
 use crate::cloud::instance::CloudNode;
-use crate::load_balancer::{CloudService, LoadBalancerStatus};
+use crate::load_balancer::{Adoptable, CloudService, LoadBalancerStatus};
 use crate::moment::Moment;
 
 /// State kept from earlier reconciliations of a Service.
@@ -64,8 +64,8 @@ pub(super) struct Asked {
     pub(super) service: Arc<CloudService>,
     /// The target nodes.
     pub(super) targets: Arc<[CloudNode]>,
-    /// Owner UID of the load balancer to adopt; empty: it has no owner.
-    pub(super) adopt: Option<String>,
+    /// The load balancer that may be adopted.
+    pub(super) adopt: Option<Adoptable>,
 }
 
 /// An operation that every answer since `since` has called pending.

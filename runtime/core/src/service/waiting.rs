@@ -8,7 +8,7 @@ use super::source_ranges::SourceRangesError;
 use super::{Facts, conditions, ingress, service_ref, stored_state, warning};
 use crate::answer_check::quoted;
 use crate::brake::Brake;
-use crate::cloud::error::ProviderError;
+use crate::cloud::error::{Owner, ProviderError};
 use crate::effect::{ClusterError, Decision, Effect, ServiceEffect, ServiceRef, When};
 use crate::load_balancer::Pending;
 use crate::moment::{Moment, Now};
@@ -81,9 +81,9 @@ pub(super) enum Obstacle<'a> {
     /// The Service list is not complete yet.
     ServicesUnsynced,
     /// Its owner, if it has one, does not exist, and adoption is not enabled.
-    Unadopted(Option<&'a str>),
+    Unadopted(Option<&'a Owner>),
     /// The provider names an owner that cannot be verified, or refuses the adoption.
-    Taken(Option<&'a str>),
+    Taken(Option<&'a Owner>),
     /// At least half of the witnesses are missing at the provider, as with another account's credential; the missing
     /// ones.
     Strange(&'a [String]),
@@ -243,16 +243,16 @@ impl Obstacle<'_> {
             Obstacle::Unadopted(owner) => {
                 let whose = match owner {
                     Some(owner) => format!(
-                        "belongs to a Service that does not exist in this cluster, with the UID {}",
-                        quoted(owner)
+                        "belongs to a Service that does not exist in this cluster, {}",
+                        with(owner)
                     ),
                     None => "has no owner written down".to_owned(),
                 };
                 format!("the load balancer {whose}: it is taken over only with the setting adoptLoadBalancers")
             }
             Obstacle::Taken(Some(owner)) => format!(
-                "the provider says that the load balancer belongs to the Service with the UID {}",
-                quoted(owner)
+                "the provider says that the load balancer belongs to the Service {}",
+                with(owner)
             ),
             Obstacle::Taken(None) => {
                 "the provider says that the load balancer belongs to somebody else".to_owned()
@@ -359,5 +359,13 @@ impl Obstacle<'_> {
             | Obstacle::Taken(_) => retry::PERSON,
         };
         Retry::After(backoff.after(failures))
+    }
+}
+
+/// How a text calls an owner.
+fn with(owner: &Owner) -> String {
+    match owner {
+        Owner::Uid(uid) => format!("with the UID {}", quoted(uid)),
+        Owner::Name { .. } => format!("with the name {}", quoted(&owner.to_string())),
     }
 }

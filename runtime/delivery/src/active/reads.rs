@@ -217,6 +217,7 @@ fn nobodys_node() -> CloudNode {
         system_uuid: None,
         created: 0,
         readiness: Readiness::Unknown,
+        initialized: true,
     }
 }
 

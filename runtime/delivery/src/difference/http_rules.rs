@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use ccm_core::permit::Access;
-use ccm_host::egress::rules::{Line, Rule};
+use ccm_host::egress::rules::{Absence, Line, Rule};
 use ccm_host::manifest::{AuthKind, Manifest, Target};
 
 use super::{Difference, Sign};
@@ -80,11 +80,12 @@ fn asked(manifest: &Manifest) -> Vec<Asked<'_>> {
 
 impl Asked<'_> {
     /// Whether this line admits everything that the other one admits, under the same target name, which is what is
-    /// granted.
+    /// granted. What proves absence is no right, but a node can be deleted for it.
     fn covers(&self, other: &Asked<'_>) -> bool {
         self.target.name == other.target.name
             && reaches(self.target, other.target)
             && self.line.covers(&other.line)
+            && (other.line.absence.iter()).all(|proof| self.line.absence.contains(proof))
     }
 
     fn text(&self) -> String {
@@ -98,6 +99,7 @@ impl Asked<'_> {
             query,
             form,
             access,
+            absence,
         } = &self.line;
         let port = port.unwrap_or_default();
         let mut text = format!("{} {method} {host}{port}{base}{path}", endpoint.scheme());
@@ -112,6 +114,9 @@ impl Asked<'_> {
             Access::Read => "  read",
             Access::Write => "  write",
         });
+        for Absence { status, contains } in absence {
+            text.push_str(&format!(", {status} with {contains:?} proves absence"));
+        }
         text
     }
 }
@@ -128,5 +133,8 @@ fn place(target: &Target) -> String {
         auth,
         ..
     } = target;
-    format!("target {name} at {endpoint}, credential: {auth}")
+    match target.names_endpoint() {
+        true => format!("target {name} at {endpoint}, credential: {auth}"),
+        false => format!("target {name} where its grant says, credential: {auth}"),
+    }
 }

@@ -2,6 +2,7 @@
 //! bytes are no longer available. Texts for people are left out.
 
 use ccm_core::rollout::MOST_REQUESTS;
+use ccm_host::egress::rules::Rule;
 use ccm_host::manifest::{Manifest, WantedLimits};
 use ccm_host::{CONTRACT_PACKAGE, Inspection};
 use serde::Deserialize;
@@ -63,10 +64,10 @@ impl Requests {
         let targets = targets.iter().map(|target| {
             json!({
                 "name": target.name,
-                "endpoint": target.endpoint.as_str(),
+                "endpoint": target.names_endpoint().then_some(target.endpoint.as_str()),
                 "auth": target.auth,
                 "required": target.required,
-                "rules": target.rules,
+                "rules": target.rules.iter().map(rule).collect::<Vec<_>>(),
             })
         });
         let config = config.iter().filter(|key| key.required);
@@ -126,4 +127,16 @@ fn interfaces(names: &[String], package: &str) -> Vec<String> {
     found.sort();
     found.dedup();
     found
+}
+
+/// A rule as a manifest has it: what it proves by is no part of a grant's rule.
+fn rule(rule: &Rule) -> Value {
+    let absence = rule.absence().iter();
+    let absence = absence.map(|one| json!({"status": one.status, "contains": one.contains}));
+    let absence: Vec<_> = absence.collect();
+    let mut rule = json!(rule);
+    if let (Some(rule), false) = (rule.as_object_mut(), absence.is_empty()) {
+        rule.insert("absence".to_owned(), absence.into());
+    }
+    rule
 }

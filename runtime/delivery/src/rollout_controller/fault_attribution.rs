@@ -40,6 +40,7 @@ pub(super) fn of_load(error: &LoadError) -> End {
         | LoadError::Manifest { .. }
         | LoadError::Contradiction { .. }
         | LoadError::Contract { .. }
+        | LoadError::TwoContracts { .. }
         | LoadError::Imports { .. }
         | LoadError::MissingExport { .. }
         | LoadError::Signature { .. }

@@ -95,35 +95,70 @@ fn imports_are_offered_or_refused_by_name() {
 }
 
 #[test]
-fn another_version_of_the_contract_is_an_error_that_names_both() {
+fn another_version_of_the_contract_is_an_error_that_names_all() {
     check(
         "later patch",
         &with_imports(&["ccm:provider/http@0.1.7"]),
         "accepted",
     );
     for name in [
-        "ccm:provider/http@0.2.0",
+        "ccm:provider/http@0.3.0",
         "ccm:provider/log@1.0.0",
         "ccm:provider/log@0.1.0-rc1",
+        "ccm:provider/log",
     ] {
-        let expected = format!("needs {name}, and this host speaks ccm:provider@0.1.0");
+        let expected = format!("needs {name}, and this host speaks ccm:provider@0.1.0 and 0.2.0");
         check(name, &with_imports(&[name]), &expected);
     }
     let exports = [
         "ccm:provider/lifecycle@0.1.0",
-        "ccm:provider/instances@0.2.0",
+        "ccm:provider/instances@0.3.0",
     ];
     check(
         "export",
         &with_exports(&exports),
-        "needs ccm:provider/instances@0.2.0, and this host speaks",
+        "needs ccm:provider/instances@0.3.0, and this host speaks",
     );
-    let manifest = MANIFEST.replace("0.1.0", "0.2.0");
+    let manifest = MANIFEST.replace("0.1.0", "0.3.0");
     let wasm = test_components::component(&[], EXPORTS, &[&manifest]);
     assert!(matches!(
         inspect("sample.wasm", &wasm),
-        Err(LoadError::Contract { .. } | LoadError::Manifest { .. })
+        Err(LoadError::Contract { .. })
     ));
+}
+
+/// The three places of a module that name a version: manifest, imports, exports.
+#[test]
+fn a_module_speaks_one_version_of_the_contract() {
+    let newest = MANIFEST.replace("0.1.0", "0.2.0");
+    let at = |version: &str, name: &str| format!("ccm:provider/{name}@{version}");
+    let inspected = |manifest: &str, import: &str, lifecycle: &str, instances: &str| {
+        let import = at(import, "log");
+        let exports = [at(lifecycle, "lifecycle"), at(instances, "instances")];
+        let exports = exports.each_ref().map(String::as_str);
+        let wasm = test_components::component(&[import.as_str()], &exports, &[manifest]);
+        inspect("sample.wasm", &wasm)
+    };
+    let contract = |version: &str, manifest: &str| {
+        let inspection = inspected(manifest, version, version, version).unwrap();
+        inspection.contract
+    };
+    assert_eq!(contract("0.1.0", MANIFEST), Contract::V0_1);
+    assert_eq!(contract("0.2.0", &newest), Contract::V0_2);
+    for (manifest, import, lifecycle, instances, other) in [
+        (newest.as_str(), "0.1.0", "0.1.0", "0.1.0", "log@0.1.0"),
+        (MANIFEST, "0.2.0", "0.2.0", "0.2.0", "log@0.2.0"),
+        (&newest, "0.2.0", "0.1.0", "0.1.0", "lifecycle@0.1.0"),
+        (&newest, "0.2.0", "0.2.0", "0.1.0", "instances@0.1.0"),
+        (MANIFEST, "0.1.0", "0.2.0", "0.2.0", "lifecycle@0.2.0"),
+        (MANIFEST, "0.1.0", "0.1.0", "0.2.0", "instances@0.2.0"),
+    ] {
+        let error = inspected(manifest, import, lifecycle, instances).unwrap_err();
+        assert!(matches!(error, LoadError::TwoContracts { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("(says its manifest)"), "{text}");
+        assert!(text.ends_with(&format!("ccm:provider/{other}")), "{text}");
+    }
 }
 
 #[test]
@@ -170,12 +205,12 @@ fn foreign_exports_are_ignored_and_a_missing_lifecycle_is_not() {
     check(
         "no lifecycle",
         &with_exports(&["ccm:provider/instances@0.1.0"]),
-        "does not export ccm:provider/lifecycle@0.1",
+        "does not export ccm:provider/lifecycle",
     );
     check(
         "nothing",
         &with_exports(&[]),
-        "does not export ccm:provider/lifecycle@0.1",
+        "does not export ccm:provider/lifecycle",
     );
 }
 

@@ -1,7 +1,7 @@
 //! Exchanges of one guest call: their results, whether the answers were complete, and their log lines.
 //!
 //! Log lines and records hold provider, target, method, path pattern, status, sizes and times; never a header, a
-//! body or a query. Only a refusal names the requested path itself.
+//! body or a query, but the fields that a rule of the manifest names. Only a refusal names the requested path itself.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -46,22 +46,23 @@ impl Records {
     }
 
     /// Whether the call saw only complete answers, as defined by `FindReply::complete`: every exchange ended with
-    /// 2xx, or with 404 where the path names one object; with `live`, this call itself also sent at least one
-    /// request that got 2xx.
+    /// 2xx, or said that what was asked for is not there; with `live`, this call itself also sent at least one
+    /// request that got 2xx. Supplementary exchanges neither prove anything nor are missed.
     pub(super) fn complete(&self, live: bool) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let is_success =
             |exchange: &Exchange| matches!(exchange.end, ExchangeEnd::Answered(200..=299));
-        let is_whole = |exchange: &Exchange| {
-            is_success(exchange)
-                || exchange.end == ExchangeEnd::Answered(404) && exchange.one_object
-        };
+        let proves = |exchange: &&Exchange| !exchange.supplementary;
         // Begun but not ended exchanges are still under way, or were over the cap.
         ended.len() == self.begun.load(Ordering::Relaxed)
-            && ended.iter().all(is_whole)
+            && ended
+                .iter()
+                .filter(proves)
+                .all(|exchange| is_success(exchange) || exchange.absent)
             && (!live
                 || ended
                     .iter()
+                    .filter(proves)
                     .any(|exchange| is_success(exchange) && !exchange.kept))
     }
 }
@@ -71,7 +72,8 @@ pub(super) struct Record<'a> {
     egress: &'a Egress,
     records: &'a Records,
     begun: Instant,
-    access: Access,
+    /// The line of the grant that admits the request.
+    line: Option<Line>,
     exchange: Exchange,
 }
 
@@ -82,6 +84,7 @@ impl<'a> Record<'a> {
         records: &'a Records,
         target: &str,
         method: &Method,
+        supplementary: bool,
     ) -> Record<'a> {
         let exchange = Exchange {
             target: egress.shown(target),
@@ -89,7 +92,8 @@ impl<'a> Record<'a> {
             template: None,
             end: ExchangeEnd::Failed("cancelled"),
             kept: false,
-            one_object: false,
+            absent: false,
+            supplementary,
             bytes: 0,
             took: std::time::Duration::ZERO,
         };
@@ -97,17 +101,16 @@ impl<'a> Record<'a> {
             egress,
             records,
             begun: Instant::now(),
-            access: Access::Read,
+            line: None,
             exchange,
         }
     }
 
     /// Notes the grant line that admits the request.
-    pub(super) fn admitted(&mut self, target: &str, line: &Line) {
+    pub(super) fn admitted(&mut self, target: &str, line: Line) {
         self.exchange.target = target.to_owned();
-        self.exchange.template = Some(line.path.as_str().to_owned());
-        self.exchange.one_object = line.path.names_one_object();
-        self.access = line.access;
+        self.exchange.template = Some(line.label());
+        self.line = Some(line);
         self.egress.requests.begun(self.egress.provider(), target);
     }
 
@@ -145,6 +148,9 @@ impl<'a> Record<'a> {
         self.exchange.end = match end {
             Ok(answer) => {
                 self.exchange.bytes = answer.body.len() as u64;
+                let line = self.line.as_ref();
+                self.exchange.absent =
+                    line.is_some_and(|line| line.tells_absence(answer.status, &answer.body));
                 ExchangeEnd::Answered(answer.status)
             }
             Err(error) => ExchangeEnd::Failed(error.reason()),
@@ -195,7 +201,8 @@ impl Drop for Record<'_> {
             ExchangeEnd::Failed("cancelled") => self.records.is_news(),
             _ => true,
         };
-        if self.access == Access::Write && is_news {
+        let line = self.line.as_ref();
+        if line.is_some_and(|line| line.access == Access::Write) && is_news {
             tracing::info!(target: "egress", provider, name = target, %method, path, status, reason, bytes, ms, "change");
         } else {
             tracing::debug!(target: "egress", provider, name = target, %method, path, status, reason, kept, bytes, ms, "read");

@@ -31,6 +31,7 @@ use super::resolve::{Lookup, Resolver};
 use super::tls::{self, TlsError, Trust};
 use super::wire::{Dial, LeaseGate};
 use crate::grant::{ProxyGrant, TargetGrant};
+use crate::manifest::UNNAMED;
 
 /// Maximum number of header fields of an answer, and their bytes for HTTP/2; clouds send about 30 and 4 KiB.
 const MAX_ANSWER_HEADERS: usize = 100;
@@ -218,6 +219,9 @@ pub(super) fn endpoint(endpoint: &Url, granted: &[IpNet]) -> Result<Vec<IpNet>, 
             let labels = name.strip_suffix('.').unwrap_or(name);
             if labels.split('.').any(str::is_empty) {
                 return bad("the host is no name: a part of it is empty");
+            }
+            if labels == UNNAMED {
+                return bad("the module names no endpoint, because only you know it: grant one");
             }
             if labels.contains(['{', '}']) {
                 return bad("a placeholder stands in the host: put the region in its place");

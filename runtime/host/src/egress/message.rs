@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::budget::Body;
+#[cfg(doc)]
+use super::rules::Line;
 
 /// One request of a guest, as `ccm:provider/http.request`.
 #[derive(Debug, Clone)]
@@ -26,6 +28,9 @@ pub struct FetchRequest {
     pub headers: Vec<(String, String)>,
     /// Body, at most 1 MiB.
     pub body: Option<Bytes>,
+    /// Whether the answer only adds detail, so that nothing about the presence of objects follows from it, nor from its
+    /// failure.
+    pub supplementary: bool,
 }
 
 /// One response, read to its end.
@@ -109,14 +114,17 @@ pub struct Exchange {
     pub target: String,
     /// HTTP method.
     pub method: Method,
-    /// Path pattern of the rule that admitted it; `None` when no rule did.
+    /// Path pattern of the rule that admitted it, and its fields: [`Line::label`]; `None` when no rule did.
     pub template: Option<String>,
     /// Result.
     pub end: ExchangeEnd,
     /// Whether the response came from the cache or was shared with another request; nothing was sent for this one.
     pub kept: bool,
-    /// Whether the path names one object, so that 404 is a complete answer.
-    pub one_object: bool,
+    /// Whether the answer says that what was asked for is not there: 404 on a path that names one object, or what the
+    /// rule of the manifest names as such an answer.
+    pub absent: bool,
+    /// See [`FetchRequest::supplementary`].
+    pub supplementary: bool,
     /// Bytes of the response body.
     pub bytes: u64,
     /// Time from the guest's call to the end, waiting included.

@@ -33,7 +33,7 @@ pub(super) fn cloud_request(egress: &Egress, target: &Target, prepared: &Prepare
         host: host(&target.endpoint),
         method: prepared.method.to_string(),
         path: prepared.path.as_str().to_owned(),
-        template: line.path.as_str().to_owned(),
+        template: line.label(),
         rule: line.to_string(),
         sha256: match line.access {
             Access::Read => String::new(),

@@ -90,6 +90,7 @@ pub(super) fn prepare(
         query,
         headers,
         body,
+        supplementary: _,
     } = request;
     if !METHODS.contains(&method) {
         return Err(FetchError::Denied(format!(
@@ -158,10 +159,14 @@ pub(super) fn prepare(
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(FORM));
     }
     let url = url(context.endpoint, &path, &query)?;
-    let max_age = if method == Method::GET {
-        max_age(&mut headers)
-    } else {
-        None
+    let is_shareable = match method {
+        Method::GET => true,
+        Method::POST => line.access == Access::Read,
+        _ => false,
+    };
+    let max_age = match is_shareable {
+        true => max_age(&mut headers),
+        false => None,
     };
     let keepable = line.access == Access::Read && !fresh;
     if fresh && method == Method::GET {

@@ -83,6 +83,7 @@ pub(super) fn by_url(
             query: query.clone(),
             headers: headers.clone(),
             body: Some(body.clone()).filter(|body| !body.is_empty()),
+            supplementary: false,
         };
         match prepare(&context, request, Source::Wasi, fresh, &egress.limits) {
             Ok(prepared) => return Ok(prepared),

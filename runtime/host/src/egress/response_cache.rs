@@ -1,9 +1,8 @@
-//! Response cache: merges equal `GET` requests of one burst into one request.
+//! Response cache: merges equal reads of one burst into one request: `GET`, and `POST` where a rule says that it reads.
 //!
 //! A guest opts in with `Cache-Control: max-age=N`. The first caller leads and sends the request; callers with an
 //! equal request follow and get the same answer. When a leader is cancelled or fails for a reason of its own, one of
-//! its followers leads. Any other method through a target, and a `GET` that changes something there, drops the
-//! cached answers of that target. Nothing here sends anything.
+//! its followers leads. A request that may change something drops the cached answers of its target. Nothing here sends anything.
 //!
 //! Long bodies are stored compressed: machines in a listing share most of their text. Expired answers are dropped
 //! within seconds.
@@ -14,7 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, Method};
+use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -38,13 +38,22 @@ type Shared = Result<FetchResponse, FetchError>;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     target: usize,
+    method: Method,
     url: String,
     headers: Vec<(String, Vec<u8>)>,
+    /// SHA-256 of the body; `None` without one.
+    body: Option<[u8; 32]>,
 }
 
 impl Key {
     /// `target` is the target's index in its egress, `url` path and query as sent, `headers` the guest's.
-    pub(super) fn new(target: usize, url: &str, headers: &HeaderMap) -> Key {
+    pub(super) fn new(
+        target: usize,
+        method: &Method,
+        url: &str,
+        headers: &HeaderMap,
+        body: Option<&[u8]>,
+    ) -> Key {
         let pairs = headers
             .iter()
             .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
@@ -52,8 +61,10 @@ impl Key {
         headers.sort();
         Key {
             target,
+            method: method.clone(),
             url: url.to_owned(),
             headers,
+            body: body.map(|body| Sha256::digest(body).into()),
         }
     }
 

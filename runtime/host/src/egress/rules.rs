@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::path::PathPattern;
 
-pub use line::{Asked, Line, first};
+pub use line::{Absence, Asked, Line, first};
 
 /// Methods that a rule can name. TRACE and CONNECT cannot be granted.
 pub const METHODS: [Method; 7] = [
@@ -44,6 +44,8 @@ pub struct Rule {
     query: BTreeMap<String, BTreeSet<String>>,
     form: BTreeMap<String, BTreeSet<String>>,
     access: Access,
+    /// A manifest's only: what an answer means is no right.
+    absence: Vec<Absence>,
 }
 
 /// Rule as written in a manifest or in grants.
@@ -121,6 +123,7 @@ impl RawRule {
                 query,
                 form,
                 access,
+                absence: Vec::new(),
             }),
             _ => Err(mistakes),
         }
@@ -168,6 +171,16 @@ fn fields(
 }
 
 impl Rule {
+    /// The same rule, with these answers as proof that what was asked for is not there.
+    pub fn with_absence(self, absence: Vec<Absence>) -> Rule {
+        Rule { absence, ..self }
+    }
+
+    /// Answers that say that what was asked for is not there, beside 404.
+    pub fn absence(&self) -> &[Absence] {
+        &self.absence
+    }
+
     /// Expands the rule into lines, in the order in which it was written.
     pub fn lines(&self) -> Vec<Line> {
         let mut lines: Vec<Line> = self
@@ -179,6 +192,7 @@ impl Rule {
                 query: Vec::new(),
                 form: Vec::new(),
                 access: self.access,
+                absence: self.absence.clone(),
             })
             .collect();
         let spread =

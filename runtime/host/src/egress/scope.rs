@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use ccm_core::audit::Attempt;
+use ccm_core::cloud::CloudEvent;
 use ccm_core::permit::{Access, Permit, Refusal};
 use futures::StreamExt as _;
 use http::{HeaderMap, Method};
@@ -71,8 +72,9 @@ impl CallScope {
     pub async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         let method = request.method.clone();
         let name = request.target.clone();
+        let supplementary = request.supplementary;
         self.0
-            .run(&name, &method, || {
+            .run(&name, &method, supplementary, || {
                 resolve_target::by_name(&self.0.egress, request, self.0.fresh)
             })
             .await
@@ -119,7 +121,7 @@ impl CallScope {
         let method = request.method().clone();
         let name = resolve_target::name_of(&self.0.egress, request.uri());
         self.0
-            .run(&name, &method, || {
+            .run(&name, &method, false, || {
                 resolve_target::by_url(&self.0.egress, request, self.0.fresh)
             })
             .await
@@ -148,6 +150,18 @@ impl CallScope {
         self.0.permit.say(line);
     }
 
+    /// Keeps the events of a guest's failure for the caller, and logs them: see [`Permit::fail_with`].
+    pub(crate) fn fail_with(&self, mut events: Vec<CloudEvent>) {
+        let Call { egress, permit, .. } = &*self.0;
+        events.retain(|event| !egress.finds_credential(&[&event.reason]));
+        for event in &mut events {
+            event.message = egress.redacted(&event.message);
+            let (provider, reason, message) = (egress.provider(), &event.reason, &event.message);
+            tracing::info!(provider, reason, message, "said of a failure");
+        }
+        permit.fail_with(events);
+    }
+
     /// Exchanges so far, in the order in which they ended.
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.0.records.exchanges()
@@ -173,6 +187,7 @@ impl Call {
         &self,
         name: &str,
         method: &Method,
+        supplementary: bool,
         resolve_target: impl FnOnce() -> Result<Prepared, FetchError>,
     ) -> Result<FetchResponse, FetchError> {
         let cap = self.egress.limits.requests_per_call;
@@ -181,10 +196,10 @@ impl Call {
                 "a call makes at most {cap} requests"
             )));
         }
-        let mut record = Record::new(&self.egress, &self.records, name, method);
+        let mut record = Record::new(&self.egress, &self.records, name, method, supplementary);
         let (end, kept) = match resolve_target() {
             Ok(prepared) => {
-                record.admitted(&self.target(prepared.target)?.name, &prepared.line);
+                record.admitted(&self.target(prepared.target)?.name, prepared.line.clone());
                 self.answer(&prepared).await
             }
             Err(error) => {
@@ -221,16 +236,18 @@ impl Call {
     /// The result, and whether it came from the response cache or from another request.
     async fn answer(&self, prepared: &Prepared) -> (Result<FetchResponse, FetchError>, bool) {
         let kept = &self.egress.kept;
+        let is_read = [Method::GET, Method::POST].contains(&prepared.method)
+            && prepared.line.access == Access::Read;
         let Some(max_age) = prepared.max_age else {
-            let may_change =
-                prepared.method != Method::GET || prepared.line.access == Access::Write;
-            let _changing = may_change.then(|| kept.changing(prepared.target));
+            let _changing = (!is_read).then(|| kept.changing(prepared.target));
             return (self.send(prepared).await, false);
         };
         let key = super::response_cache::Key::new(
             prepared.target,
+            &prepared.method,
             prepared.url.as_str(),
             &prepared.headers,
+            prepared.body.as_deref(),
         );
         loop {
             match kept.turn(&key, max_age, Instant::now(), &self.budget) {

@@ -121,6 +121,10 @@ fn ungranted(requested: &Target) -> Vec<String> {
         rules,
         ..
     } = requested;
+    let endpoint = match requested.names_endpoint() {
+        true => endpoint.as_str(),
+        false => "the endpoint, which only you know,",
+    };
     let mut missing = vec![format!("target {name}: {endpoint} with {auth} credential")];
     missing.extend(
         rules

@@ -11,14 +11,15 @@ use serde_json::Value;
 use url::Url;
 
 use super::form::{is_scheme, prefix_form, text};
-use super::{AuthKind, ConfigKey, Manifest, REGION, Target, WantedLimits};
-use crate::egress::rules::{RawRule, Rule};
+use super::{AuthKind, ConfigKey, Manifest, REGION, Target, WantedLimits, unnamed_endpoint};
+use crate::egress::rules::{Absence, RawRule, Rule};
 use crate::sanitize::clean;
 
 /// Each exceeds the needs of every cloud that was looked at, and is small enough to be read by a person.
 const MAX_SCHEMES: usize = 16;
 const MAX_TARGETS: usize = 16;
 const MAX_RULES: usize = 256;
+const MAX_ABSENCE: usize = 8;
 const MAX_PREFIXES: usize = 16;
 const MAX_CONFIG: usize = 256;
 /// Length to which the error about an invalid rule is cut, in bytes.
@@ -58,8 +59,7 @@ pub(super) struct RawManifest {
 struct RawTarget {
     #[serde(default)]
     name: String,
-    #[serde(default)]
-    endpoint: String,
+    endpoint: Option<String>,
     #[serde(default)]
     auth: String,
     #[serde(default)]
@@ -109,10 +109,11 @@ pub(super) fn check(raw: RawManifest) -> Result<Manifest, Vec<String>> {
     };
     if raw.contract.split('.').count() != 3 || !raw.contract.split('.').all(is_number) {
         wrong.push(format!(
-            "contract {:?}: expected the version of ccm:provider, such as 0.1.0",
+            "contract {:?}: expected the version of ccm:provider, such as 0.2.0",
             raw.contract
         ));
     }
+    let is_first = raw.contract.starts_with("0.1.");
     if !is_dns_label(&raw.name) {
         wrong.push(format!(
             "name {:?}: expected a DNS label: 1 to 63 lower-case letters, digits or -",
@@ -159,7 +160,7 @@ pub(super) fn check(raw: RawManifest) -> Result<Manifest, Vec<String>> {
     let targets = raw
         .targets
         .into_iter()
-        .filter_map(|raw| target(raw, wrong))
+        .filter_map(|raw| target(raw, is_first, wrong))
         .collect();
     list(
         "config",
@@ -191,15 +192,23 @@ pub(super) fn check(raw: RawManifest) -> Result<Manifest, Vec<String>> {
     }
 }
 
-fn target(raw: RawTarget, wrong: &mut Vec<String>) -> Option<Target> {
+/// `is_first`: in the form of contract 0.1, which has no target without an endpoint and no proofs of absence.
+fn target(raw: RawTarget, is_first: bool, wrong: &mut Vec<String>) -> Option<Target> {
     let place = format!("target {:?}", raw.name);
     unknown(&place, &raw.unknown, wrong);
     if !is_dns_label(&raw.name) {
         wrong.push(format!("{place}: expected a DNS label as name"));
     }
     text(&place, &raw.why, wrong);
-    let endpoint = endpoint(&raw.endpoint)
-        .map_err(|why| wrong.push(format!("{place}: endpoint {:?}: {why}", raw.endpoint)));
+    let endpoint = match raw.endpoint.as_deref() {
+        None if !is_first => unnamed_endpoint(),
+        text => {
+            let text = text.unwrap_or_default();
+            endpoint(text)
+                .map_err(|why| wrong.push(format!("{place}: endpoint {text:?}: {why}")))
+                .ok()
+        }
+    };
     let mut kinds = AuthKind::ALL.into_iter();
     let auth = kinds.find(|kind| kind.as_str() == raw.auth);
     if auth.is_none() {
@@ -219,11 +228,17 @@ fn target(raw: RawTarget, wrong: &mut Vec<String>) -> Option<Target> {
         .rules
         .into_iter()
         .enumerate()
-        .filter_map(|(index, value)| rule(&place, index, value, wrong))
+        .filter_map(|(index, value)| {
+            let place = format!("{place}: rule {}", index + 1);
+            match is_first {
+                true => rule(&place, value, wrong),
+                false => rule_with_absence(&place, value, wrong),
+            }
+        })
         .collect();
     Some(Target {
         name: raw.name,
-        endpoint: endpoint.ok()?,
+        endpoint: endpoint?,
         auth: auth?,
         why: raw.why,
         rules,
@@ -231,8 +246,47 @@ fn target(raw: RawTarget, wrong: &mut Vec<String>) -> Option<Target> {
     })
 }
 
-fn rule(place: &str, index: usize, value: Value, wrong: &mut Vec<String>) -> Option<Rule> {
-    let place = format!("{place}: rule {}", index + 1);
+/// One answer of a rule's `absence`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAbsence {
+    status: u16,
+    contains: String,
+}
+
+/// A rule whose `absence` names the answers that say that what was asked for is not there.
+fn rule_with_absence(place: &str, mut value: Value, wrong: &mut Vec<String>) -> Option<Rule> {
+    let absence = value
+        .as_object_mut()
+        .and_then(|rule| rule.remove("absence"));
+    let rule = rule(place, value, wrong);
+    let Some(absence) = absence else {
+        return rule;
+    };
+    let raw: Vec<RawAbsence> = serde_json::from_value(absence)
+        .map_err(|error| {
+            let error = clean(&error.to_string(), MAX_ERROR);
+            wrong.push(format!("{place}: absence: {error}"));
+        })
+        .ok()?;
+    if raw.is_empty() || raw.len() > MAX_ABSENCE {
+        let count = raw.len();
+        wrong.push(format!(
+            "{place}: absence: {count} answers, expected 1 to {MAX_ABSENCE}"
+        ));
+    }
+    let absence = raw.into_iter().map(|RawAbsence { status, contains }| {
+        let absence = Absence { status, contains };
+        absence
+            .check()
+            .map_err(|why| wrong.push(format!("{place}: {why}")))
+            .map(|()| absence)
+    });
+    let absence: Vec<_> = absence.filter_map(Result::ok).collect();
+    rule.map(|rule| rule.with_absence(absence))
+}
+
+fn rule(place: &str, value: Value, wrong: &mut Vec<String>) -> Option<Rule> {
     let raw: RawRule = serde_json::from_value(value)
         .map_err(|error| {
             // The error repeats an unknown key verbatim, so it is sanitised.

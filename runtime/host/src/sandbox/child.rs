@@ -133,7 +133,12 @@ fn open(engine: &Engine, load: Load, code: Bytes) -> wasmtime::Result<InProcess>
     let component = cache::load(engine, &Compiled::of_parent(code))?;
     let component = host::linker(engine)?.instantiate_pre(&component)?;
     Ok(InProcess {
-        exports: Exports::find(&component, load.capabilities(), load.self_check)?,
+        exports: Exports::find(
+            &component,
+            load.contract,
+            load.capabilities(),
+            load.self_check,
+        )?,
         component,
         config: load.config,
         memory_bytes: load.memory_bytes,

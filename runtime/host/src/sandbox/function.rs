@@ -6,8 +6,10 @@ use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
 
 use crate::bindings::{common, instances, lifecycle, load_balancer, routes, self_check};
-use crate::signatures;
+use crate::manifest::Contract;
+use crate::signatures::{self, Component};
 use crate::store_data::Guest;
+use crate::v0_1;
 
 /// A function call with its arguments.
 #[derive(Serialize, Deserialize)]
@@ -72,13 +74,10 @@ impl Ask {
     }
 }
 
-/// Indices of the exported functions.
-pub(crate) struct Exports {
-    lifecycle: lifecycle::GuestIndices,
-    self_check: Option<self_check::GuestIndices>,
-    instances: Option<instances::GuestIndices>,
-    load_balancer: Option<load_balancer::GuestIndices>,
-    routes: Option<routes::GuestIndices>,
+/// Indices of the exported functions, in one version of the contract.
+pub(crate) enum Exports {
+    V0_1(Box<v0_1::Exports>),
+    V0_2(Box<Newest>),
 }
 
 impl Exports {
@@ -87,28 +86,19 @@ impl Exports {
     /// # Errors
     /// The first function that is missing or has another type than in the contract.
     pub(crate) fn find(
-        component: &InstancePre<Guest>,
+        linked: &InstancePre<Guest>,
+        contract: Contract,
         has: Capabilities,
         self_check: bool,
     ) -> wasmtime::Result<Exports> {
-        signatures::check(component, has, self_check)?;
-        Ok(Exports {
-            lifecycle: lifecycle::GuestIndices::new(component)?,
-            self_check: self_check
-                .then(|| self_check::GuestIndices::new(component))
-                .transpose()?,
-            instances: has
-                .instances
-                .then(|| instances::GuestIndices::new(component))
-                .transpose()?,
-            load_balancer: has
-                .load_balancer
-                .then(|| load_balancer::GuestIndices::new(component))
-                .transpose()?,
-            routes: has
-                .routes
-                .then(|| routes::GuestIndices::new(component))
-                .transpose()?,
+        let component = Component {
+            linked,
+            has,
+            self_check,
+        };
+        Ok(match contract {
+            Contract::V0_1 => Exports::V0_1(Box::new(v0_1::Exports::find(&component)?)),
+            Contract::V0_2 => Exports::V0_2(Box::new(Newest::find(&component)?)),
         })
     }
 
@@ -119,8 +109,13 @@ impl Exports {
         instance: &Instance,
         config: &lifecycle::Config,
     ) -> wasmtime::Result<Result<Vec<lifecycle::Capability>, common::Error>> {
-        let guest = self.lifecycle.load(&mut *store, instance)?;
-        guest.call_init(store, config).await
+        match self {
+            Exports::V0_1(exports) => exports.init(store, instance, config).await,
+            Exports::V0_2(exports) => {
+                let guest = exports.lifecycle.load(&mut *store, instance)?;
+                guest.call_init(store, config).await
+            }
+        }
     }
 
     /// Calls a function after `init`, which returned `enabled`.
@@ -130,22 +125,85 @@ impl Exports {
         store: &mut Store<Guest>,
         instance: &Instance,
         enabled: Vec<lifecycle::Capability>,
-    ) -> wasmtime::Result<Result<Answer, common::Error>> {
+    ) -> wasmtime::Result<Result<Answer, common::Failure>> {
         if let Some((capability, name)) = ask.capability()
             && !enabled.contains(&capability)
         {
             let why = format!("init enabled {name} when the module was loaded, and does not now");
-            return Ok(Err(common::Error::Internal(why)));
+            return Ok(Err(common::Error::Internal(why).into()));
         }
+        match (ask, self) {
+            (Ask::Init, _) => Ok(Ok(Answer::Enabled(enabled))),
+            (_, Exports::V0_1(exports)) => {
+                let answer = exports.call(ask, store, instance).await?;
+                Ok(answer.map_err(Into::into))
+            }
+            (_, Exports::V0_2(exports)) => exports.call(ask, store, instance).await,
+        }
+    }
+}
+
+impl From<common::Error> for common::Failure {
+    fn from(error: common::Error) -> common::Failure {
+        let events = Vec::new();
+        common::Failure { error, events }
+    }
+}
+
+/// Functions of the newest version.
+pub(crate) struct Newest {
+    lifecycle: lifecycle::GuestIndices,
+    self_check: Option<self_check::GuestIndices>,
+    instances: Option<instances::GuestIndices>,
+    load_balancer: Option<load_balancer::GuestIndices>,
+    routes: Option<routes::GuestIndices>,
+}
+
+impl Newest {
+    fn find(component: &Component<'_>) -> wasmtime::Result<Newest> {
+        signatures::check(component)?;
+        let Component {
+            linked,
+            has,
+            self_check,
+        } = *component;
+        Ok(Newest {
+            lifecycle: lifecycle::GuestIndices::new(linked)?,
+            self_check: self_check
+                .then(|| self_check::GuestIndices::new(linked))
+                .transpose()?,
+            instances: has
+                .instances
+                .then(|| instances::GuestIndices::new(linked))
+                .transpose()?,
+            load_balancer: has
+                .load_balancer
+                .then(|| load_balancer::GuestIndices::new(linked))
+                .transpose()?,
+            routes: has
+                .routes
+                .then(|| routes::GuestIndices::new(linked))
+                .transpose()?,
+        })
+    }
+
+    async fn call(
+        &self,
+        ask: &Ask,
+        store: &mut Store<Guest>,
+        instance: &Instance,
+    ) -> wasmtime::Result<Result<Answer, common::Failure>> {
         Ok(match ask {
-            Ask::Init => Ok(Answer::Enabled(enabled)),
+            Ask::Init => wasmtime::bail!("init is called before every other function"),
             Ask::SelfCheck => {
                 let guest = there(&self.self_check)?.load(&mut *store, instance)?;
-                guest.call_check(store).await?.map(|()| Answer::Well)
+                let answer = guest.call_check(store).await?;
+                answer.map(|()| Answer::Well).map_err(Into::into)
             }
             Ask::Find(nodes) => {
                 let guest = there(&self.instances)?.load(&mut *store, instance)?;
-                guest.call_find(store, nodes).await?.map(Answer::Found)
+                let answer = guest.call_find(store, nodes).await?;
+                answer.map(Answer::Found).map_err(Into::into)
             }
             Ask::EnsureLoadBalancer(request) => {
                 let guest = there(&self.load_balancer)?.load(&mut *store, instance)?;
@@ -164,10 +222,8 @@ impl Exports {
             }
             Ask::GetLoadBalancer(service) => {
                 let guest = there(&self.load_balancer)?.load(&mut *store, instance)?;
-                guest
-                    .call_get(store, service)
-                    .await?
-                    .map(Answer::LoadBalancer)
+                let answer = guest.call_get(store, service).await?;
+                answer.map(Answer::LoadBalancer)
             }
             Ask::ListRoutes(nodes) => {
                 let guest = there(&self.routes)?.load(&mut *store, instance)?;

@@ -33,7 +33,7 @@ impl InProcess {
     pub(super) async fn perform<R: Send>(
         &self,
         performance: Performance,
-        read: impl FnOnce(Result<Answer, common::Error>) -> R + Send,
+        read: impl FnOnce(Result<Answer, common::Failure>) -> R + Send,
     ) -> End<R> {
         let _ticking = self.ticker.ticking();
         let mut store = self.store(&performance);
@@ -60,7 +60,7 @@ impl InProcess {
         performance: Performance,
         limit: &mut TimeLimit,
         store: &mut Store<Guest>,
-        read: impl FnOnce(Result<Answer, common::Error>) -> R + Send,
+        read: impl FnOnce(Result<Answer, common::Failure>) -> R + Send,
     ) -> Result<R, (CallPhase, Failure)> {
         let instance = limit
             .run(self.component.instantiate_async(&mut *store))
@@ -72,7 +72,7 @@ impl InProcess {
             .map_err(|failure| (CallPhase::Init, failure))?;
         let enabled = match enabled {
             Ok(enabled) => enabled,
-            Err(error) => return Ok(read(Err(error))),
+            Err(error) => return Ok(read(Err(error.into()))),
         };
         let Performance { ask, way_out, .. } = performance;
         store.data_mut().way_out.way = way_out;

@@ -60,7 +60,7 @@ impl SandboxProcess {
     pub(super) async fn perform<R: Send>(
         &self,
         performance: Performance,
-        read: impl FnOnce(Result<Answer, common::Error>) -> R + Send,
+        read: impl FnOnce(Result<Answer, common::Failure>) -> R + Send,
     ) -> End<R> {
         let began = Instant::now();
         let deadline = performance.deadline;

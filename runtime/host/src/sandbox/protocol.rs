@@ -19,6 +19,7 @@ use crate::bindings::{common, lifecycle};
 use crate::egress::{FetchError, FetchRequest};
 use crate::guest_log::Level;
 use crate::limits;
+use crate::manifest::Contract;
 
 /// Messages of the parent.
 #[derive(Serialize, Deserialize)]
@@ -48,6 +49,7 @@ pub(super) enum ToChild {
 /// Settings under which a module runs.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Load {
+    pub contract: Contract,
     pub config: lifecycle::Config,
     pub memory_bytes: usize,
     pub instances: bool,
@@ -101,7 +103,7 @@ pub(super) enum ToParent {
     /// Result of a call, and its CPU time in microseconds.
     Ended {
         call: u64,
-        end: Result<Result<Answer, common::Error>, (CallPhase, Failure)>,
+        end: Result<Result<Answer, common::Failure>, (CallPhase, Failure)>,
         microseconds: u64,
     },
 }
@@ -117,6 +119,7 @@ pub(super) enum Request {
         query: Vec<(String, String)>,
         headers: Vec<(String, String)>,
         has_body: bool,
+        supplementary: bool,
     },
     /// By URL.
     Url {
@@ -138,6 +141,7 @@ impl Request {
             query: request.query,
             headers: request.headers,
             has_body: request.body.is_some(),
+            supplementary: request.supplementary,
         };
         (head, little_enough(request.body.unwrap_or_default()))
     }

@@ -1,231 +1,175 @@
-//! Shapes of answers, and the conversions that can lose something.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+//! What becomes of arguments and answers between the versions.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
 
-fn instance() -> common::Instance {
-    common::Instance {
-        provider_id: "sample://1".to_owned(),
-        instance_type: None,
-        zone: None,
-        region: None,
-        addresses: Vec::new(),
-        labels: Vec::new(),
-        shutdown: None,
+fn node(ready: Option<bool>) -> common::Node {
+    common::Node {
+        name: "worker-1".to_owned(),
+        uid: "u1".to_owned(),
+        provider_id: Some("sample://1".to_owned()),
+        labels: vec![("a".to_owned(), "b".to_owned())],
+        annotations: vec![("c".to_owned(), "d".to_owned())],
+        addresses: vec![common::Address {
+            address_type: common::AddressType::InternalIp,
+            address: "10.0.0.1".to_owned(),
+        }],
+        pod_cidrs: vec!["10.1.0.0/24".to_owned()],
+        system_uuid: Some("s".to_owned()),
+        created: 60,
+        ready,
+        initialized: true,
         extra: Vec::new(),
     }
 }
 
-fn address(text: String) -> common::Address {
-    common::Address {
-        address_type: common::AddressType::InternalIp,
-        address: text,
-    }
-}
-
-fn event(node: u32, reason: &str, message: &str) -> instances::NodeEvent {
-    let event = common::Event {
-        event_type: common::EventType::Warning,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    };
-    instances::NodeEvent { node, event }
-}
-
-/// Checks an answer about three nodes.
-fn check(
-    name: &str,
-    lookups: Vec<instances::Lookup>,
-    events: Vec<instances::NodeEvent>,
-    expected: &str,
-) {
-    match shape::check_find(&instances::FindReply { lookups, events }, 3) {
-        Ok(()) => assert_eq!("accepted", expected, "{name}"),
-        Err(text) => assert!(
-            text.contains(expected),
-            "{name}: {text:?} does not contain {expected:?}"
-        ),
-    }
-}
-
-fn gone() -> Vec<instances::Lookup> {
-    vec![instances::Lookup::Gone; 3]
-}
-
-fn found(change: impl FnOnce(&mut common::Instance)) -> Vec<instances::Lookup> {
-    let mut instance = instance();
-    change(&mut instance);
-    vec![
-        instances::Lookup::Gone,
-        instances::Lookup::NotMine,
-        instances::Lookup::Found(instance),
-    ]
-}
-
 #[test]
-fn an_answer_has_one_lookup_per_node() {
-    check("three", gone(), vec![], "accepted");
-    check("none", vec![], vec![], "0 lookups for 3 nodes");
-    check(
-        "four",
-        [gone(), gone()].concat(),
-        vec![],
-        "6 lookups for 3 nodes",
-    );
-}
-
-#[test]
-fn an_instance_keeps_to_the_documented_caps() {
-    check("plain", found(|_| {}), vec![], "accepted");
-    check(
-        "provider ID",
-        found(|i| i.provider_id = "x".repeat(513)),
-        vec![],
-        "lookup 2: 513 bytes of a provider ID",
-    );
-    check(
-        "type",
-        found(|i| i.instance_type = Some("x".repeat(64))),
-        vec![],
-        "64 bytes of an instance type",
-    );
-    check(
-        "zone",
-        found(|i| i.zone = Some("x".repeat(64))),
-        vec![],
-        "64 bytes of a zone",
-    );
-    check(
-        "region",
-        found(|i| i.region = Some("x".repeat(64))),
-        vec![],
-        "64 bytes of a region",
-    );
-    check(
-        "addresses",
-        found(|i| i.addresses = vec![address("::1".to_owned()); 33]),
-        vec![],
-        "33 addresses",
-    );
-    check(
-        "address",
-        found(|i| i.addresses = vec![address("x".repeat(254))]),
-        vec![],
-        "254 bytes of an address",
-    );
-    let label = ("a".to_owned(), "b".to_owned());
-    check(
-        "labels",
-        found(|i| i.labels = vec![label; 65]),
-        vec![],
-        "65 labels",
-    );
-    let unknown = vec![
-        instances::Lookup::Gone,
-        instances::Lookup::Gone,
-        instances::Lookup::Unknown("x".repeat(1025)),
-    ];
-    check("reason", unknown, vec![], "1025 bytes of a reason");
-}
-
-#[test]
-fn events_are_about_nodes_that_were_asked_for_and_few() {
-    check(
-        "one",
-        gone(),
-        vec![event(2, "Moved", "to another zone")],
-        "accepted",
-    );
-    check(
-        "nobody's",
-        gone(),
-        vec![event(3, "Moved", "")],
-        "an event about node 3 of 3",
-    );
-    check(
-        "far off",
-        gone(),
-        vec![event(u32::MAX, "Moved", "")],
-        "an event about node 4294967295 of 3",
-    );
-    check(
-        "nine",
-        gone(),
-        vec![event(1, "Moved", ""); 9],
-        "9 events of one node",
-    );
-    check(
-        "message",
-        gone(),
-        vec![event(0, "Moved", &"x".repeat(1025))],
-        "1025 bytes of a message",
-    );
-    for reason in [
-        "",
-        "moved",
-        "Has Space",
-        "Ünicode",
-        "Under_score",
-        &"X".repeat(65),
+fn a_node_keeps_everything_and_says_ready_in_its_extra() {
+    for (ready, word) in [
+        (Some(true), "true"),
+        (Some(false), "false"),
+        (None, "unknown"),
     ] {
-        check(reason, gone(), vec![event(0, reason, "")], "CamelCase");
-    }
-    let lookups = vec![instances::Lookup::Gone; 300];
-    let events = (0..257).map(|node| event(node, "Moved", "")).collect();
-    let reply = instances::FindReply { lookups, events };
-    assert!(shape::check_find(&reply, 300).is_err_and(|text| text.contains("257 events")));
-}
-
-#[test]
-fn texts_of_guests_are_cleaned_and_cut() {
-    let error = common::Error::Denied(format!("a\u{1b}[0m\n{}", "x".repeat(10_000)));
-    let ProviderError::Denied(text) = ProviderError::from(error) else {
-        panic!("another case")
-    };
-    assert!(text.starts_with("a\\u{1b}[0m xxx") && text.len() <= limits::ERROR_BYTES);
-    let Lookup::Unknown(text) = Lookup::from(instances::Lookup::Unknown("a\nb".to_owned())) else {
-        panic!("another case")
-    };
-    assert_eq!(text, "a b");
-}
-
-#[test]
-fn patience_is_clamped() {
-    for (milliseconds, seconds) in [(0, 1), (1_000, 1), (90_000, 90), (u64::MAX, 3_600)] {
-        assert_eq!(patience(milliseconds), Duration::from_secs(seconds));
+        let newest = node(ready);
+        let told = Node::from(&newest);
+        assert_eq!(told.extra, [("ready", word)]);
+        assert_eq!((told.name, told.uid, told.created), ("worker-1", "u1", 60));
+        assert_eq!(told.provider_id, Some("sample://1"));
+        assert_eq!(told.system_uuid, Some("s"));
+        assert_eq!(told.labels, newest.labels);
+        assert_eq!(told.annotations, newest.annotations);
+        assert_eq!(told.pod_cidrs, newest.pod_cidrs);
+        assert_eq!(told.addresses.len(), 1);
     }
 }
 
-/// What has no owner may be taken over: an owner that cannot be one must not become none.
 #[test]
-fn an_owner_is_neither_cut_nor_left_out() {
-    let conflict = |owner: Option<String>| {
-        let message = "taken".to_owned();
-        ProviderError::from(common::Error::Conflict(common::Conflict { message, owner }))
+fn the_granted_targets_are_a_list_in_a_text() {
+    let target = |name: &str| lifecycle::GrantedTarget {
+        name: name.to_owned(),
+        region: Some("eu-central-1".to_owned()),
     };
-    for owner in [None, Some("uid-1".to_owned()), Some("x".repeat(128))] {
-        let message = "taken".to_owned();
-        let expected = ProviderError::Conflict {
-            message,
-            owner: owner.clone(),
+    for (names, text) in [
+        (&[][..], ""),
+        (&["api"], "api"),
+        (&["api", "agent"], "api,agent"),
+    ] {
+        let config = lifecycle::Config {
+            cluster_name: "kubernetes".to_owned(),
+            cluster_cidrs: vec!["10.1.0.0/16".to_owned()],
+            values: vec![("KEY".to_owned(), "value".to_owned())],
+            targets: names.iter().copied().map(target).collect(),
+            schemes: vec!["sample".to_owned()],
+            extra: Vec::new(),
         };
-        assert_eq!(conflict(owner), expected);
+        let told = Config::from(&config);
+        assert_eq!(told.extra, [("targets", text.to_owned())]);
+        assert_eq!(told.cluster_name, "kubernetes");
+        assert_eq!(told.cluster_cidrs, config.cluster_cidrs);
+        assert_eq!(told.values, config.values);
     }
-    for (owner, text) in [
-        (
-            "x".repeat(129),
-            "a conflict: 129 bytes of an owner, at most 128 allowed",
-        ),
-        (String::new(), "a conflict: an owner that is no UID"),
-        ("uid 1".to_owned(), "a conflict: an owner that is no UID"),
-        (
-            "uid\u{1b}[2J".to_owned(),
-            "a conflict: an owner that is no UID",
-        ),
+}
+
+#[test]
+fn what_may_be_taken_over_is_a_uid_or_empty() {
+    use load_balancer::Adoption;
+    let uid = Adoption::Owned(common::Owner::Uid("u1".to_owned()));
+    let name = Adoption::Owned(common::Owner::Name(common::NamespacedName {
+        namespace: "default".to_owned(),
+        name: "web".to_owned(),
+    }));
+    for (allowed, told) in [
+        (None, None),
+        (Some(uid), Some("u1")),
+        // Never what nobody owns, in place of what somebody owns.
+        (Some(name), None),
+        (Some(Adoption::Unowned), Some("")),
     ] {
-        assert_eq!(
-            conflict(Some(owner)),
-            ProviderError::Internal(text.to_owned())
-        );
+        assert_eq!(adopt(allowed.as_ref()), told, "{allowed:?}");
     }
+}
+
+#[test]
+fn an_error_keeps_its_case_and_its_text() {
+    let throttled = common::Throttled {
+        message: "slow down".to_owned(),
+        retry_after_ms: Some(7),
+    };
+    let text = || "why".to_owned();
+    let conflict = |owner: Option<&str>| {
+        let owner = owner.map(str::to_owned);
+        let message = text();
+        Error::Conflict(Conflict { message, owner })
+    };
+    let rows = [
+        (Error::Invalid(text()), r#"Error::Invalid("why")"#),
+        (Error::Denied(text()), r#"Error::Denied("why")"#),
+        (
+            conflict(None),
+            r#"Error::Conflict(Conflict {message: "why", owner: None})"#,
+        ),
+        (
+            conflict(Some("u1")),
+            r#"Error::Conflict(Conflict {message: "why", owner: Some(Owner::Uid("u1"))})"#,
+        ),
+        (
+            Error::Throttled(throttled),
+            r#"Error::Throttled(Throttled {message: "slow down", retry-after-ms: Some(7)})"#,
+        ),
+        (Error::Unavailable(text()), r#"Error::Unavailable("why")"#),
+        (Error::Unsupported(text()), r#"Error::Unsupported("why")"#),
+        (Error::Elsewhere, "Error::Elsewhere"),
+        (Error::Internal(text()), r#"Error::Internal("why")"#),
+    ];
+    for (error, expected) in rows {
+        let newest = format!("{:?}", common::Error::from(error));
+        let plain = |text: &str| text.replace(' ', "");
+        assert_eq!(plain(&newest), plain(expected));
+    }
+}
+
+#[test]
+fn an_instance_has_as_many_addresses_as_its_version_allows() {
+    let reply = |addresses: usize| instances::FindReply {
+        lookups: vec![
+            instances::Lookup::Gone,
+            instances::Lookup::Found(common::Instance {
+                provider_id: "sample://1".to_owned(),
+                instance_type: None,
+                zone: None,
+                region: None,
+                addresses: vec![node(None).addresses[0].clone(); addresses],
+                labels: Vec::new(),
+                shutdown: None,
+                extra: Vec::new(),
+            }),
+        ],
+        events: Vec::new(),
+    };
+    assert!(found(reply(32)).is_ok());
+    let Err(Error::Internal(text)) = found(reply(33)).map(|_| ()) else {
+        panic!("33 addresses are taken")
+    };
+    assert_eq!(text, "find, lookup 1: 33 addresses, at most 32 allowed");
+}
+
+#[test]
+fn a_request_is_never_supplementary() {
+    let request = http::Request::from(v0_1::http::Request {
+        target: "api".to_owned(),
+        method: v0_1::http::Method::Patch,
+        path: "/a".to_owned(),
+        query: vec![("b".to_owned(), "c".to_owned())],
+        headers: vec![("d".to_owned(), "e".to_owned())],
+        body: Some(vec![7]),
+    });
+    assert!(!request.supplementary);
+    assert!(matches!(request.method, http::Method::Patch));
+    assert_eq!(
+        (request.target.as_str(), request.path.as_str()),
+        ("api", "/a")
+    );
+    assert_eq!(request.query, [("b".to_owned(), "c".to_owned())]);
+    assert_eq!(request.headers, [("d".to_owned(), "e".to_owned())]);
+    assert_eq!(request.body, Some(vec![7]));
 }

@@ -263,6 +263,7 @@ impl Lookup for Names {
 /// A request without query, headers and body.
 pub(crate) fn plain(method: Method, path: &str) -> FetchRequest {
     FetchRequest {
+        supplementary: false,
         target: "api".to_owned(),
         method,
         path: path.to_owned(),

@@ -117,6 +117,7 @@ async fn ask(egress: &Arc<Egress>, random: &mut Random) -> bool {
     let path = random.path();
     if random.below(4) == 0 {
         let request = FetchRequest {
+            supplementary: false,
             target: random
                 .of(&["api", "api", "api", "API", "evil", "", "api@evil"])
                 .to_owned(),

@@ -9,7 +9,7 @@ use ccm_guest::load_balancer::{
     UpdateRequest,
 };
 use ccm_guest::{
-    AnnotationChange, Error, Event, EventType, Ingress, LoadBalancerStatus, Node, Pending,
+    AnnotationChange, Error, Event, EventType, Ingress, LoadBalancerStatus, Node, Owner, Pending,
     PortStatus, Protocol, log, state,
 };
 
@@ -131,7 +131,7 @@ fn before(balancing: Balancing) -> Result<(), Error> {
         Balancing::Panic => resources::panic_with_message(),
         Balancing::Spin => resources::spin(),
         Balancing::MemoryBomb => Err(Error::internal(resources::memory_bomb())),
-        Balancing::HugeOwner => Err(Error::conflict("taken", Some("u".repeat(MIB)))),
+        Balancing::HugeOwner => Err(Error::conflict("taken", Some(Owner::uid("u".repeat(MIB))))),
         Balancing::GarbageError => Err(Error::invalid(GARBAGE.repeat(40_000))),
         _ => Ok(()),
     }

@@ -5,7 +5,8 @@ use ccm_guest::load_balancer::{
 };
 use ccm_guest::routes::{self as contract, Route};
 use ccm_guest::{
-    Capability, Config, Error, FindReply, Instances, LoadBalancer, Lookup, Node, Provider, Routes,
+    Capability, Config, Error, Failure, FindReply, Instances, LoadBalancer, Lookup, Node, Provider,
+    Routes,
 };
 
 use crate::behaviour::{Balancing, Behaviour, Routing};
@@ -121,34 +122,34 @@ fn chosen<T>(config: &Config, key: &str, parse: fn(&str) -> Option<T>) -> Result
 }
 
 impl LoadBalancer for Misbehaving {
-    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Error> {
-        balancers::ensure(self.balancing()?, &request)
+    fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
+        Ok(balancers::ensure(self.balancing()?, &request)?)
     }
 
-    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Error> {
-        balancers::update_targets(self.balancing()?, &request)
+    fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Failure> {
+        Ok(balancers::update_targets(self.balancing()?, &request)?)
     }
 
-    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Error> {
-        balancers::delete(self.balancing()?, &request)
+    fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure> {
+        Ok(balancers::delete(self.balancing()?, &request)?)
     }
 
-    fn get(&self, service: Service) -> Result<Found, Error> {
-        balancers::get(self.balancing()?, &service)
+    fn get(&self, service: Service) -> Result<Found, Failure> {
+        Ok(balancers::get(self.balancing()?, &service)?)
     }
 }
 
 impl Routes for Misbehaving {
-    fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Error> {
-        routes::list(self.routing()?, &nodes)
+    fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Failure> {
+        Ok(routes::list(self.routing()?, &nodes)?)
     }
 
-    fn create(&self, request: contract::CreateRequest) -> Result<contract::ProgressReply, Error> {
-        routes::create(self.routing()?, &request)
+    fn create(&self, request: contract::CreateRequest) -> Result<contract::ProgressReply, Failure> {
+        Ok(routes::create(self.routing()?, &request)?)
     }
 
-    fn delete(&self, request: contract::DeleteRequest) -> Result<contract::ProgressReply, Error> {
-        routes::delete(self.routing()?, &request)
+    fn delete(&self, request: contract::DeleteRequest) -> Result<contract::ProgressReply, Failure> {
+        Ok(routes::delete(self.routing()?, &request)?)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider as _, Lookup};
 use ccm_core::load_balancer::{
-    CloudService, EnsureRequest, Ensured, Ingress, IpFamily, IpFamilyPolicy, IpMode,
+    Adoptable, CloudService, EnsureRequest, Ensured, Ingress, IpFamily, IpFamilyPolicy, IpMode,
     LoadBalancerStatus, PortStatus, Progress, Protocol, ServicePort, TrafficPolicy, UpdateRequest,
 };
 use ccm_core::permit::{Mode, Permit};
@@ -124,7 +124,7 @@ fn a_request_arrives_in_the_guest_as_it_was_asked() {
         let mut request = EnsureRequest {
             service: Arc::new(full()),
             targets: Arc::new([stage::node("one"), stage::node("two")]),
-            adopt: Some(String::new()),
+            adopt: Some(Adoptable::Unowned),
             hint: Some(Arc::new([0, 255])),
         };
         let reply = provider
@@ -163,7 +163,7 @@ fn a_request_arrives_in_the_guest_as_it_was_asked() {
                 "[IpFamily::Ipv6, IpFamily::Ipv4] Some(IpFamilyPolicy::RequireDualStack)",
             ),
             ("targets", "2: one to two"),
-            ("request", r#"Some("") Some([0, 255])"#),
+            ("request", "Some(Adoption::Unowned) Some([0, 255])"),
         ];
         assert_eq!(told, expected);
 

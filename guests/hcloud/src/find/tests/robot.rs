@@ -1,7 +1,7 @@
 //! Dedicated servers among the nodes: what is said about them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use ccm_guest::testing::{TestHost, config, json, node, ready};
+use ccm_guest::testing::{TestHost, config, granting, json, node, ready};
 use ccm_guest::{Address, EventType, FindReply, Lookup, Node};
 
 use super::project::Project;
@@ -140,7 +140,7 @@ fn the_power_state_is_asked_for_nodes_that_are_not_ready_and_no_other() {
     let servers = [(321, "a"), (322, "b"), (323, "c"), (324, "d"), (325, "e")];
     let host = Project::of(1).dedicated(&servers).power("shut off").serve();
     let mut not_ready = node("b", Some("hrobot://322"));
-    not_ready.extra = vec![("ready".to_owned(), "false".to_owned())];
+    not_ready.ready = Some(false);
     let mut untold = node("e", Some("hrobot://325"));
     untold.extra = Vec::new();
     // Ready; not ready; silent; new; of a host that does not say; of another machine now.
@@ -257,8 +257,7 @@ fn with_robot_off_its_nodes_are_nobodys_and_nothing_is_asked() {
     let reply = find_with(&[("ROBOT_ENABLED", "false")], &nodes).unwrap();
     assert_eq!(brief(&reply), ["not mine", "not mine", "not mine"]);
     // On, and without credentials: the Go manager's look-ups fail, so that such nodes stay as they are.
-    let mut ungranted = config(ON);
-    ungranted.targets = Some(vec!["api".to_owned()]);
+    let ungranted = granting(config(ON), &["api"]);
     let reply = super::find(&Settings::read(&ungranted).unwrap(), &nodes).unwrap();
     assert_eq!(brief(&reply), ["not mine", "not mine", "not mine"]);
     assert_eq!(robot_requests(&host), (0, 0, 0));

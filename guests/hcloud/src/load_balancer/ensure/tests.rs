@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use ccm_guest::load_balancer::{DeleteRequest, Ensured, Progress};
+use ccm_guest::load_balancer::{Adoption, DeleteRequest, Ensured, Progress};
 use ccm_guest::testing::{TestHost, node};
 use ccm_guest::{LoadBalancerStatus, Node, Pending, Protocol};
 use serde_json::{Value, json};
@@ -76,7 +76,10 @@ impl Stage {
             let request = EnsureRequest {
                 service: self.service.clone(),
                 targets: self.nodes.clone(),
-                adopt: self.adopt.clone(),
+                adopt: self.adopt.as_deref().map(|uid| match uid {
+                    "" => Adoption::Unowned,
+                    uid => Adoption::of(uid),
+                }),
                 hint: hint.take().filter(|_| !self.forgetful),
             };
             match ensure(&self.settings, &request) {

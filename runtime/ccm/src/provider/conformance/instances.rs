@@ -325,6 +325,7 @@ fn with_id(name: &str, id: &str) -> CloudNode {
         system_uuid: None,
         created: 0,
         readiness: Default::default(),
+        initialized: true,
     }
 }
 

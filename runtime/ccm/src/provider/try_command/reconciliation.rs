@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ccm_core::cloud::{CloudEvent, CloudProvider as _, ProviderError};
+use ccm_core::cloud::{CallFailure, CloudEvent, CloudProvider as _, ProviderError};
 use ccm_core::effect::{
     Answered, Decision, Effect, Looked, Outcome, OwnerState, ServiceEffect, ServiceOutcome, When,
     Witnesses,
@@ -278,13 +278,14 @@ fn done(outcome: ServiceOutcome) -> Outcome {
 fn answered<T>(
     reply: Result<T, ProviderError>,
     permit: &Permit,
-) -> Result<Answered<T>, ProviderError> {
+) -> Result<Answered<T>, CallFailure> {
     let mutations = permit.mutations_made();
-    reply.map(|reply| Answered {
+    let answered = reply.map(|reply| Answered {
         reply,
         mutations,
         in_use: Vec::new(),
-    })
+    });
+    answered.map_err(|error| permit.failure(error))
 }
 
 fn node_outcome(

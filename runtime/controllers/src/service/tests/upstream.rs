@@ -1,6 +1,7 @@
 //! Upstream's dynamic cases about Services (9.4), as far as they need the whole controller.
 
 use ccm_core::brake::Objects;
+use ccm_core::cloud::Owner;
 use ccm_core::effect::OwnerState;
 
 use super::*;
@@ -179,14 +180,45 @@ fn service(name: &str, uid: &str, ip: &str) -> Service {
 }
 
 #[test]
+fn an_owner_is_found_by_its_name() {
+    let mut service_index = ServiceIndex::default();
+    let named = |name: &str| Owner::Name {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+    };
+    assert_eq!(service_index.owner(&named("b")), OwnerState::Unsynced);
+    service_index.apply(&service("b", "2", "10.0.0.2"));
+    service_index.complete();
+    let alive = |uid: &str| matches!(service_index.owner(&named("b")), OwnerState::Alive(one) if one.uid == uid);
+    assert!(alive("2"));
+    assert_eq!(service_index.owner(&named("c")), OwnerState::Gone);
+    let elsewhere = Owner::Name {
+        namespace: "other".to_owned(),
+        name: "b".to_owned(),
+    };
+    assert_eq!(service_index.owner(&elsewhere), OwnerState::Gone);
+    service_index.apply(&service("b", "3", "10.0.0.3"));
+    assert!(matches!(service_index.owner(&named("b")), OwnerState::Alive(one) if one.uid == "3"));
+    service_index.forget(&service("b", "3", "10.0.0.3"));
+    assert_eq!(service_index.owner(&named("b")), OwnerState::Gone);
+}
+
+fn uid(uid: &str) -> Owner {
+    Owner::Uid(uid.to_owned())
+}
+
+#[test]
 fn test_service_cache() {
     let mut service_index = ServiceIndex::default();
     let (one, two) = (service("a", "1", "10.0.0.1"), service("b", "2", "10.0.0.2"));
-    assert_eq!(service_index.owner("1"), OwnerState::Unsynced);
+    assert_eq!(service_index.owner(&uid("1")), OwnerState::Unsynced);
     service_index.apply(&one);
-    assert!(matches!(service_index.owner("1"), OwnerState::Alive(_)));
+    assert!(matches!(
+        service_index.owner(&uid("1")),
+        OwnerState::Alive(_)
+    ));
     assert_eq!(
-        service_index.owner("2"),
+        service_index.owner(&uid("2")),
         OwnerState::Unsynced,
         "nobody has seen everybody"
     );
@@ -201,12 +233,15 @@ fn test_service_cache() {
     assert_eq!(in_use[0].by, "service/default/b");
     // Made again under the same name.
     service_index.apply(&service("b", "3", "10.0.0.3"));
-    assert_eq!(service_index.owner("2"), OwnerState::Gone);
+    assert_eq!(service_index.owner(&uid("2")), OwnerState::Gone);
     assert!(service_index.in_use(&asker, ips).is_empty());
     // Late news of the old one says nothing about the new one.
     service_index.forget(&two);
-    assert!(matches!(service_index.owner("3"), OwnerState::Alive(_)));
+    assert!(matches!(
+        service_index.owner(&uid("3")),
+        OwnerState::Alive(_)
+    ));
     service_index.forget(&service("b", "3", "10.0.0.3"));
-    assert_eq!(service_index.owner("3"), OwnerState::Gone);
+    assert_eq!(service_index.owner(&uid("3")), OwnerState::Gone);
     assert_eq!(service_index.served_by("sim").own, 1);
 }

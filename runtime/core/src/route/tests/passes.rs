@@ -243,7 +243,7 @@ fn route_031_the_message_names_the_hint_the_network_the_node_the_time_and_the_er
     let crate::effect::Decision::Do(effects) = ask else {
         panic!("it asks");
     };
-    let answer = crate::effect::RouteOutcome::Changed(Err(unavailable()));
+    let answer = crate::effect::RouteOutcome::Changed(Err(unavailable().into()));
     facts.absorb(&effects[0], crate::effect::Outcome::Route(answer));
     world.now += 1_500;
     let event = facts.to_tell(world.now().moment).unwrap();

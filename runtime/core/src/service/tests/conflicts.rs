@@ -1,6 +1,8 @@
 //! F22: a load balancer that is somebody else's, and an API server that does not do what it is told.
 
 use super::world::*;
+use crate::cloud::error::{Owner, ProviderError};
+use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{ClusterError, OwnerState, ServiceRef, When};
 use crate::settings::Adoption;
 use serde_json::json;
@@ -34,6 +36,100 @@ fn f22_the_load_balancer_of_a_service_that_is_alive_is_not_taken_over() {
         Some(("False".to_owned(), "Conflict".to_owned()))
     );
     assert_eq!(world.calls.len(), 2, "no second try");
+}
+
+/// Clouds that keep a Service's name and not its UID: whoever has the name now owns the load balancer.
+#[test]
+fn f22_an_owner_may_be_named_by_its_name() {
+    let named = |namespace: &str, name: &str| ProviderError::Conflict {
+        message: "taken".to_owned(),
+        owner: Some(Owner::Name {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }),
+    };
+    let rows = [
+        (
+            "secret",
+            "shop",
+            alive(),
+            Some("find owner secret/shop for"),
+            "belongs to service/secret/shop",
+        ),
+        (
+            "secret",
+            "shop",
+            OwnerState::Unsynced,
+            Some("find owner secret/shop for"),
+            "not known yet",
+        ),
+        // Its own name, and what no object can be called: nobody is looked for.
+        (
+            "default",
+            "web",
+            OwnerState::Gone,
+            None,
+            "with the name \"default/web\"",
+        ),
+        (
+            "Secret",
+            "shop",
+            OwnerState::Gone,
+            None,
+            "with the name \"Secret/shop\"",
+        ),
+        ("", "", OwnerState::Gone, None, "with the name \"/\""),
+        (
+            "secret",
+            "a/b",
+            OwnerState::Gone,
+            None,
+            "with the name \"secret/a/b\"",
+        ),
+    ];
+    for (namespace, name, state, looked, why) in rows {
+        let mut world = world();
+        world.rules.adoption = Adoption::Orphaned;
+        world.owner = state;
+        world.ensure = [Err(named(namespace, name))].into();
+        let talk = world.talk();
+        let found = talk
+            .acts()
+            .into_iter()
+            .find(|act| act.starts_with("find owner"));
+        assert_eq!(found.as_deref(), looked, "{namespace}/{name}");
+        assert!(
+            talk.why().contains(why),
+            "{namespace}/{name}: {}",
+            talk.why()
+        );
+        assert!(world.addresses().is_empty(), "{namespace}/{name}");
+    }
+    let mut world = world();
+    world.rules.adoption = Adoption::Orphaned;
+    world.ensure = [Err(named("secret", "shop")), ready(&["192.0.2.1"], 1)].into();
+    let talk = world.talk();
+    let adopts = "ensure targets(2) adopt=secret/shop".to_owned();
+    assert!(talk.acts().contains(&adopts), "{:?}", talk.acts());
+    assert_eq!(world.addresses(), ["192.0.2.1"]);
+}
+
+#[test]
+fn what_a_provider_says_beside_an_error_is_recorded_once() {
+    let event = |reason: &str| CloudEvent {
+        event_type: EventType::Warning,
+        reason: reason.to_owned(),
+        message: "the subnet has no free address".to_owned(),
+    };
+    let mut world = world();
+    world.failure_events = vec![event("NoFreeAddress"), event("not a reason")];
+    world.ensure = [Err(unavailable())].into();
+    let talk = world.talk();
+    let said = talk.said();
+    let own = said.iter().filter(|reason| *reason == "NoFreeAddress");
+    assert_eq!(own.count(), 1, "{said:?}");
+    assert!(said.contains(&"SyncLoadBalancerFailed"), "{said:?}");
+    assert!(!said.contains(&"not a reason"), "{said:?}");
 }
 
 #[test]

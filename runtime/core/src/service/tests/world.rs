@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::cloud::error::ProviderError;
+use crate::cloud::error::{CallFailure, Owner, ProviderError};
+use crate::cloud::instance::CloudEvent;
 use crate::effect::{
     Answered, ClusterError, Decision, Effect, InUse, Outcome, OwnerState, ServiceEffect,
     ServiceOutcome, When, Witnesses,
@@ -46,6 +47,8 @@ pub(super) struct World {
     /// IPs that others have.
     pub(super) in_use: Vec<InUse>,
     pub(super) owner: OwnerState,
+    /// What every call that fails says beside its error.
+    pub(super) failure_events: Vec<CloudEvent>,
     /// Whose account the answers are about.
     pub(super) witnesses: Result<Witnesses, ProviderError>,
     pub(super) account: Account,
@@ -100,6 +103,7 @@ pub(super) fn world() -> World {
         get: [absent()].into(),
         in_use: Vec::new(),
         owner: OwnerState::Gone,
+        failure_events: Vec::new(),
         witnesses: Ok(Witnesses::default()),
         account: Account::default(),
         namespace_goes: false,
@@ -198,7 +202,7 @@ pub(super) fn denied() -> ProviderError {
 pub(super) fn conflict(owner: Option<&str>) -> ProviderError {
     ProviderError::Conflict {
         message: "taken".to_owned(),
-        owner: owner.map(str::to_owned),
+        owner: owner.map(|uid| Owner::Uid(uid.to_owned())),
     }
 }
 
@@ -331,10 +335,16 @@ impl World {
                 if let Ok(answered) = &mut answer {
                     answered.in_use.clone_from(&self.in_use);
                 }
-                of(ServiceOutcome::Ensured(answer))
+                of(ServiceOutcome::Ensured(self.failing(answer)))
             }
-            ServiceEffect::UpdateTargets(_) => of(progressed(next(&mut self.update))),
-            ServiceEffect::Delete(_) => of(progressed(next(&mut self.delete))),
+            ServiceEffect::UpdateTargets(_) => {
+                let answer = next(&mut self.update);
+                of(progressed(self.failing(answer)))
+            }
+            ServiceEffect::Delete(_) => {
+                let answer = next(&mut self.delete);
+                of(progressed(self.failing(answer)))
+            }
             ServiceEffect::Get(_) => of(ServiceOutcome::Got(next(&mut self.get))),
             ServiceEffect::Vouch(_) => of(ServiceOutcome::Vouched(self.witnesses.clone())),
             ServiceEffect::ReadNamespace => of(ServiceOutcome::NamespaceGoes(self.namespace_goes)),
@@ -351,6 +361,11 @@ impl World {
                 Outcome::Recorded
             }
         }
+    }
+
+    fn failing<T>(&self, answer: Result<T, ProviderError>) -> Result<T, CallFailure> {
+        let events = self.failure_events.clone();
+        answer.map_err(|error| CallFailure { error, events })
     }
 
     fn object(&self) -> Option<Box<Service>> {
@@ -388,7 +403,7 @@ fn next<T: Clone>(answers: &mut VecDeque<T>) -> T {
     answers[0].clone()
 }
 
-fn progressed(result: Result<Progress, ProviderError>) -> ServiceOutcome {
+fn progressed(result: Result<Progress, CallFailure>) -> ServiceOutcome {
     ServiceOutcome::Progressed(result.map(|progress| Answered {
         reply: ProgressReply {
             progress,

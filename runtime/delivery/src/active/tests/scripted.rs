@@ -416,6 +416,7 @@ pub(super) fn node() -> CloudNode {
         system_uuid: None,
         created: 0,
         readiness: Readiness::Ready,
+        initialized: true,
     }
 }
 

@@ -11,7 +11,7 @@ fn room() -> Arc<Budget> {
 }
 
 fn key(target: usize, path: &str) -> Key {
-    Key::new(target, path, &HeaderMap::new())
+    Key::new(target, &Method::GET, path, &HeaderMap::new(), None)
 }
 
 fn answer(status: u16, bytes: usize) -> Shared {
@@ -78,6 +78,7 @@ fn requests_differ_by_target_path_and_headers() {
     let kept = ResponseCache::new(1 << 20);
     let now = Instant::now();
     lead(&kept, &key(0, "/a?x=1"), now).done(&answer(200, 1));
+    let none = HeaderMap::new();
     let accept = HeaderMap::from_iter([(
         http::header::ACCEPT,
         http::HeaderValue::from_static("text/plain"),
@@ -87,7 +88,20 @@ fn requests_differ_by_target_path_and_headers() {
         (key(1, "/a?x=1"), "lead"),
         (key(0, "/a?x=2"), "lead"),
         (key(0, "/a"), "lead"),
-        (Key::new(0, "/a?x=1", &accept), "lead"),
+        (Key::new(0, &Method::GET, "/a?x=1", &accept, None), "lead"),
+        (Key::new(0, &Method::POST, "/a?x=1", &none, None), "lead"),
+        (
+            Key::new(0, &Method::POST, "/a?x=1", &none, Some(b"")),
+            "lead",
+        ),
+        (
+            Key::new(0, &Method::POST, "/a?x=1", &none, Some(b"Action=A")),
+            "lead",
+        ),
+        (
+            Key::new(0, &Method::POST, "/a?x=1", &none, Some(b"Action=B")),
+            "lead",
+        ),
     ] {
         assert_eq!(word(&kept, &other, AGE, now), expected, "{other:?}");
     }

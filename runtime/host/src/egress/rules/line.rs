@@ -23,6 +23,54 @@ pub struct Line {
     pub form: Vec<(String, String)>,
     /// Whether a request on this line changes anything.
     pub access: Access,
+    /// Answers that say that what was asked for is not there, beside 404.
+    pub absence: Vec<Absence>,
+}
+
+/// An answer by which a cloud says that what was asked for is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Absence {
+    /// Its status.
+    pub status: u16,
+    /// Text that its body has.
+    pub contains: String,
+}
+
+impl Absence {
+    /// Texts of less than this many bytes say too little.
+    const MIN_TEXT: usize = 4;
+    /// Longest text, in bytes.
+    const MAX_TEXT: usize = 256;
+    /// Statuses that speak of the request, its sender, the way or the moment, and never of an object: 401, 403 and 407 to 409
+    /// and so on.
+    const NEVER: [u16; 12] = [401, 403, 404, 405, 407, 408, 423, 425, 429, 502, 503, 504];
+
+    /// Checks both parts.
+    ///
+    /// # Errors
+    /// A human-readable description of the mistake.
+    pub fn check(&self) -> Result<(), String> {
+        let Absence { status, contains } = self;
+        if !(400..=599).contains(status) || Absence::NEVER.contains(status) {
+            return Err(format!(
+                "absence: status {status}: expected one of 400 to 599 that can say that an object is not there; 404 needs no entry"
+            ));
+        }
+        let length = Absence::MIN_TEXT..=Absence::MAX_TEXT;
+        if !length.contains(&contains.len()) || contains.chars().any(char::is_control) {
+            return Err(format!(
+                "absence: status {status}: contains: expected a text of {} to {} bytes that stands for absence alone",
+                Absence::MIN_TEXT,
+                Absence::MAX_TEXT
+            ));
+        }
+        Ok(())
+    }
+
+    fn is(&self, status: u16, body: &[u8]) -> bool {
+        let text = self.contains.as_bytes();
+        self.status == status && memchr::memmem::find(body, text).is_some()
+    }
 }
 
 /// The parts of a request that rules inspect.
@@ -58,6 +106,22 @@ impl Line {
     /// Whether method and path match the line, regardless of fields.
     pub fn is_at(&self, asked: &Asked<'_>) -> bool {
         *asked.method == self.method && self.path.matches(asked.path)
+    }
+
+    /// Path pattern and fields, as logs, metrics and audit records name a request: a path alone says nothing where a cloud
+    /// has a single one. Everything in it is the rule's; nothing is the guest's.
+    pub fn label(&self) -> String {
+        let mut label = self.path.as_str().to_owned();
+        for (name, value) in self.query.iter().chain(&self.form) {
+            label.push_str(&format!(" {name}={value}"));
+        }
+        label
+    }
+
+    /// Whether this answer says that what was asked for is not there.
+    pub fn tells_absence(&self, status: u16, body: &[u8]) -> bool {
+        status == 404 && self.path.names_one_object()
+            || self.absence.iter().any(|one| one.is(status, body))
     }
 
     /// Whether this line admits everything that `requested` admits, with sufficient access. A grant to read does not

@@ -241,6 +241,7 @@ fn some_line() -> impl Strategy<Value = Line> {
             query: query.into_iter().collect(),
             form: form.into_iter().collect(),
             access,
+            absence: Vec::new(),
         }
     })
 }

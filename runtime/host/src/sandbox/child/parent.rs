@@ -118,7 +118,7 @@ impl Parent {
     }
 
     /// Reports the result of the call.
-    pub(super) fn ended(&self, end: End<Result<Answer, common::Error>>) {
+    pub(super) fn ended(&self, end: End<Result<Answer, common::Failure>>) {
         let End {
             answer, computed, ..
         } = end;
@@ -131,7 +131,7 @@ impl Parent {
             Ok(frame) if frame.is_readable() => self.0.socket.send_frame(frame),
             _ => {
                 let what = "the answer is larger than any that there can be".to_owned();
-                let refused = Ok(Err(common::Error::Internal(what)));
+                let refused = Ok(Err(common::Error::Internal(what).into()));
                 self.0.socket.say(&ended(refused));
             }
         }

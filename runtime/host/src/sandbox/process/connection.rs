@@ -28,7 +28,7 @@ use crate::sanitize::clean;
 
 /// Result of a call.
 pub(super) struct Ended {
-    pub(super) answer: Result<Result<Answer, common::Error>, (CallPhase, Failure)>,
+    pub(super) answer: Result<Result<Answer, common::Failure>, (CallPhase, Failure)>,
     pub(super) computed: Duration,
 }
 
@@ -373,6 +373,7 @@ async fn send(scope: &CallScope, what: Request, body: Bytes) -> Result<FetchResp
             query,
             headers,
             has_body,
+            supplementary,
         } => {
             let request = FetchRequest {
                 target,
@@ -381,6 +382,7 @@ async fn send(scope: &CallScope, what: Request, body: Bytes) -> Result<FetchResp
                 query,
                 headers,
                 body: has_body.then_some(body),
+                supplementary,
             };
             scope.fetch(request).await
         }

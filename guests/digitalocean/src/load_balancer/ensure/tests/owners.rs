@@ -1,6 +1,8 @@
 //! Whose load balancer is taken, given up and deleted.
 
 use super::*;
+use ccm_guest::Owner;
+use ccm_guest::load_balancer::Adoption;
 
 #[test]
 fn a_load_balancer_of_another_is_taken_only_if_the_host_says_so() {
@@ -15,7 +17,10 @@ fn a_load_balancer_of_another_is_taken_only_if_the_host_says_so() {
                 adopt: Option<&str>| {
         let (host, account) = account.serve();
         let mut request = request(web(annotations));
-        request.adopt = adopt.map(str::to_owned);
+        request.adopt = adopt.map(|uid| match uid {
+            "" => Adoption::Unowned,
+            uid => Adoption::of(uid),
+        });
         let result = ensure(&settings(values), &request);
         let tags = account.borrow().load_balancers[0]["tags"].clone();
         (result, tags, host.requests())
@@ -37,7 +42,7 @@ fn a_load_balancer_of_another_is_taken_only_if_the_host_says_so() {
     for adopt in [None, Some(""), Some("someone")] {
         let (result, tags, _) = take(foreign(mark.clone()), &[(ID, FIXTURE)], &[], adopt);
         assert!(
-            matches!(&result, Err(Error::Conflict(one)) if one.owner.as_deref() == Some("other")),
+            matches!(&result, Err(Error::Conflict(one)) if one.owner == Some(Owner::uid("other"))),
             "{result:?}"
         );
         assert_eq!(tags, mark);

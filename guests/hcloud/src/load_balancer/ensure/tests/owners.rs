@@ -99,7 +99,7 @@ fn who_sets_the_label_last_has_the_load_balancer_and_the_other_one_changes_nothi
     let mut request = EnsureRequest {
         service: stage.service.clone(),
         targets: stage.nodes.clone(),
-        adopt: Some(String::new()),
+        adopt: Some(Adoption::Unowned),
         hint: None,
     };
     let reply = ensure(&stage.settings, &request).unwrap();

@@ -85,24 +85,28 @@ impl World {
         let network = |text: &str| read_network(text);
         let is_there = |one: &Route| network(&one.destination) == network(destination);
         if self.routes.iter().any(is_there) {
-            return Err(ProviderError::Conflict {
-                message: "there is a route".to_owned(),
-                owner: None,
-            });
+            return Err(
+                CallFailure,
+                ProviderError::Conflict {
+                    message: "there is a route".to_owned(),
+                    owner: None,
+                },
+            );
         }
         self.route_to(destination, node);
         Ok(Progress::Done)
     }
 
     fn changed(&self, answer: Change) -> Outcome {
-        Outcome::Route(RouteOutcome::Changed(answer.map(|progress| Answered {
-            reply: RouteReply {
-                progress,
-                events: self.events.clone(),
-            },
-            mutations: 1,
-            in_use: Vec::new(),
-        })))
+        let events = self.events.clone();
+        Outcome::Route(RouteOutcome::Changed(match answer {
+            Ok(progress) => Ok(Answered {
+                reply: RouteReply { progress, events },
+                mutations: 1,
+                in_use: Vec::new(),
+            }),
+            Err(error) => Err(CallFailure { error, events }),
+        }))
     }
 
     fn patch(&mut self, name: &str, patch: &NetworkConditionPatch) -> Outcome {

@@ -3,7 +3,7 @@
 //! name would be another name. Guests get no credentials; this is for a cloud that repeats one in an unexpected
 //! encoding.
 
-use ccm_core::cloud::{CloudEvent, FindReply, Instance, Lookup, ProviderError};
+use ccm_core::cloud::{CloudEvent, FindReply, Instance, Lookup, Owner, ProviderError};
 use ccm_core::cloud_route::{ListRoutesReply, RouteReply, RouteTarget};
 use ccm_core::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Found, GetReply, LoadBalancerStatus, ProgressReply,
@@ -34,7 +34,11 @@ impl Provider {
 fn show<R: Shown>(egress: &Egress, answer: Result<R, ProviderError>) -> Result<R, ProviderError> {
     let names = match &answer {
         Ok(reply) => reply.names(),
-        Err(ProviderError::Conflict { owner, .. }) => owner.as_deref().into_iter().collect(),
+        Err(ProviderError::Conflict { owner, .. }) => match owner {
+            Some(Owner::Uid(uid)) => vec![uid.as_str()],
+            Some(Owner::Name { namespace, name }) => vec![namespace.as_str(), name.as_str()],
+            None => Vec::new(),
+        },
         Err(_) => Vec::new(),
     };
     if egress.finds_credential(&names) {

@@ -252,6 +252,7 @@ fn a_listing_tells_what_a_next_hop_is_recognised_by_and_nothing_large() {
         system_uuid: Some("uuid".to_owned()),
         created: 7,
         readiness: Readiness::Ready,
+        initialized: true,
     };
     let whole = common::Node::from(&node);
     let expected = common::Node {

@@ -6,7 +6,7 @@ use ccm_core::load_balancer::Progress;
 
 use crate::bindings::routes;
 use crate::sanitize::clean;
-use crate::v0_1::shape;
+use crate::v0_2::shape;
 
 impl From<routes::Route> for CloudRoute {
     fn from(route: routes::Route) -> CloudRoute {

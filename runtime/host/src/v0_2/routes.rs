@@ -20,7 +20,7 @@ use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::permit::Permit;
 
-use super::{few_enough, shape};
+use super::{few_enough, ready, shape};
 use crate::bindings::{common, routes};
 use crate::egress::CallScope;
 use crate::limits;
@@ -126,7 +126,9 @@ fn recognisable(node: &CloudNode) -> common::Node {
         pod_cidrs: node.pod_cidrs.clone(),
         system_uuid: node.system_uuid.clone(),
         created: node.created,
-        extra: vec![("ready".to_owned(), node.readiness.as_str().to_owned())],
+        ready: ready(node),
+        initialized: node.initialized,
+        extra: Vec::new(),
     }
 }
 

@@ -20,7 +20,7 @@ const HINT_BYTES: usize = 4096;
 ///
 /// # Errors
 /// A description of the mistake.
-pub(in crate::v0_1) fn check_ensure(reply: &load_balancer::EnsureReply) -> Result<(), String> {
+pub(in crate::v0_2) fn check_ensure(reply: &load_balancer::EnsureReply) -> Result<(), String> {
     match &reply.ensured {
         load_balancer::Ensured::Ready(status) => check_status(status),
         load_balancer::Ensured::Pending(pending) => check_pending(pending),
@@ -33,7 +33,7 @@ pub(in crate::v0_1) fn check_ensure(reply: &load_balancer::EnsureReply) -> Resul
 ///
 /// # Errors
 /// A description of the mistake.
-pub(in crate::v0_1) fn check_progress(
+pub(in crate::v0_2) fn check_progress(
     function: &str,
     reply: &load_balancer::ProgressReply,
 ) -> Result<(), String> {
@@ -49,7 +49,7 @@ pub(in crate::v0_1) fn check_progress(
 ///
 /// # Errors
 /// A description of the mistake.
-pub(in crate::v0_1) fn check_found(found: &load_balancer::Found) -> Result<(), String> {
+pub(in crate::v0_2) fn check_found(found: &load_balancer::Found) -> Result<(), String> {
     match found {
         load_balancer::Found::Present(status) => check_status(status),
         load_balancer::Found::Absent => Ok(()),
@@ -121,7 +121,7 @@ fn check_wishes(
     Ok(())
 }
 
-pub(super) fn check_events(events: &[common::Event]) -> Result<(), String> {
+pub(in crate::v0_2) fn check_events(events: &[common::Event]) -> Result<(), String> {
     at_most("events", events.len(), EVENTS)?;
     for (index, event) in events.iter().enumerate() {
         check_event(event).map_err(|what| format!("event {index}: {what}"))?;

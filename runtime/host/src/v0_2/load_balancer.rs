@@ -23,7 +23,8 @@ use std::sync::Arc;
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::load_balancer::{
-    CloudService, DeleteRequest, EnsureReply, EnsureRequest, GetReply, ProgressReply, UpdateRequest,
+    Adoptable, CloudService, DeleteRequest, EnsureReply, EnsureRequest, GetReply, ProgressReply,
+    UpdateRequest,
 };
 use ccm_core::permit::Permit;
 
@@ -43,7 +44,10 @@ impl Provider {
         let asked = load_balancer::EnsureRequest {
             targets: told(&request.targets, TARGETS)?,
             service: request.service.as_ref().into(),
-            adopt: request.adopt.clone(),
+            adopt: request.adopt.as_ref().map(|adopt| match adopt {
+                Adoptable::Of(owner) => load_balancer::Adoption::Owned(owner.into()),
+                Adoptable::Unowned => load_balancer::Adoption::Unowned,
+            }),
             hint: request.hint.as_deref().map(<[u8]>::to_vec),
         };
         let read = |answer| match answer {

@@ -6,7 +6,7 @@ use ccm_core::load_balancer::{
 };
 
 use crate::bindings::{common, load_balancer};
-use crate::v0_1::pairs;
+use crate::v0_2::pairs;
 
 impl From<&CloudService> for load_balancer::Service {
     fn from(service: &CloudService) -> load_balancer::Service {

@@ -9,7 +9,7 @@ use crate::bindings::routes;
 use crate::limits;
 
 /// Length of a next hop that is not a node; it appears in Events and logs.
-pub(in crate::v0_1) const OTHER_BYTES: usize = 256;
+pub(in crate::v0_2) const OTHER_BYTES: usize = 256;
 
 const ID_BYTES: usize = 512;
 /// The longest form of an IPv6 address has 45 bytes, a slash and a prefix length 4 more.
@@ -22,7 +22,7 @@ const EXTRA_BYTES: usize = 1024;
 ///
 /// # Errors
 /// A description of the mistake.
-pub(in crate::v0_1) fn check_routes(
+pub(in crate::v0_2) fn check_routes(
     listed: &[routes::Route],
     nodes: &HashSet<&str>,
 ) -> Result<(), String> {
@@ -37,7 +37,7 @@ pub(in crate::v0_1) fn check_routes(
 ///
 /// # Errors
 /// A description of the mistake.
-pub(in crate::v0_1) fn check_route_progress(
+pub(in crate::v0_2) fn check_route_progress(
     function: &str,
     reply: &routes::ProgressReply,
 ) -> Result<(), String> {

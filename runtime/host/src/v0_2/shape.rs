@@ -5,10 +5,11 @@ mod load_balancer;
 mod routes;
 
 use ccm_core::cloud::ProviderError;
+use ccm_core::name_syntax::{is_dns_label, is_dns_subdomain};
 
 use crate::bindings::{common, instances};
 
-pub(super) use load_balancer::{check_ensure, check_found, check_progress};
+pub(super) use load_balancer::{check_ensure, check_events, check_found, check_progress};
 pub(super) use routes::{OTHER_BYTES, check_route_progress, check_routes};
 
 /// Length of event messages, reasons of `unknown`, and conflict messages.
@@ -22,7 +23,7 @@ const REASON_BYTES: usize = 64;
 const PROVIDER_ID_BYTES: usize = 512;
 const LABEL_VALUE_BYTES: usize = 63;
 const LABELS: usize = 64;
-const ADDRESSES: usize = 32;
+const ADDRESSES: usize = 64;
 const ADDRESS_BYTES: usize = 253;
 
 /// Returns the reply if `check` accepts its shape.
@@ -73,13 +74,25 @@ pub(super) fn check_conflict(conflict: &common::Conflict) -> Result<(), String> 
     let Some(owner) = &conflict.owner else {
         return Ok(());
     };
-    let is_uid = !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_graphic());
-    at_most("bytes of an owner", owner.len(), OWNER_BYTES)
-        .and_then(|()| match is_uid {
-            true => Ok(()),
-            false => Err("an owner that is no UID".to_owned()),
-        })
-        .map_err(|what| format!("a conflict: {what}"))
+    check_owner(owner).map_err(|what| format!("a conflict: {what}"))
+}
+
+fn check_owner(owner: &common::Owner) -> Result<(), String> {
+    match owner {
+        common::Owner::Uid(uid) => {
+            at_most("bytes of an owner", uid.len(), OWNER_BYTES)?;
+            match !uid.is_empty() && uid.bytes().all(|byte| byte.is_ascii_graphic()) {
+                true => Ok(()),
+                false => Err("an owner that is no UID".to_owned()),
+            }
+        }
+        common::Owner::Name(common::NamespacedName { namespace, name }) => {
+            match is_dns_label(namespace) && is_dns_subdomain(name) {
+                true => Ok(()),
+                false => Err("an owner that no object can be called".to_owned()),
+            }
+        }
+    }
 }
 
 fn check_lookup(lookup: &instances::Lookup) -> Result<(), String> {

@@ -1,0 +1,344 @@
+//! Contract version 0.2, the newest: converts its types to core's and back, and implements the calls of the controllers.
+//! Guests of older versions are called with these types, too: see `v0_1`.
+//!
+//! Only the *shape* of answers is checked here; core judges their meaning.
+
+mod load_balancer;
+mod routes;
+mod shape;
+mod shown;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccm_core::cloud::{
+    Address, AddressType, Capabilities, CloudEvent, CloudNode, CloudProvider, EventType, FindReply,
+    Instance, Lookup, Owner, ProviderError, Readiness, Reply,
+};
+use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
+use ccm_core::load_balancer::{
+    CloudService, DeleteRequest, EnsureReply, EnsureRequest, GetReply, ProgressReply, UpdateRequest,
+};
+use ccm_core::permit::Permit;
+
+use crate::bindings::{common, instances};
+use crate::egress::CallScope;
+use crate::limits;
+use crate::provider::{Provider, not_asked};
+use crate::sandbox::{Answer, Ask};
+use crate::sanitize::clean;
+
+impl CloudProvider for Provider {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn digest(&self) -> String {
+        self.calls.digest.to_string()
+    }
+
+    fn schemes(&self) -> &[String] {
+        &self.manifest.schemes
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
+        Box::pin(self.shown(self.find_with(nodes, permit, false)))
+    }
+
+    fn find_fresh<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, FindReply> {
+        Box::pin(self.shown(self.find_with(nodes, permit, true)))
+    }
+
+    fn annotation_prefixes(&self) -> &[String] {
+        &self.annotation_prefixes
+    }
+
+    fn ensure_load_balancer<'a>(
+        &'a self,
+        request: &'a EnsureRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, EnsureReply> {
+        Box::pin(self.shown(self.ensure(request, permit)))
+    }
+
+    fn update_targets<'a>(
+        &'a self,
+        request: &'a UpdateRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ProgressReply> {
+        Box::pin(self.shown(self.update(request, permit)))
+    }
+
+    fn delete_load_balancer<'a>(
+        &'a self,
+        request: &'a DeleteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ProgressReply> {
+        Box::pin(self.shown(self.delete(request, permit)))
+    }
+
+    fn get_load_balancer<'a>(
+        &'a self,
+        service: &'a CloudService,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, GetReply> {
+        Box::pin(self.shown(self.get(service, permit)))
+    }
+
+    fn list_routes<'a>(
+        &'a self,
+        nodes: &'a [CloudNode],
+        permit: Arc<Permit>,
+    ) -> Reply<'a, ListRoutesReply> {
+        Box::pin(self.shown(self.routes_listed(nodes, permit)))
+    }
+
+    fn create_route<'a>(
+        &'a self,
+        request: &'a CreateRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        Box::pin(self.shown(self.route_made(request, permit)))
+    }
+
+    fn delete_route<'a>(
+        &'a self,
+        request: &'a DeleteRouteRequest,
+        permit: Arc<Permit>,
+    ) -> Reply<'a, RouteReply> {
+        Box::pin(self.shown(self.route_removed(request, permit)))
+    }
+}
+
+impl Provider {
+    async fn find_with(
+        &self,
+        nodes: &[CloudNode],
+        permit: Arc<Permit>,
+        fresh: bool,
+    ) -> Result<FindReply, ProviderError> {
+        if !self.capabilities.instances {
+            return Err(ProviderError::Unsupported(format!(
+                "{} does not know machines",
+                self.name
+            )));
+        }
+        // Asking in batches would break the rule that doubts about one node concern all nodes of an answer.
+        let asked = told(nodes, "asked for")?;
+        let call = self.call(permit, fresh);
+        let (scope, count) = (call.scope.clone(), nodes.len());
+        let read = |answer| match answer {
+            Answer::Found(reply) => shape::checked(reply, |reply| shape::check_find(reply, count)),
+            _ => Err(not_asked()),
+        };
+        let reply = self.calls.run(call, Ask::Find(asked), read).await?;
+        Ok(FindReply {
+            lookups: reply.lookups.into_iter().map(Lookup::from).collect(),
+            events: reply
+                .events
+                .into_iter()
+                .map(|event| (event.node as usize, event.event.into()))
+                .collect(),
+            complete: scope.is_some_and(|scope| scope.complete()),
+        })
+    }
+}
+
+/// Converts the nodes for a guest; fails if there are too many.
+fn told(nodes: &[CloudNode], why: &str) -> Result<Vec<common::Node>, ProviderError> {
+    few_enough(nodes.len(), limits::NODES, why)?;
+    Ok(nodes.iter().map(common::Node::from).collect())
+}
+
+fn few_enough(nodes: usize, limit: usize, why: &str) -> Result<(), ProviderError> {
+    match nodes <= limit {
+        true => Ok(()),
+        false => Err(ProviderError::Invalid(format!(
+            "{nodes} nodes {why}, at most {limit}"
+        ))),
+    }
+}
+
+impl From<&CloudNode> for common::Node {
+    fn from(node: &CloudNode) -> common::Node {
+        common::Node {
+            name: node.name.clone(),
+            uid: node.uid.clone(),
+            provider_id: node.provider_id.clone(),
+            labels: pairs(&node.labels),
+            annotations: pairs(&node.annotations),
+            addresses: node.addresses.iter().map(common::Address::from).collect(),
+            pod_cidrs: node.pod_cidrs.clone(),
+            system_uuid: node.system_uuid.clone(),
+            created: node.created,
+            ready: ready(node),
+            initialized: node.initialized,
+            extra: Vec::new(),
+        }
+    }
+}
+
+/// What the condition `Ready` says.
+fn ready(node: &CloudNode) -> Option<bool> {
+    match node.readiness {
+        Readiness::Ready => Some(true),
+        Readiness::NotReady => Some(false),
+        Readiness::Unknown => None,
+    }
+}
+
+fn pairs(map: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    map.iter()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+impl From<&Address> for common::Address {
+    fn from(address: &Address) -> common::Address {
+        let address_type = match address.address_type {
+            AddressType::Hostname => common::AddressType::Hostname,
+            AddressType::InternalIp => common::AddressType::InternalIp,
+            AddressType::ExternalIp => common::AddressType::ExternalIp,
+            AddressType::InternalDns => common::AddressType::InternalDns,
+            AddressType::ExternalDns => common::AddressType::ExternalDns,
+        };
+        common::Address {
+            address_type,
+            address: address.address.clone(),
+        }
+    }
+}
+
+impl From<common::Address> for Address {
+    fn from(address: common::Address) -> Address {
+        let address_type = match address.address_type {
+            common::AddressType::Hostname => AddressType::Hostname,
+            common::AddressType::InternalIp => AddressType::InternalIp,
+            common::AddressType::ExternalIp => AddressType::ExternalIp,
+            common::AddressType::InternalDns => AddressType::InternalDns,
+            common::AddressType::ExternalDns => AddressType::ExternalDns,
+        };
+        Address {
+            address_type,
+            address: address.address,
+        }
+    }
+}
+
+impl From<common::Instance> for Instance {
+    fn from(instance: common::Instance) -> Instance {
+        Instance {
+            provider_id: instance.provider_id,
+            instance_type: instance.instance_type,
+            zone: instance.zone,
+            region: instance.region,
+            addresses: instance.addresses.into_iter().map(Address::from).collect(),
+            labels: instance.labels,
+            shutdown: instance.shutdown,
+        }
+    }
+}
+
+impl From<instances::Lookup> for Lookup {
+    fn from(lookup: instances::Lookup) -> Lookup {
+        match lookup {
+            instances::Lookup::Found(instance) => Lookup::Found(Box::new(instance.into())),
+            instances::Lookup::Gone => Lookup::Gone,
+            instances::Lookup::NotMine => Lookup::NotMine,
+            instances::Lookup::Unknown(reason) => {
+                Lookup::Unknown(clean(&reason, shape::MESSAGE_BYTES))
+            }
+        }
+    }
+}
+
+impl From<common::Event> for CloudEvent {
+    fn from(event: common::Event) -> CloudEvent {
+        let event_type = match event.event_type {
+            common::EventType::Normal => EventType::Normal,
+            common::EventType::Warning => EventType::Warning,
+        };
+        CloudEvent {
+            event_type,
+            reason: event.reason,
+            message: clean(&event.message, shape::MESSAGE_BYTES),
+        }
+    }
+}
+
+impl From<common::Owner> for Owner {
+    fn from(owner: common::Owner) -> Owner {
+        match owner {
+            common::Owner::Uid(uid) => Owner::Uid(uid),
+            common::Owner::Name(common::NamespacedName { namespace, name }) => {
+                Owner::Name { namespace, name }
+            }
+        }
+    }
+}
+
+impl From<&Owner> for common::Owner {
+    fn from(owner: &Owner) -> common::Owner {
+        match owner.clone() {
+            Owner::Uid(uid) => common::Owner::Uid(uid),
+            Owner::Name { namespace, name } => {
+                common::Owner::Name(common::NamespacedName { namespace, name })
+            }
+        }
+    }
+}
+
+/// The error of a guest's failure. Its events go to the caller by way of the call's scope.
+pub(crate) fn failed(failure: common::Failure, scope: Option<&CallScope>) -> ProviderError {
+    let common::Failure { error, events } = failure;
+    if let Err(what) = shape::check_events(&events) {
+        return ProviderError::Internal(format!("a failure: {what}"));
+    }
+    if let (Some(scope), false) = (scope, events.is_empty()) {
+        scope.fail_with(events.into_iter().map(CloudEvent::from).collect());
+    }
+    error.into()
+}
+
+impl From<common::Error> for ProviderError {
+    fn from(error: common::Error) -> ProviderError {
+        let text = |text: String| clean(&text, limits::ERROR_BYTES);
+        match error {
+            common::Error::Invalid(reason) => ProviderError::Invalid(text(reason)),
+            common::Error::Denied(reason) => ProviderError::Denied(text(reason)),
+            common::Error::Conflict(conflict) => match shape::check_conflict(&conflict) {
+                // A truncated owner would be another owner, and without an owner the object might be taken over.
+                Err(what) => ProviderError::Internal(what),
+                Ok(()) => ProviderError::Conflict {
+                    message: clean(&conflict.message, shape::MESSAGE_BYTES),
+                    owner: conflict.owner.map(Owner::from),
+                },
+            },
+            common::Error::Throttled(throttled) => ProviderError::Throttled {
+                message: text(throttled.message),
+                retry_after: throttled.retry_after_ms.map(patience),
+            },
+            common::Error::Unavailable(reason) => ProviderError::Unavailable(text(reason)),
+            common::Error::Unsupported(reason) => ProviderError::Unsupported(text(reason)),
+            common::Error::Elsewhere => ProviderError::Elsewhere,
+            common::Error::Internal(reason) => ProviderError::Internal(text(reason)),
+        }
+    }
+}
+
+/// Clamps a retry delay of the cloud to 1 second to 1 hour.
+fn patience(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds).clamp(Duration::from_secs(1), Duration::from_secs(3_600))
+}
+
+#[cfg(test)]
+mod tests;

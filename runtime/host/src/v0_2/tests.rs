@@ -1,0 +1,231 @@
+//! Shapes of answers, and the conversions that can lose something.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use super::*;
+
+fn instance() -> common::Instance {
+    common::Instance {
+        provider_id: "sample://1".to_owned(),
+        instance_type: None,
+        zone: None,
+        region: None,
+        addresses: Vec::new(),
+        labels: Vec::new(),
+        shutdown: None,
+        extra: Vec::new(),
+    }
+}
+
+fn address(text: String) -> common::Address {
+    common::Address {
+        address_type: common::AddressType::InternalIp,
+        address: text,
+    }
+}
+
+fn event(node: u32, reason: &str, message: &str) -> instances::NodeEvent {
+    let event = common::Event {
+        event_type: common::EventType::Warning,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    };
+    instances::NodeEvent { node, event }
+}
+
+/// Checks an answer about three nodes.
+fn check(
+    name: &str,
+    lookups: Vec<instances::Lookup>,
+    events: Vec<instances::NodeEvent>,
+    expected: &str,
+) {
+    match shape::check_find(&instances::FindReply { lookups, events }, 3) {
+        Ok(()) => assert_eq!("accepted", expected, "{name}"),
+        Err(text) => assert!(
+            text.contains(expected),
+            "{name}: {text:?} does not contain {expected:?}"
+        ),
+    }
+}
+
+fn gone() -> Vec<instances::Lookup> {
+    vec![instances::Lookup::Gone; 3]
+}
+
+fn found(change: impl FnOnce(&mut common::Instance)) -> Vec<instances::Lookup> {
+    let mut instance = instance();
+    change(&mut instance);
+    vec![
+        instances::Lookup::Gone,
+        instances::Lookup::NotMine,
+        instances::Lookup::Found(instance),
+    ]
+}
+
+#[test]
+fn an_answer_has_one_lookup_per_node() {
+    check("three", gone(), vec![], "accepted");
+    check("none", vec![], vec![], "0 lookups for 3 nodes");
+    check(
+        "four",
+        [gone(), gone()].concat(),
+        vec![],
+        "6 lookups for 3 nodes",
+    );
+}
+
+#[test]
+fn an_instance_keeps_to_the_documented_caps() {
+    check("plain", found(|_| {}), vec![], "accepted");
+    check(
+        "provider ID",
+        found(|i| i.provider_id = "x".repeat(513)),
+        vec![],
+        "lookup 2: 513 bytes of a provider ID",
+    );
+    check(
+        "type",
+        found(|i| i.instance_type = Some("x".repeat(64))),
+        vec![],
+        "64 bytes of an instance type",
+    );
+    check(
+        "zone",
+        found(|i| i.zone = Some("x".repeat(64))),
+        vec![],
+        "64 bytes of a zone",
+    );
+    check(
+        "region",
+        found(|i| i.region = Some("x".repeat(64))),
+        vec![],
+        "64 bytes of a region",
+    );
+    check(
+        "addresses",
+        found(|i| i.addresses = vec![address("::1".to_owned()); 33]),
+        vec![],
+        "33 addresses",
+    );
+    check(
+        "address",
+        found(|i| i.addresses = vec![address("x".repeat(254))]),
+        vec![],
+        "254 bytes of an address",
+    );
+    let label = ("a".to_owned(), "b".to_owned());
+    check(
+        "labels",
+        found(|i| i.labels = vec![label; 65]),
+        vec![],
+        "65 labels",
+    );
+    let unknown = vec![
+        instances::Lookup::Gone,
+        instances::Lookup::Gone,
+        instances::Lookup::Unknown("x".repeat(1025)),
+    ];
+    check("reason", unknown, vec![], "1025 bytes of a reason");
+}
+
+#[test]
+fn events_are_about_nodes_that_were_asked_for_and_few() {
+    check(
+        "one",
+        gone(),
+        vec![event(2, "Moved", "to another zone")],
+        "accepted",
+    );
+    check(
+        "nobody's",
+        gone(),
+        vec![event(3, "Moved", "")],
+        "an event about node 3 of 3",
+    );
+    check(
+        "far off",
+        gone(),
+        vec![event(u32::MAX, "Moved", "")],
+        "an event about node 4294967295 of 3",
+    );
+    check(
+        "nine",
+        gone(),
+        vec![event(1, "Moved", ""); 9],
+        "9 events of one node",
+    );
+    check(
+        "message",
+        gone(),
+        vec![event(0, "Moved", &"x".repeat(1025))],
+        "1025 bytes of a message",
+    );
+    for reason in [
+        "",
+        "moved",
+        "Has Space",
+        "Ünicode",
+        "Under_score",
+        &"X".repeat(65),
+    ] {
+        check(reason, gone(), vec![event(0, reason, "")], "CamelCase");
+    }
+    let lookups = vec![instances::Lookup::Gone; 300];
+    let events = (0..257).map(|node| event(node, "Moved", "")).collect();
+    let reply = instances::FindReply { lookups, events };
+    assert!(shape::check_find(&reply, 300).is_err_and(|text| text.contains("257 events")));
+}
+
+#[test]
+fn texts_of_guests_are_cleaned_and_cut() {
+    let error = common::Error::Denied(format!("a\u{1b}[0m\n{}", "x".repeat(10_000)));
+    let ProviderError::Denied(text) = ProviderError::from(error) else {
+        panic!("another case")
+    };
+    assert!(text.starts_with("a\\u{1b}[0m xxx") && text.len() <= limits::ERROR_BYTES);
+    let Lookup::Unknown(text) = Lookup::from(instances::Lookup::Unknown("a\nb".to_owned())) else {
+        panic!("another case")
+    };
+    assert_eq!(text, "a b");
+}
+
+#[test]
+fn patience_is_clamped() {
+    for (milliseconds, seconds) in [(0, 1), (1_000, 1), (90_000, 90), (u64::MAX, 3_600)] {
+        assert_eq!(patience(milliseconds), Duration::from_secs(seconds));
+    }
+}
+
+/// What has no owner may be taken over: an owner that cannot be one must not become none.
+#[test]
+fn an_owner_is_neither_cut_nor_left_out() {
+    let conflict = |owner: Option<String>| {
+        let message = "taken".to_owned();
+        ProviderError::from(common::Error::Conflict(common::Conflict { message, owner }))
+    };
+    for owner in [None, Some("uid-1".to_owned()), Some("x".repeat(128))] {
+        let message = "taken".to_owned();
+        let expected = ProviderError::Conflict {
+            message,
+            owner: owner.clone(),
+        };
+        assert_eq!(conflict(owner), expected);
+    }
+    for (owner, text) in [
+        (
+            "x".repeat(129),
+            "a conflict: 129 bytes of an owner, at most 128 allowed",
+        ),
+        (String::new(), "a conflict: an owner that is no UID"),
+        ("uid 1".to_owned(), "a conflict: an owner that is no UID"),
+        (
+            "uid\u{1b}[2J".to_owned(),
+            "a conflict: an owner that is no UID",
+        ),
+    ] {
+        assert_eq!(
+            conflict(Some(owner)),
+            ProviderError::Internal(text.to_owned())
+        );
+    }
+}
