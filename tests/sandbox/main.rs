@@ -14,6 +14,7 @@
 //! - `shipped`: every shipped guest as a module.
 //! - `swap`: generations that are swapped under load.
 //! - `test_host`: the SDK's `TestHost` beside the real one.
+//! - `versions`: a module of an older version of the contract.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -35,6 +36,7 @@ mod rollout;
 mod shipped;
 mod swap;
 mod test_host;
+mod versions;
 
 use std::process::ExitCode;
 
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         shipped::trials(),
         swap::trials(),
         test_host::trials(),
+        versions::trials(),
     ];
     harness::run(trials.into_iter().flatten().collect())
 }

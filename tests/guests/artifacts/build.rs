@@ -3,8 +3,14 @@
 use guest_build::Guest;
 
 fn main() {
-    guest_build::compile(&[Guest {
-        package: "guest-misbehaving",
-        folder: "tests/guests/misbehaving",
-    }]);
+    guest_build::compile(&[
+        Guest {
+            package: "guest-misbehaving",
+            folder: "tests/guests/misbehaving",
+        },
+        Guest {
+            package: "guest-witness",
+            folder: "tests/guests/witness",
+        },
+    ]);
 }

@@ -102,6 +102,22 @@ pub(crate) fn law(balancing: Balancing) -> Law<Function> {
             &["load-balancer.delete", "more than its 64 MiB of memory"],
         )]),
         Balancing::HugeOwner => worthless(&["a conflict: 1048576 bytes of an owner, at most 128"]),
+        Balancing::NamelessOwner => {
+            worthless(&["a conflict: an owner that no object can be called"])
+        }
+        Balancing::ManyFailureEvents => Law::new([
+            fails(
+                Ensure,
+                "internal",
+                &["a failure: 100000 events, at most 16"],
+            ),
+            fails(UpdateTargets, "internal", &["a failure: 100000 events"]),
+            fails(Delete, "internal", &["a failure: 100000 events"]),
+            fails(Get, "internal", &["a failure: 100000 events"]),
+        ]),
+        Balancing::MarkupFailureReason => {
+            worthless(&["a failure: event 0: its reason is not a CamelCase word"])
+        }
         Balancing::GarbageError => Law::new([
             fails(Ensure, "invalid", &["\\u{1b}[31mall is well", "…"]),
             fails(Delete, "invalid", &["\\u{1b}[31mall is well", "…"]),

@@ -3,7 +3,7 @@
 
 use ccm_core::cloud::Capabilities;
 use ccm_core::rollout::MOST_REQUESTS;
-use ccm_host::manifest::Manifest;
+use ccm_host::manifest::{Contract, Manifest};
 use ccm_host::{Digest, Inspection};
 use serde_json::{Value, json};
 
@@ -28,6 +28,7 @@ fn module(patch: Value, imports: &[&str], exports: &[&str]) -> Requests {
         digest: Digest::of(manifest.to_string().as_bytes()),
         size: 1,
         manifest: Manifest::parse(manifest.to_string().as_bytes()).unwrap(),
+        contract: Contract::V0_1,
         capabilities: Capabilities::default(),
         self_check: false,
         imports: names(imports),
@@ -63,6 +64,8 @@ fn rows() -> Vec<Row> {
         target["required"] = required.into();
         json!({"targets": [target]})
     };
+    let mut absent = read.clone();
+    absent["absence"] = json!([{"status": 400, "contains": "NotFound"}]);
     vec![
         ("the same", json!({}), json!({}), false, &[]),
         (
@@ -71,6 +74,22 @@ fn rows() -> Vec<Row> {
             json!({"version": "2", "description": "new"}),
             false,
             &[],
+        ),
+        (
+            "what proves absence is asked for, too: nodes are deleted for it",
+            json!({"contract": "0.2.0", "targets": [api(std::slice::from_ref(&read))]}),
+            json!({"contract": "0.2.0", "targets": [api(&[absent.clone()])]}),
+            true,
+            &[
+                "+ https GET api.sample.example/v1/servers/{id}  read, 400 with \"NotFound\" proves absence",
+            ],
+        ),
+        (
+            "one proof less",
+            json!({"contract": "0.2.0", "targets": [api(&[absent])]}),
+            json!({"contract": "0.2.0", "targets": [api(std::slice::from_ref(&read))]}),
+            false,
+            &["~ https GET api.sample.example/v1/servers/{id}  read"],
         ),
         (
             "one more request",

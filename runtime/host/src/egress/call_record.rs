@@ -218,3 +218,67 @@ impl Drop for Record<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Any end of any request.
+    fn some_exchange() -> impl Strategy<Value = Exchange> {
+        let end = prop_oneof![
+            prop::sample::select(vec![200, 204, 299, 302, 400, 401, 404, 429, 500, 503])
+                .prop_map(ExchangeEnd::Answered),
+            prop::sample::select(vec!["denied", "invalid", "timed-out", "cancelled"])
+                .prop_map(ExchangeEnd::Failed),
+        ];
+        let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+        (end, flags).prop_map(|(end, (kept, absent, supplementary))| Exchange {
+            target: "api".to_owned(),
+            method: Method::GET,
+            template: None,
+            end,
+            kept,
+            // Only an answer of the cloud can say so, and no success does.
+            absent: absent && matches!(end, ExchangeEnd::Answered(400..)),
+            supplementary,
+            bytes: 0,
+            took: std::time::Duration::ZERO,
+        })
+    }
+
+    fn complete(exchanges: &[Exchange], live: bool) -> bool {
+        let records = Records::default();
+        for exchange in exchanges {
+            records.begin();
+            let mut ended = records.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            ended.push(exchange.clone());
+        }
+        records.complete(live)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn a_failed_request_that_is_not_supplementary_makes_a_call_incomplete(
+            exchanges in prop::collection::vec(some_exchange(), 0..6),
+            live in any::<bool>(),
+        ) {
+            let is_success = |one: &Exchange| matches!(one.end, ExchangeEnd::Answered(200..=299));
+            let failed = |one: &Exchange| !one.supplementary && !one.absent && !is_success(one);
+            if exchanges.iter().any(failed) {
+                prop_assert!(!complete(&exchanges, live));
+            }
+            // The others might as well not have been sent.
+            let mut without = exchanges.clone();
+            without.retain(|one| !one.supplementary);
+            prop_assert_eq!(complete(&exchanges, live), complete(&without, live));
+            // A network needs a proof of its own.
+            if !without.iter().any(|one| is_success(one) && !one.kept) {
+                prop_assert!(!complete(&exchanges, true));
+            }
+        }
+    }
+}

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod absence;
 mod regions;
 
 use std::collections::BTreeSet;

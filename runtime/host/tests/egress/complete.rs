@@ -7,7 +7,7 @@ use ccm_host::manifest::Granted;
 use http::Method;
 
 use crate::server::{Reply, Server, answer};
-use crate::world::{counts, egress, error, get, get_kept, plain, scope};
+use crate::world::{counts, egress, error, get, get_kept, plain, post_form, scope};
 
 /// Answers with the status that is the last segment of the path; 200 for lists.
 async fn server() -> Server {
@@ -74,6 +74,107 @@ async fn not_found_proves_nothing_where_a_path_names_no_object() {
     assert!(scope.complete());
     scope.fetch(get("/servers")).await.unwrap();
     assert!(!scope.complete());
+}
+
+/// Clouds that do not say 404: their manifest has the words by which they say the same. Status and words both count.
+#[tokio::test]
+async fn absence_is_proven_by_the_words_of_the_manifest() {
+    const NOT_FOUND: &str = "<Code>InvalidInstanceID.NotFound</Code>";
+    for (status, body, expected) in [
+        (400, NOT_FOUND, true),
+        (400, "<Code>InvalidInstanceID.Malformed</Code>", false),
+        (400, "", false),
+        (403, NOT_FOUND, false),
+        (500, NOT_FOUND, false),
+        (404, NOT_FOUND, false),
+    ] {
+        let server = Server::start(move |request| match request.line.as_str() {
+            "POST /" => answer(status, &[], body),
+            _ => answer(200, &[], ""),
+        })
+        .await;
+        let egress = egress(&format!("http://{}", server.address));
+        let scope = scope(&egress);
+        scope.fetch(post_form("Action=List")).await.unwrap();
+        assert!(!scope.complete(), "nothing was found: {status} {body}");
+        scope.fetch(get("/servers")).await.unwrap();
+        assert_eq!(scope.complete(), expected, "{status} {body}");
+    }
+    let server = Server::start(|request| match request.line.as_str() {
+        "GET /machines/7/config" => answer(500, &[], "Configuration file does not exist"),
+        "GET /servers/7" => answer(500, &[], "does not exist"),
+        _ => answer(200, &[], ""),
+    })
+    .await;
+    let egress = egress(&format!("http://{}", server.address));
+    for (path, expected) in [("/machines/7/config", true), ("/servers/7", false)] {
+        let scope = scope(&egress);
+        scope.fetch(get("/servers")).await.unwrap();
+        scope.fetch(get(path)).await.unwrap();
+        assert_eq!(scope.complete(), expected, "another rule's words: {path}");
+    }
+}
+
+#[tokio::test]
+async fn a_supplementary_request_neither_proves_nor_is_missed() {
+    let server = server().await;
+    let egress = egress(&format!("http://{}", server.address));
+    let more = |path: &str| FetchRequest {
+        supplementary: true,
+        ..get(path)
+    };
+    for (requests, expected) in [
+        (vec![get("/servers"), more("/servers/500")], true),
+        (vec![get("/servers"), more("/servers/401")], true),
+        (vec![get("/servers"), more("/servers/0")], true),
+        (vec![get("/servers"), more("/nowhere")], true),
+        (vec![more("/servers"), more("/servers/404")], false),
+        (vec![more("/servers"), get("/servers/404")], false),
+        (
+            vec![get("/servers"), get("/servers/500"), more("/servers")],
+            false,
+        ),
+        (vec![get("/servers/500"), more("/servers")], false),
+    ] {
+        let scope = scope(&egress);
+        for request in requests.clone() {
+            let _ = scope.fetch(request).await;
+        }
+        assert_eq!(scope.complete(), expected, "{requests:?}");
+    }
+}
+
+/// `POST /` says nothing; the value of the rule does. What else the guest sends is named nowhere.
+#[tokio::test]
+async fn the_field_of_a_rule_names_the_request() {
+    let server = server().await;
+    let egress = egress(&format!("http://{}", server.address));
+    let scope = scope(&egress);
+    for form in [
+        "Action=List&Filter=a",
+        "Action=List&Filter=b",
+        "Action=Create",
+    ] {
+        scope.fetch(post_form(form)).await.unwrap();
+    }
+    let mut request = get("/query");
+    request.query = vec![
+        ("Action".to_owned(), "List".to_owned()),
+        ("x".to_owned(), "y".to_owned()),
+    ];
+    scope.fetch(request).await.unwrap();
+    let exchanges = scope.exchanges();
+    let labels: Vec<_> = exchanges
+        .iter()
+        .map(|one| one.template.as_deref())
+        .collect();
+    let expected = [
+        "/ Action=List",
+        "/ Action=List",
+        "/ Action=Create",
+        "/query Action=List",
+    ];
+    assert_eq!(labels, expected.map(Some));
 }
 
 #[tokio::test]

@@ -33,6 +33,47 @@ async fn a_burst_of_equal_requests_is_one_request() {
     assert_eq!(answers.iter().filter(|(_, complete)| *complete).count(), 1);
 }
 
+/// Clouds that read by `POST`: equal bodies share an answer, others do not.
+#[tokio::test]
+async fn a_read_by_post_is_kept_by_its_body() {
+    let server = Server::start(|request| ok(&String::from_utf8_lossy(&request.body))).await;
+    let egress = egress(&format!("http://{}", server.address));
+    let kept = |form: &str| {
+        let mut request = post_form(form);
+        let age = ("cache-control".to_owned(), "max-age=600".to_owned());
+        request.headers.push(age);
+        request
+    };
+    let scope = scope(&egress);
+    for (form, sent) in [
+        ("Action=List&Id=1", 1),
+        ("Action=List&Id=1", 1),
+        ("Action=List&Id=2", 2),
+        ("Action=List&Id=1", 2),
+        ("Action=List", 3),
+    ] {
+        let answer = scope.fetch(kept(form)).await.unwrap();
+        assert_eq!(answer.body.as_ref(), form.as_bytes());
+        assert_eq!(server.lines().len(), sent, "{form}");
+    }
+    // A read that does not ask for it is sent, and drops nothing.
+    scope.fetch(post_form("Action=List&Id=1")).await.unwrap();
+    scope.fetch(kept("Action=List&Id=1")).await.unwrap();
+    assert_eq!(server.lines().len(), 4);
+    // A change is never kept, and drops everything.
+    scope.fetch(kept("Action=Create")).await.unwrap();
+    scope.fetch(kept("Action=Create")).await.unwrap();
+    assert_eq!(server.lines().len(), 6);
+    scope.fetch(kept("Action=List&Id=1")).await.unwrap();
+    assert_eq!(server.lines().len(), 7);
+    // A fresh call shares nothing.
+    fresh(&egress)
+        .fetch(kept("Action=List&Id=1"))
+        .await
+        .unwrap();
+    assert_eq!(server.lines().len(), 8);
+}
+
 #[tokio::test]
 async fn what_did_not_ask_for_it_is_sent() {
     let server = Server::start(|_| ok("{}")).await;
@@ -69,7 +110,7 @@ async fn whatever_may_change_something_drops_what_was_kept() {
     for change in [
         plain(Method::DELETE, "/load_balancers/1"),
         plain(Method::POST, "/servers"),
-        post_form("Action=List"),
+        post_form("Action=Create"),
         plain(Method::HEAD, "/servers"),
         // A change by its line.
         plain(Method::GET, "/load_balancers/1"),

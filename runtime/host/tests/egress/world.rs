@@ -39,7 +39,12 @@ pub(crate) fn rules() -> Value {
         { "methods": ["GET"], "path": "/servers/{id}", "access": "read" },
         { "methods": ["POST"], "path": "/servers", "access": "write" },
         { "methods": ["GET", "PUT", "DELETE"], "path": "/load_balancers/{id}", "access": "write" },
-        { "methods": ["POST"], "path": "/", "form": { "Action": ["List"] }, "access": "read" },
+        { "methods": ["GET"], "path": "/machines/{id}/config", "access": "read", "absence": [
+            { "status": 500, "contains": "does not exist" }, { "status": 500, "contains": "no such" }
+        ] },
+        { "methods": ["POST"], "path": "/", "form": { "Action": ["List"] }, "access": "read", "absence": [
+            { "status": 400, "contains": "InvalidInstanceID.NotFound" }
+        ] },
         { "methods": ["POST"], "path": "/", "form": { "Action": ["Create"] }, "access": "write" },
         { "methods": ["GET", "POST"], "path": "/query", "query": { "Action": ["List"] }, "access": "read" },
         { "methods": ["POST"], "path": "/wide", "access": "read" },
@@ -55,7 +60,7 @@ pub(crate) fn granted(targets: &[(&str, &str)], adjust: impl FnOnce(&mut Grants)
         .zip(targets)
         .collect();
     let manifest = json!({
-        "contract": "0.1.0", "name": "test", "version": "1",
+        "contract": "0.2.0", "name": "test", "version": "1",
         "targets": targets.iter().map(|(target, _)| target).collect::<Vec<_>>(),
     });
     let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();

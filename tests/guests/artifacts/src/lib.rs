@@ -7,6 +7,9 @@
 /// `guest_misbehaving::behaviour`.
 pub const MISBEHAVING: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-misbehaving.wasm"));
 
+/// The guest of contract 0.1 that repeats what it was told.
+pub const WITNESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-witness.wasm"));
+
 /// A version of [`MISBEHAVING`]: the same code in other bytes, so that nothing has to be built for it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Version<'a> {

@@ -9,8 +9,8 @@ use ccm_guest::load_balancer::{
     UpdateRequest,
 };
 use ccm_guest::{
-    AnnotationChange, Error, Event, EventType, Ingress, LoadBalancerStatus, Node, Owner, Pending,
-    PortStatus, Protocol, log, state,
+    AnnotationChange, Error, Event, EventType, Failure, Ingress, LoadBalancerStatus, Node, Owner,
+    Pending, PortStatus, Protocol, log, state,
 };
 
 use crate::behaviour::Balancing;
@@ -125,6 +125,16 @@ pub fn get(balancing: Balancing, service: &Service) -> Result<Found, Error> {
     }
 }
 
+/// What is said beside an error.
+pub fn failure(balancing: Balancing, error: Error) -> Failure {
+    let event = |reason: &str| Event::warning(reason, "look at it");
+    error.with_events(match balancing {
+        Balancing::ManyFailureEvents => vec![event("Wrong"); 100_000],
+        Balancing::MarkupFailureReason => vec![event("<script>")],
+        _ => Vec::new(),
+    })
+}
+
 /// What does not come to an answer.
 fn before(balancing: Balancing) -> Result<(), Error> {
     match balancing {
@@ -132,6 +142,13 @@ fn before(balancing: Balancing) -> Result<(), Error> {
         Balancing::Spin => resources::spin(),
         Balancing::MemoryBomb => Err(Error::internal(resources::memory_bomb())),
         Balancing::HugeOwner => Err(Error::conflict("taken", Some(Owner::uid("u".repeat(MIB))))),
+        Balancing::NamelessOwner => {
+            let owner = Owner::name("default", "Web/../admin");
+            Err(Error::conflict("taken", Some(owner)))
+        }
+        Balancing::ManyFailureEvents | Balancing::MarkupFailureReason => {
+            Err(Error::invalid("an annotation is wrong"))
+        }
         Balancing::GarbageError => Err(Error::invalid(GARBAGE.repeat(40_000))),
         _ => Ok(()),
     }

@@ -123,19 +123,24 @@ fn chosen<T>(config: &Config, key: &str, parse: fn(&str) -> Option<T>) -> Result
 
 impl LoadBalancer for Misbehaving {
     fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
-        Ok(balancers::ensure(self.balancing()?, &request)?)
+        let balancing = self.balancing()?;
+        balancers::ensure(balancing, &request).map_err(|error| balancers::failure(balancing, error))
     }
 
     fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Failure> {
-        Ok(balancers::update_targets(self.balancing()?, &request)?)
+        let balancing = self.balancing()?;
+        balancers::update_targets(balancing, &request)
+            .map_err(|error| balancers::failure(balancing, error))
     }
 
     fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure> {
-        Ok(balancers::delete(self.balancing()?, &request)?)
+        let balancing = self.balancing()?;
+        balancers::delete(balancing, &request).map_err(|error| balancers::failure(balancing, error))
     }
 
     fn get(&self, service: Service) -> Result<Found, Failure> {
-        Ok(balancers::get(self.balancing()?, &service)?)
+        let balancing = self.balancing()?;
+        balancers::get(balancing, &service).map_err(|error| balancers::failure(balancing, error))
     }
 }
 

@@ -18,6 +18,12 @@ behaviours! {
     MemoryBomb = "memory-bomb",
     /// A conflict whose owner has 1 MiB. An error of the guest, and no conflict with nobody, whose things may be taken over.
     HugeOwner = "huge-owner",
+    /// A conflict whose owner has a name that no object can have. An error of the guest: such a one would never be alive.
+    NamelessOwner = "nameless-owner",
+    /// An error with 100 000 events. Over the cap: an error of the guest, and none of them is recorded.
+    ManyFailureEvents = "many-failure-events",
+    /// An error with an event whose reason is markup. An error of the guest.
+    MarkupFailureReason = "markup-failure-reason",
     /// An error whose text has control characters, terminal codes and 1 MiB of length. Cut and cleaned.
     GarbageError = "garbage-error",
 
