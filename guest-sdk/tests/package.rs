@@ -54,7 +54,7 @@ fn blocks<'a>(readme: &'a str, language: &str) -> Vec<&'a str> {
 fn the_first_provider_of_the_readme_builds_with_the_package_alone() {
     let elsewhere = tempfile::tempdir().unwrap();
     let package = unpacked(elsewhere.path());
-    for part in ["README.md", "LICENSE", "wit/v0.1/http.wit", "wit/README.md"] {
+    for part in ["README.md", "LICENSE", "wit/v0.2/http.wit", "wit/README.md"] {
         assert!(package.join(part).is_file(), "{part} is not in the package");
     }
     assert!(!package.join("bindings").exists());
@@ -76,7 +76,7 @@ fn the_first_provider_of_the_readme_builds_with_the_package_alone() {
     let holds = |text: &[u8]| module.windows(text.len()).any(|part| part == text);
     for text in [
         "ccm:manifest{\"version\":\"0.1.0\",",
-        "ccm:provider/instances@0.1.0",
+        "ccm:provider/instances@0.2.0",
     ] {
         assert!(holds(text.as_bytes()), "{text} is not in the module");
     }

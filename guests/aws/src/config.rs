@@ -117,7 +117,8 @@ impl Settings {
         });
         let mut names = ["Region", "AWS_REGION", "AWS_DEFAULT_REGION"].into_iter();
         let named = names.find_map(|key| values.text(key));
-        let region = named.map(str::to_owned).or(of_zone);
+        let granted = config.region("ec2");
+        let region = named.or(granted).map(str::to_owned).or(of_zone);
         if region.is_none() {
             values.mistake(
                 "Region: is required, AWS_REGION or Zone: there is no metadata service to ask",

@@ -372,6 +372,7 @@ pub fn topology(ids: &[&str]) -> Result<Vec<(String, Vec<String>)>, Error> {
         network_node_set: List<String>,
     }
     let answer: Topologies = Query::ec2("DescribeInstanceTopology")
+        .supplementary()
         .list("InstanceId", ids)
         .send()?;
     let topologies = answer.instance_set.items.into_iter();

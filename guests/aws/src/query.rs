@@ -107,6 +107,13 @@ impl Query {
         Query { request, ..self }
     }
 
+    /// Says that no machine's being depends on the answer.
+    #[must_use]
+    pub fn supplementary(self) -> Query {
+        let request = self.request.supplementary();
+        Query { request, ..self }
+    }
+
     /// Adds a field if there is a value.
     #[must_use]
     pub fn set_some(self, key: &str, value: Option<impl ToString>) -> Query {

@@ -152,7 +152,8 @@ struct InterfaceAddress {
 /// When there is no answer, as while the agent is not running.
 pub fn agent_addresses(machine: &Machine) -> Result<Vec<String>, Error> {
     let request = machine.get(AGENT, &["agent", "network-get-interfaces"]);
-    let interfaces: Interfaces = read(request.send()?)?;
+    // Which machines there are does not depend on it.
+    let interfaces: Interfaces = read(request.supplementary().send()?)?;
     let addresses = interfaces.result.into_iter().flat_map(|one| one.addresses);
     Ok(addresses.map(|one| one.address).collect())
 }
