@@ -19,7 +19,7 @@ const OWNER: &str = "wasm-ccm.dev/provider";
 pub(crate) const APPROVE: &str = "wasm-ccm.dev/approve";
 pub(crate) const ROLL_BACK: &str = "wasm-ccm.dev/roll-back";
 /// The function that only some calls of a canary meet: no read of the shadow comes there.
-const ENSURE: &str = "ccm:provider/load-balancer@0.1.0#ensure";
+const ENSURE: &str = "ccm:provider/load-balancer@0.2.0#ensure";
 const OTHER_TOKEN: &str = "the-token-of-another-account";
 
 pub(crate) async fn world() -> World {

@@ -396,13 +396,13 @@ fn inspect_describes_a_module_in_three_forms() {
         "sha256:",
         "instances",
         "GET /servers/{id} (read)",
-        "ccm:provider/http@0.1.0",
+        "ccm:provider/http@0.2.0",
     ] {
         assert!(said.out.contains(word), "{word}: {}", said.out);
     }
     let said = ccm(&["provider", "inspect", "-o", "json", text(&module)]);
     let json: serde_json::Value = serde_json::from_str(&said.out).unwrap();
-    assert_eq!(json["contract"], "0.1.0");
+    assert_eq!(json["contract"], "0.2.0");
     assert_eq!(json["targets"][0]["rules"][0]["access"], "read");
 }
 

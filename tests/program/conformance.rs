@@ -335,6 +335,6 @@ fn a_report_is_text_a_document_and_something_to_publish() {
     assert_eq!(code, Some(2), "{text}");
     let json: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["conforms"], false);
-    assert_eq!(json["contract"], "ccm:provider@0.1.0");
+    assert_eq!(json["contract"], "ccm:provider@0.2.0");
     assert_eq!(json["ccm"], env!("CARGO_PKG_VERSION"));
 }

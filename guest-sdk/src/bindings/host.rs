@@ -947,8 +947,8 @@ pub mod ccm {
         ///
         /// Answers to `GET`, and to `POST` where the rule's access is `read`, may be shared: send the standard header
         /// `Cache-Control: max-age=N` and the host may answer from what it kept for at most N seconds, and joins equal requests that
-        /// are under way: those of the same target, method, path, query, headers and body. A request that may change something drops
-        /// what was kept for its target; so does every other method than `GET` that is sent without this header.
+        /// are under way: those of the same target, method, path, query, headers and body. Every other request drops what was kept for
+        /// its target: all that are not `GET` or `POST`, and those whose rule or grant has the access `write`.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod http {
             #[used]

@@ -144,7 +144,8 @@ fn the_version_is_a_document_for_scripts() {
     assert_eq!(said.code, 0, "{}", said.err);
     let version: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(version["contracts"][0], "ccm:provider@0.1.0");
+    let contracts = serde_json::json!(["ccm:provider@0.1.0", "ccm:provider@0.2.0"]);
+    assert_eq!(version["contracts"], contracts);
     let target = version["target"].as_str().unwrap();
     assert!(target.starts_with(std::env::consts::ARCH), "{target}");
     let rust = env!("CARGO_PKG_RUST_VERSION");

@@ -123,7 +123,7 @@ fn a3() {
             "no lifecycle",
             exporting(&["ccm:provider/instances@0.1.0"]),
             |error| matches!(error, LoadError::MissingExport { .. }),
-            "does not export ccm:provider/lifecycle@0.1",
+            "does not export ccm:provider/lifecycle",
         ),
         (
             "no function in it",
@@ -157,13 +157,13 @@ fn a4() {
 }
 
 fn a5() {
-    for version in ["0.2.0", "2.0.0", "9.9.9"] {
+    for version in ["0.3.0", "2.0.0", "9.9.9"] {
         let said = format!("ccm:provider@{version}");
         refused(vec![
             (
                 "the manifest's",
                 with_text(
-                    "\"contract\": \"0.1.0\"",
+                    "\"contract\": \"0.2.0\"",
                     &format!("\"contract\": \"{version}\""),
                 ),
                 |error| matches!(error, LoadError::Contract { .. }),
@@ -172,11 +172,11 @@ fn a5() {
             (
                 "an import's",
                 with_text(
-                    "ccm:provider/http@0.1.0",
+                    "ccm:provider/http@0.2.0",
                     &format!("ccm:provider/http@{version}"),
                 ),
                 |error| matches!(error, LoadError::Contract { .. }),
-                "this host speaks ccm:provider@0.1.0",
+                "this host speaks ccm:provider@0.1.0 and 0.2.0",
             ),
         ]);
     }

@@ -58,7 +58,7 @@ fn a_shipped_module_says_what_it_is_without_running() {
         inspection
             .imports
             .iter()
-            .any(|name| name == "ccm:provider/http@0.1.0"),
+            .any(|name| name == "ccm:provider/http@0.2.0"),
         "{:?}",
         inspection.imports
     );
@@ -66,7 +66,7 @@ fn a_shipped_module_says_what_it_is_without_running() {
         inspection
             .exports
             .iter()
-            .any(|name| name == "ccm:provider/lifecycle@0.1.0"),
+            .any(|name| name == "ccm:provider/lifecycle@0.2.0"),
         "{:?}",
         inspection.exports
     );

@@ -99,22 +99,22 @@ fn a_bad_module_is_refused_for_its_own_reason_and_not_compiled() {
             "schemas",
         ),
         (
-            with("\"contract\": \"0.1.0\"", "\"contract\": \"0.2.0\""),
+            with("\"contract\": \"0.2.0\"", "\"contract\": \"0.3.0\""),
             |error| matches!(error, LoadError::Contract { .. }),
-            "needs ccm:provider@0.2.0 (says its manifest), and this host speaks ccm:provider@0.1.0",
+            "needs ccm:provider@0.3.0 (says its manifest), and this host speaks ccm:provider@0.1.0 and 0.2.0",
         ),
         (
-            with("ccm:provider/http@0.1.0", "ccm:provider/http@0.9.0"),
+            with("ccm:provider/http@0.2.0", "ccm:provider/http@0.9.0"),
             |error| matches!(error, LoadError::Contract { .. }),
             "needs ccm:provider/http@0.9.0",
         ),
         (
             with(
-                "ccm:provider/lifecycle@0.1.0",
-                "ccm:provider/lifecircus@0.1.",
+                "ccm:provider/lifecycle@0.2.0",
+                "ccm:provider/lifecircus@0.2.",
             ),
             |error| matches!(error, LoadError::MissingExport { .. }),
-            "does not export ccm:provider/lifecycle@0.1",
+            "does not export ccm:provider/lifecycle",
         ),
         (
             with("wasi:cli/exit@", "acme:os/shell@"),

@@ -1,5 +1,6 @@
 //! What the program says about its own build: as a line, as lines that upstream's `--version=raw` also has, and as a document.
 
+use ccm_host::manifest::Contract;
 use serde::Serialize;
 
 use crate::flags::VersionForm;
@@ -42,15 +43,15 @@ pub(super) fn text(form: VersionForm) -> anyhow::Result<String> {
     } else {
         "release"
     };
-    let (version, contract) = (BUILD.version, contract());
+    let (version, newest) = (BUILD.version, contract(ccm_host::CONTRACT_VERSION));
     let demo = cfg!(feature = "demo");
     Ok(match form {
-        VersionForm::Short => format!("ccm {version} (contract {contract})\n"),
+        VersionForm::Short => format!("ccm {version} (contract {newest})\n"),
         VersionForm::Raw => {
             let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
             let demo = if demo { "yes" } else { "no" };
             format!(
-                "program: ccm\nversion: {version}\ncontract: {contract}\nplatform: {os}/{arch}\nbuild: {build}\ndemo: {demo}\n"
+                "program: ccm\nversion: {version}\ncontract: {newest}\nplatform: {os}/{arch}\nbuild: {build}\ndemo: {demo}\n"
             )
         }
         VersionForm::Json | VersionForm::Yaml => {
@@ -62,7 +63,7 @@ pub(super) fn text(form: VersionForm) -> anyhow::Result<String> {
                 target: env!("CCM_TARGET"),
                 build,
                 demo,
-                contracts: vec![contract],
+                contracts: Contract::ALL.map(|one| contract(one.version())).into(),
                 modules: modules()?,
             };
             match form {
@@ -73,9 +74,8 @@ pub(super) fn text(form: VersionForm) -> anyhow::Result<String> {
     })
 }
 
-fn contract() -> String {
-    let (package, version) = (ccm_host::CONTRACT_PACKAGE, ccm_host::CONTRACT_VERSION);
-    format!("{package}@{version}")
+fn contract(version: &str) -> String {
+    format!("{}@{version}", ccm_host::CONTRACT_PACKAGE)
 }
 
 fn modules() -> anyhow::Result<Vec<EmbeddedModule>> {
@@ -86,7 +86,7 @@ fn modules() -> anyhow::Result<Vec<EmbeddedModule>> {
             Ok(EmbeddedModule {
                 name: found.manifest.name,
                 version: found.manifest.version,
-                contract: format!("{}@{}", ccm_host::CONTRACT_PACKAGE, found.manifest.contract),
+                contract: contract(&found.manifest.contract),
                 digest: found.digest.to_string(),
             })
         })

@@ -389,9 +389,10 @@ impl Call {
             return FetchError::Throttled(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
         }
         FetchError::Denied(format!(
-            "{} {} on target {}: {refusal}",
+            "{} {}{} on target {}: {refusal}",
             prepared.method,
             prepared.path.as_str(),
+            prepared.line.fields(),
             target.name
         ))
     }

@@ -284,7 +284,7 @@ fn an_export_of_another_type_is_not_loaded() {
         (
             "session-affinity-seconds",
             "session-affinity-minutes",
-            "load-balancer@0.1.0: ensure has another type than in the contract",
+            "load-balancer@0.2.0: ensure has another type than in the contract",
         ),
         // A field of the answer.
         (
@@ -295,7 +295,7 @@ fn an_export_of_another_type_is_not_loaded() {
         (
             "update-targets",
             "update-targetz",
-            "load-balancer@0.1.0 lacks the function update-targets",
+            "load-balancer@0.2.0 lacks the function update-targets",
         ),
     ];
     block_on(async {

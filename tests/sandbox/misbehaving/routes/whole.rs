@@ -224,7 +224,7 @@ fn an_export_of_another_type_is_not_loaded() {
     let cases = [(
         "outdated",
         "antiquat",
-        "routes@0.1.0: list has another type than in the contract",
+        "routes@0.2.0: list has another type than in the contract",
     )];
     block_on(async {
         for (from, to, text) in cases {

@@ -111,11 +111,15 @@ impl Line {
     /// Path pattern and fields, as logs, metrics and audit records name a request: a path alone says nothing where a cloud
     /// has a single one. Everything in it is the rule's; nothing is the guest's.
     pub fn label(&self) -> String {
-        let mut label = self.path.as_str().to_owned();
-        for (name, value) in self.query.iter().chain(&self.form) {
-            label.push_str(&format!(" {name}={value}"));
-        }
-        label
+        format!("{}{}", self.path, self.fields())
+    }
+
+    /// The fields of a label, each after a space; empty without any.
+    pub fn fields(&self) -> String {
+        let fields = self.query.iter().chain(&self.form);
+        fields
+            .map(|(name, value)| format!(" {name}={value}"))
+            .collect()
     }
 
     /// Whether this answer says that what was asked for is not there.
