@@ -254,6 +254,7 @@ mod raw {
     /// How many of `count` requests in one `fetch-all` are answered.
     pub(super) fn fetch_all(count: usize) -> usize {
         let request = http::Request {
+            supplementary: false,
             target: "api".to_owned(),
             method: http::Method::Get,
             path: super::GRANTED.to_owned(),
