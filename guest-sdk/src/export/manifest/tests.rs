@@ -7,7 +7,7 @@ use super::*;
 
 const TINY: &str = include_str!("../../../examples/tiny/manifest.json");
 const BALANCER: &str = include_str!("../../../examples/balancer/manifest.json");
-const SCHEMA: &str = include_str!("../../../wit/v0.1/manifest.schema.json");
+const SCHEMA: &str = include_str!("../../../wit/v0.2/manifest.schema.json");
 
 fn checked(manifest: &str) -> Result<bool, &'static str> {
     check(manifest.as_bytes(), b"1.2.3").map_err(|mistake| mistake.what)
@@ -18,9 +18,9 @@ fn the_examples_have_no_mistake() {
     for manifest in [TINY, BALANCER] {
         assert_eq!(checked(manifest), Ok(false));
     }
-    let least = r#"{"contract": "0.1.0", "name": "a"}"#;
+    let least = r#"{"contract": "0.2.0", "name": "a"}"#;
     assert_eq!(checked(least), Ok(false));
-    let versioned = r#" {"contract": "0.1.0", "name": "a", "version": "1.2.3"} "#;
+    let versioned = r#" {"contract": "0.2.0", "name": "a", "version": "1.2.3"} "#;
     assert_eq!(checked(versioned), Ok(true));
 }
 
@@ -42,8 +42,8 @@ fn each_mistake_is_found() {
         ),
         ("\"name\": \"tiny\",", "", "\"name\" is missing"),
         ("\"name\": \"api\",", "", "\"name\" is missing"),
-        ("\"contract\": \"0.1.0\",", "", "\"contract\" is missing"),
-        ("\"0.1.0\"", "\"0.3.0\"", "another version of the contract"),
+        ("\"contract\": \"0.2.0\",", "", "\"contract\" is missing"),
+        ("\"0.2.0\"", "\"0.3.0\"", "another version of the contract"),
         ("\"schemes\": [\"tiny\"]", "\"schemes\": \"tiny\"", "a list"),
         (
             "\"schemes\": [\"tiny\"]",
@@ -116,7 +116,7 @@ fn the_version_is_put_in_once() {
     assert_eq!(version, Some(Value::from("1.2.3")));
     assert_eq!(with, serde_json::from_str::<Value>(TINY).unwrap());
 
-    const WHOLE: &str = r#" {"contract": "0.1.0", "name": "a", "version": "1.2.3"}"#;
+    const WHOLE: &str = r#" {"contract": "0.2.0", "name": "a", "version": "1.2.3"}"#;
     const SAME: usize = checked_length(WHOLE.as_bytes(), "1.2.3");
     let same: [u8; SAME] = with_version(WHOLE.as_bytes(), "1.2.3");
     assert_eq!(same, WHOLE.as_bytes());
