@@ -103,9 +103,9 @@ fn an_instance_keeps_to_the_documented_caps() {
     );
     check(
         "addresses",
-        found(|i| i.addresses = vec![address("::1".to_owned()); 33]),
+        found(|i| i.addresses = vec![address("::1".to_owned()); 65]),
         vec![],
-        "33 addresses",
+        "65 addresses",
     );
     check(
         "address",
@@ -196,36 +196,77 @@ fn patience_is_clamped() {
     }
 }
 
+fn conflict(owner: Option<common::Owner>) -> ProviderError {
+    let message = "taken".to_owned();
+    ProviderError::from(common::Error::Conflict(common::Conflict { message, owner }))
+}
+
 /// What has no owner may be taken over: an owner that cannot be one must not become none.
 #[test]
 fn an_owner_is_neither_cut_nor_left_out() {
-    let conflict = |owner: Option<String>| {
-        let message = "taken".to_owned();
-        ProviderError::from(common::Error::Conflict(common::Conflict { message, owner }))
+    let uid = |uid: &str| Owner::Uid(uid.to_owned());
+    let name = |namespace: &str, name: &str| Owner::Name {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
     };
-    for owner in [None, Some("uid-1".to_owned()), Some("x".repeat(128))] {
+    for owner in [
+        None,
+        Some(uid("uid-1")),
+        Some(uid(&"x".repeat(128))),
+        Some(name("default", "web")),
+        Some(name(&"x".repeat(63), "a.b-c.9")),
+    ] {
         let message = "taken".to_owned();
-        let expected = ProviderError::Conflict {
-            message,
-            owner: owner.clone(),
-        };
-        assert_eq!(conflict(owner), expected);
+        let told = owner.as_ref().map(common::Owner::from);
+        assert_eq!(conflict(told), ProviderError::Conflict { message, owner });
     }
+    let no_name = "a conflict: an owner that no object can be called";
     for (owner, text) in [
         (
-            "x".repeat(129),
+            uid(&"x".repeat(129)),
             "a conflict: 129 bytes of an owner, at most 128 allowed",
         ),
-        (String::new(), "a conflict: an owner that is no UID"),
-        ("uid 1".to_owned(), "a conflict: an owner that is no UID"),
+        (uid(""), "a conflict: an owner that is no UID"),
+        (uid("uid 1"), "a conflict: an owner that is no UID"),
+        (uid("uid\u{1b}[2J"), "a conflict: an owner that is no UID"),
+        (name("", ""), no_name),
+        (name("default", ""), no_name),
+        (name("", "web"), no_name),
+        (name("Default", "web"), no_name),
+        (name("default", "web/../other"), no_name),
+        (name("default", "web\u{1b}[2J"), no_name),
+        (name(&"x".repeat(64), "web"), no_name),
+        (name("a.b", "web"), no_name),
+        (name("default", &"x".repeat(254)), no_name),
+    ] {
+        let told = common::Owner::from(&owner);
+        let expected = ProviderError::Internal(text.to_owned());
+        assert_eq!(conflict(Some(told)), expected, "{owner}");
+    }
+}
+
+#[test]
+fn the_events_of_a_failure_keep_to_their_caps() {
+    let event = |reason: &str| common::Event {
+        event_type: common::EventType::Warning,
+        reason: reason.to_owned(),
+        message: String::new(),
+    };
+    for (events, expected) in [
+        (vec![], "why"),
+        (vec![event("Wrong"); 16], "why"),
         (
-            "uid\u{1b}[2J".to_owned(),
-            "a conflict: an owner that is no UID",
+            vec![event("Wrong"); 17],
+            "a failure: 17 events, at most 16 allowed",
+        ),
+        (
+            vec![event("<b>")],
+            "a failure: event 0: its reason is not a CamelCase word of 1 to 64 letters and digits",
         ),
     ] {
-        assert_eq!(
-            conflict(Some(owner)),
-            ProviderError::Internal(text.to_owned())
-        );
+        let error = common::Error::Internal("why".to_owned());
+        let failure = common::Failure { error, events };
+        let expected = ProviderError::Internal(expected.to_owned());
+        assert_eq!(failed(failure, None), expected);
     }
 }

@@ -233,7 +233,7 @@ fn h2_a_credential_in_an_error_reaches_nobody() {
         },
         ProviderError::Conflict {
             message: String::new(),
-            owner: Some(canary()),
+            owner: Some(Owner::Uid(canary())),
         },
     ] {
         let shown = shown(error);
