@@ -110,11 +110,7 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
         };
         reply.lookups.push(lookup);
     }
-    // These labels matter to new nodes only, and a request for them that fails would make the answer incomplete, which
-    // proves no absence.
-    if !reply.lookups.contains(&Lookup::Gone) {
-        label(nodes, &mut reply.lookups);
-    }
+    label(nodes, &mut reply.lookups);
     reply.events.truncate(256);
     Ok(reply)
 }
@@ -267,7 +263,11 @@ fn ip(address_type: AddressType, text: &str) -> Result<Address, String> {
 }
 
 /// Adds the labels that an instance does not say itself to nodes that lack them. They are optional: whatever fails is logged.
+///
+/// A request that fails makes the answer incomplete, which proves no absence. Zones can be read, or the self-check fails; not every
+/// region tells topologies, so that these wait while an instance is gone.
 fn label(nodes: &[Node], lookups: &mut [Lookup]) {
+    let is_gone = lookups.contains(&Lookup::Gone);
     let has = |node: &Node, key: &str| node.labels.iter().any(|(name, _)| name == key);
     let mut new: Vec<(&Node, &mut Instance)> = Vec::new();
     for (node, lookup) in nodes.iter().zip(lookups) {
@@ -290,7 +290,7 @@ fn label(nodes: &[Node], lookups: &mut [Lookup]) {
     let first = format!("{NETWORK_NODE}1");
     // With the label of the zone, the node was initialised before and will not get more labels.
     new.retain(|(node, instance)| {
-        !has(node, &first) && !has(node, ZONE_ID) && has_topology(instance)
+        !is_gone && !has(node, &first) && !has(node, ZONE_ID) && has_topology(instance)
     });
     for some in new.chunks_mut(TOPOLOGIES) {
         let id = |instance: &Instance| {
