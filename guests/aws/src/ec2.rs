@@ -19,7 +19,7 @@ const PAGE: usize = 1000;
 const ZONES_AGE: Duration = Duration::from_secs(3600);
 
 /// A tag.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tag {
     /// Key.
     pub key: String,

@@ -6,8 +6,8 @@
 
 use ccm_guest::Error;
 use ccm_guest::http::{self, Next, Request, Response, send_all};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +27,7 @@ pub struct Query {
 }
 
 /// A list in an answer; EC2 calls its elements `item`, the load-balancer APIs `member`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct List<T> {
     /// The elements.
     #[serde(rename = "item", alias = "member", default = "Vec::new")]
@@ -37,6 +37,14 @@ pub struct List<T> {
 impl<T> Default for List<T> {
     fn default() -> List<T> {
         List { items: Vec::new() }
+    }
+}
+
+impl<T> FromIterator<T> for List<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> List<T> {
+        List {
+            items: items.into_iter().collect(),
+        }
     }
 }
 

@@ -73,6 +73,7 @@ pub(crate) fn usual(action: &str) -> Answer {
     let made = match action {
         "CreateLoadBalancer" => "DescribeLoadBalancers",
         "CreateTargetGroup" => "DescribeTargetGroups",
+        "CreateListener" => "DescribeListeners",
         other => other,
     };
     let fixture = READS.iter().find(|(read, _)| *read == made);

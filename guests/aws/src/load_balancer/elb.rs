@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ccm_guest::Error;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::wanted::{Port, Wanted};
 use crate::query::{Answer, List, Query, together};
 
 mod records;
 
+use records::{Action, Certificate};
 pub use records::{Listener, LoadBalancer, TargetGroup};
 
 /// Objects on a page, the most that AWS gives.
@@ -24,6 +25,7 @@ struct Outer<T> {
         alias = "DescribeLoadBalancersResult",
         alias = "CreateLoadBalancerResult",
         alias = "DescribeListenersResult",
+        alias = "CreateListenerResult",
         alias = "DescribeTargetGroupsResult",
         alias = "CreateTargetGroupResult",
         alias = "DescribeTargetHealthResult",
@@ -195,11 +197,15 @@ fn groups(query: Query) -> Result<Vec<TargetGroup>, Error> {
     })
 }
 
-/// Makes a port's target group, or takes the one that an interrupted call left.
+/// Makes a port's target group, or takes the one that an interrupted call left. With its targets.
 ///
 /// # Errors
 /// When AWS does not make it.
-pub fn create_target_group(wanted: &Wanted, port: &Port, vpc: &str) -> Result<TargetGroup, Error> {
+pub fn create_target_group(
+    wanted: &Wanted,
+    port: &Port,
+    vpc: &str,
+) -> Result<(TargetGroup, BTreeSet<String>), Error> {
     let name = wanted.group_name(port);
     let query = Query::elb("CreateTargetGroup")
         .set("Name", &name)
@@ -210,24 +216,39 @@ pub fn create_target_group(wanted: &Wanted, port: &Port, vpc: &str) -> Result<Ta
         .set("HealthCheckProtocol", &port.health.protocol)
         .set("HealthCheckIntervalSeconds", port.health.interval)
         .pairs("Tags.member", wanted.tags.iter().cloned());
-    let made = match adjustable(query, port).send::<Outer<TargetGroups>>() {
-        Ok(Outer { result }) => result.target_groups.items,
+    let (made, is_new) = match adjustable(query, port).send::<Outer<TargetGroups>>() {
+        Ok(Outer { result }) => (result.target_groups.items, true),
         Err(refusal) if refusal.is("DuplicateTargetGroupName") => {
-            groups(Query::elb("DescribeTargetGroups").list("Names.member", [&name]))?
+            let left = Query::elb("DescribeTargetGroups").list("Names.member", [&name]);
+            (groups(left)?, false)
         }
         Err(refusal) => return Err(refusal.error),
     };
     let made = made.into_iter().next();
-    made.ok_or_else(|| Error::unavailable("CreateTargetGroup: the answer names none"))
+    let made =
+        made.ok_or_else(|| Error::unavailable("CreateTargetGroup: the answer names none"))?;
+    let targets = match is_new {
+        true => BTreeSet::new(),
+        false => targets(&[&made.target_group_arn])?
+            .pop()
+            .unwrap_or_default(),
+    };
+    Ok((made, targets))
 }
 
 /// Changes of a target group what can be changed.
 ///
 /// # Errors
 /// When AWS does not.
-pub fn modify_target_group(group: &TargetGroup, port: &Port) -> Answer<()> {
+pub fn modify_target_group(group: &mut TargetGroup, port: &Port) -> Answer<()> {
     let query = Query::elb("ModifyTargetGroup").set("TargetGroupArn", &group.target_group_arn);
-    adjustable(query, port).act()
+    adjustable(query, port).act()?;
+    let health = &port.health;
+    group.health_check_port.clone_from(&health.port);
+    group.health_check_path.clone_from(&health.path);
+    group.healthy_threshold_count = health.healthy;
+    group.unhealthy_threshold_count = health.unhealthy;
+    Ok(())
 }
 
 fn adjustable(query: Query, port: &Port) -> Query {
@@ -286,7 +307,7 @@ pub fn set_security_groups(arn: &str, groups: &[String]) -> Answer<()> {
     query.list("SecurityGroups.member", groups).act()
 }
 
-/// Makes or changes the listener of a port: a change if `existing` names one.
+/// Makes or changes the listener of a port: a change if `existing` names one. Returns it as it is now.
 ///
 /// # Errors
 /// When AWS does not.
@@ -296,7 +317,7 @@ pub fn put_listener(
     existing: Option<&Listener>,
     port: &Port,
     group: &str,
-) -> Answer<()> {
+) -> Result<Listener, Error> {
     let query = match existing {
         Some(listener) => Query::elb("ModifyListener").set("ListenerArn", &listener.listener_arn),
         None => Query::elb("CreateListener")
@@ -308,13 +329,40 @@ pub fn put_listener(
         .set("Protocol", port.front_protocol)
         .set("DefaultActions.member.1.Type", "forward")
         .set("DefaultActions.member.1.TargetGroupArn", group);
-    let Some(tls) = &port.tls else {
-        return query.act();
+    let (certificate, policy) = match &port.tls {
+        Some(tls) => (Some(&tls.certificate), tls.policy.as_ref()),
+        None => (None, None),
     };
-    query
-        .set("Certificates.member.1.CertificateArn", &tls.certificate)
-        .set_some("SslPolicy", tls.policy.as_ref())
-        .act()
+    let query = query
+        .set_some("Certificates.member.1.CertificateArn", certificate)
+        .set_some("SslPolicy", policy);
+    let arn = match existing {
+        Some(listener) => {
+            query.act()?;
+            Some(listener.listener_arn.clone())
+        }
+        None => {
+            let made: Outer<Listeners> = query.send()?;
+            let mut made = made.result.listeners.items.into_iter();
+            made.next().map(|made| made.listener_arn)
+        }
+    };
+    let none = || Error::unavailable("CreateListener: the answer names none");
+    let certificates = certificate.into_iter().cloned();
+    Ok(Listener {
+        listener_arn: arn.ok_or_else(none)?,
+        port: port.front,
+        protocol: port.front_protocol.to_owned(),
+        ssl_policy: policy.cloned(),
+        certificates: certificates
+            .map(|certificate_arn| Certificate { certificate_arn })
+            .collect(),
+        default_actions: [Action {
+            target_group_arn: group.to_owned(),
+        }]
+        .into_iter()
+        .collect(),
+    })
 }
 
 /// The targets of each target group that get traffic, without those that are leaving.
@@ -357,7 +405,7 @@ pub fn targets(groups: &[&str]) -> Result<Vec<BTreeSet<String>>, Error> {
 }
 
 /// The instances behind a load balancer.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Targets {
     /// Those that run: AWS registers no others.
     pub running: BTreeSet<String>,

@@ -7,9 +7,10 @@ use ccm_guest::{Error, Event, Node};
 
 use super::elb::{self, LoadBalancer, Of, Targets};
 use super::groups::{self, Group};
+use super::listeners::{self, Listening};
 use super::remembered::{self, Remembered};
+use super::subnets;
 use super::wanted::{self, Groups, Wanted};
-use super::{listeners, subnets};
 use crate::config::{Claim, Settings};
 use crate::ec2::{self, Instance, Subnet};
 use crate::provider_id::{self, Id};
@@ -23,36 +24,72 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
     wanted::is_ours(service)?;
     let (wanted, events) = Wanted::read(settings, service)?;
     let ids = instance_ids(service, &request.targets);
-    let found = elb::by_name(&wanted.name)?;
-    let known = remembered::get(&wanted.name);
-    if let (Some(found), Some(known)) = (&found, known)
-        && (&known.wish, &known.arn, &known.targets)
-            == (&wanted.digest(), &found.load_balancer_arn, &ids)
-    {
-        return Ok(EnsureReply::ready(found.status()).with_events(events));
-    }
-    remembered::forget(&wanted.name);
-    let nodes = Nodes::look_up(ids)?;
-    let made = make(settings, wanted, &nodes, found, events)?;
-    remembered::set(&made.name, &made.remembered);
-    Ok(EnsureReply::ready(made.load_balancer.status()).with_events(made.events))
+    let name = wanted.name.clone();
+    let known = remembered::get(&name).filter(|known| known.ids == ids);
+    let wish = wanted.digest();
+    let (known, events) = match known {
+        Some(known) if known.wish != wish && is_framed_so(&known, &wanted) => {
+            remembered::forget(&name);
+            change_ports(&wanted, known, events)?
+        }
+        known => {
+            let found = elb::by_name(&name)?;
+            if let (Some(found), Some(known)) = (&found, known)
+                && (&known.wish, &known.load_balancer.load_balancer_arn)
+                    == (&wish, &found.load_balancer_arn)
+                && remembered::is_fresh(&name)
+            {
+                return Ok(EnsureReply::ready(found.status()).with_events(events));
+            }
+            remembered::forget(&name);
+            let made = make(settings, wanted, Nodes::look_up(ids)?, found, events)?;
+            remembered::set_fresh(&name);
+            made
+        }
+    };
+    remembered::set(&name, &known);
+    Ok(EnsureReply::ready(known.load_balancer.status()).with_events(events))
 }
 
-struct Made {
-    name: String,
-    load_balancer: LoadBalancer,
-    remembered: Remembered,
-    events: Vec<Event>,
+fn is_framed_so(known: &Remembered, wanted: &Wanted) -> bool {
+    known.frame.is_some() && known.frame == wanted.frame()
+}
+
+/// What differs between the ports that are remembered and those that are wanted: nothing is read for it but rules that changed.
+fn change_ports(
+    wanted: &Wanted,
+    known: Remembered,
+    mut events: Vec<Event>,
+) -> Result<(Remembered, Vec<Event>), Error> {
+    let load_balancer = &known.load_balancer;
+    events.extend(unchangeable(wanted, load_balancer));
+    let (listening, _) = listeners::apply(wanted, load_balancer, known.listening, &known.targets)?;
+    let mut node_groups = None;
+    if let Some(open) = &known.open {
+        let groups = match known.node_groups {
+            Some(groups) => groups,
+            None => groups::list("vpc-id", &load_balancer.vpc_id)?,
+        };
+        let are_as_wanted = open_nodes(wanted, load_balancer, &groups, open, None)?;
+        node_groups = are_as_wanted.then_some(groups);
+    }
+    let known = Remembered {
+        wish: wanted.digest(),
+        listening,
+        node_groups,
+        ..known
+    };
+    Ok((known, events))
 }
 
 fn make(
     settings: &Settings,
     mut wanted: Wanted,
-    nodes: &Nodes,
+    nodes: Nodes,
     found: Option<LoadBalancer>,
     mut events: Vec<Event>,
-) -> Result<Made, Error> {
-    let wish = wanted.digest();
+) -> Result<(Remembered, Vec<Event>), Error> {
+    let (wish, frame) = (wanted.digest(), wanted.frame());
     let vpc = found
         .as_ref()
         .map(|found| found.vpc_id.clone())
@@ -92,36 +129,41 @@ fn make(
     if let Some(own) = &own {
         groups::set_own(own, &groups::for_own(&wanted))?;
     }
-    let registered = listeners::apply(&wanted, &load_balancer, found.is_none(), &nodes.targets)?;
+    let listening = match &found {
+        Some(found) => Listening::read(&found.load_balancer_arn)?,
+        None => Listening::default(),
+    };
+    let (listening, kept) = listeners::apply(&wanted, &load_balancer, listening, &nodes.targets)?;
+    // What was made above has its nodes.
+    listeners::set_targets(&kept, &nodes.targets)?;
     elb::set_attributes(
         Of::LoadBalancer(&load_balancer.load_balancer_arn),
         found.is_none(),
         &wanted.attributes,
     )?;
-    let open = match settings.opens_node_groups {
-        true => {
-            let (open, unclear) =
-                groups::of_nodes(&tagged(&all, settings), &nodes.instances, &settings.cluster);
-            events.extend(unclear);
-            open_nodes(&wanted, &load_balancer, &all, &open, chosen)?;
-            Some(open)
+    let tagged = tagged(&all, settings);
+    let (mut open, mut node_groups) = (None, None);
+    if settings.opens_node_groups {
+        let (needed, unclear) = groups::of_nodes(&tagged, &nodes.instances, &settings.cluster);
+        events.extend(unclear);
+        if open_nodes(&wanted, &load_balancer, &all, &needed, chosen)? {
+            all.retain(|group| needed.contains(&group.group_id));
+            node_groups = Some(all);
         }
-        false => None,
-    };
-    let remembered = Remembered {
+        open = Some(needed);
+    }
+    let known = Remembered {
         wish,
-        arn: load_balancer.load_balancer_arn.clone(),
-        groups: registered,
-        targets: nodes.ids.clone(),
-        tagged: tagged(&all, settings),
-        open,
-    };
-    Ok(Made {
-        name: wanted.name,
+        frame,
         load_balancer,
-        remembered,
-        events,
-    })
+        listening,
+        ids: nodes.ids,
+        targets: nodes.targets,
+        tagged,
+        open,
+        node_groups,
+    };
+    Ok((known, events))
 }
 
 /// See [`ccm_guest::LoadBalancer::update_targets`].
@@ -139,48 +181,46 @@ pub fn update_targets(
     // Until all of it has been done, nothing is known.
     remembered::forget(&name);
     let nodes = Nodes::look_up(instance_ids(service, &request.targets))?;
-    let (known, found) = match known {
-        Some(known) => (known, None),
+    let was_known = known.is_some();
+    let known = match known {
+        Some(known) => known,
         None => {
             let found = elb::by_name(&name)?;
-            let found = found
+            let load_balancer = found
                 .ok_or_else(|| Error::unavailable(format!("there is no load balancer {name}")))?;
-            let groups = elb::target_groups(Some(&found.load_balancer_arn))?;
-            let known = Remembered {
+            let groups = elb::target_groups(Some(&load_balancer.load_balancer_arn))?;
+            Remembered {
                 // Fits no wish: the next call about the Service looks at everything.
                 wish: String::new(),
-                arn: found.load_balancer_arn.clone(),
-                groups: groups.iter().map(listeners::registered).collect(),
-                targets: BTreeSet::new(),
+                frame: None,
+                load_balancer,
+                listening: Listening::of_groups(groups),
+                ids: BTreeSet::new(),
+                targets: Targets::default(),
                 tagged: BTreeSet::new(),
                 open: settings.opens_node_groups.then(BTreeSet::new),
-            };
-            (known, Some(found))
+                node_groups: None,
+            }
         }
     };
-    listeners::set_targets(&known.groups, &nodes.targets)?;
+    listeners::set_targets(&known.listening.registered(), &nodes.targets)?;
     let mut known = Remembered {
-        targets: nodes.ids.clone(),
+        ids: nodes.ids,
+        targets: nodes.targets,
         ..known
     };
     let mut events = Vec::new();
     // Mistakes in annotations must not keep a node that leaves; then its group is not closed.
     if let (Some(open), Ok((wanted, _))) = (&known.open, Wanted::read(settings, service)) {
         let (needed, _) = groups::of_nodes(&known.tagged, &nodes.instances, &settings.cluster);
-        if !needed.is_subset(open) || found.is_some() {
-            let found = match found {
-                Some(found) => Some(found),
-                None => elb::by_name(&name)?,
-            };
-            let found = found
-                .ok_or_else(|| Error::unavailable(format!("there is no load balancer {name}")))?;
-            let all = groups::list("vpc-id", &found.vpc_id)?;
+        if !needed.is_subset(open) || !was_known {
+            let all = groups::list("vpc-id", &known.load_balancer.vpc_id)?;
             known.tagged = tagged(&all, settings);
             let (needed, unclear) =
                 groups::of_nodes(&known.tagged, &nodes.instances, &settings.cluster);
             events = unclear;
-            open_nodes(&wanted, &found, &all, &needed, None)?;
-            known.open = Some(needed);
+            open_nodes(&wanted, &known.load_balancer, &all, &needed, None)?;
+            (known.open, known.node_groups) = (Some(needed), None);
         }
     }
     remembered::set(&name, &known);
@@ -287,13 +327,14 @@ pub fn is_own(settings: &Settings, group: &Group) -> bool {
     value == Some("owned") && group.group_name.starts_with("k8s-")
 }
 
+/// Returns whether the groups were so before.
 fn open_nodes(
     wanted: &Wanted,
     load_balancer: &LoadBalancer,
     all: &[Group],
     open: &BTreeSet<String>,
     chosen: Option<Vec<Subnet>>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let subnets = match chosen {
         _ if wanted.clients_cover_health() => Vec::new(),
         Some(chosen) => chosen,

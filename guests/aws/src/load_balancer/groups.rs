@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ccm_guest::event::listed;
 use ccm_guest::{Error, Event};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::wanted::{Port, Wanted};
 use crate::config::Cluster;
@@ -26,7 +26,7 @@ const HEALTH: &str = "kubernetes.io/rule/nlb/health";
 const PACKET_SIZE: &str = "kubernetes.io/rule/nlb/mtu";
 
 /// A security group.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
     /// `sg-…`.
@@ -41,7 +41,7 @@ pub struct Group {
     pub tag_set: Tags,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Permission {
     ip_protocol: String,
@@ -55,7 +55,7 @@ struct Permission {
     ipv6_ranges: List<Range6>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Range {
     cidr_ip: String,
@@ -63,7 +63,7 @@ struct Range {
     description: String,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Range6 {
     cidr_ipv6: String,
@@ -241,7 +241,8 @@ fn transport(port: &Port) -> &'static str {
     }
 }
 
-/// Gives the load balancer `name` exactly the rules `wanted` in the groups `chosen`, and none in the others.
+/// Gives the load balancer `name` exactly the rules `wanted` in the groups `chosen`, and none in the others. Returns whether it was
+/// so before.
 ///
 /// # Errors
 /// When AWS does not change one.
@@ -250,20 +251,16 @@ pub fn open(
     name: &str,
     chosen: &BTreeSet<String>,
     wanted: &Rules,
-) -> Result<(), Error> {
-    let nothing = Rules::new();
+) -> Result<bool, Error> {
+    let (nothing, mut was_so) = (Rules::new(), true);
     for group in groups {
         let is_chosen = chosen.contains(&group.group_id);
-        change(
-            group,
-            &difference(
-                &group.rules(),
-                name,
-                if is_chosen { wanted } else { &nothing },
-            ),
-        )?;
+        let rules = if is_chosen { wanted } else { &nothing };
+        let difference = difference(&group.rules(), name, rules);
+        was_so &= difference == Change::default();
+        change(group, &difference)?;
     }
-    Ok(())
+    Ok(was_so)
 }
 
 /// Gives a load balancer's own group exactly these rules.
@@ -335,25 +332,45 @@ fn difference(are: &Rules, name: &str, wanted: &Rules) -> Change {
 
 /// One request for what is added, one for what is removed.
 fn change(group: &Group, change: &Change) -> Result<(), Error> {
-    if !change.grant.is_empty() {
-        let rules = change
-            .grant
-            .iter()
-            .map(|(rule, why)| (rule, Some(why.as_str())));
-        match permissions("AuthorizeSecurityGroupIngress", group, rules).act() {
-            // Somebody was faster.
-            Err(refusal) if !refusal.is("InvalidPermission.Duplicate") => return Err(refusal.error),
-            _ => {}
-        }
-    }
-    if !change.revoke.is_empty() {
-        let rules = change.revoke.iter().map(|rule| (rule, None));
-        match permissions("RevokeSecurityGroupIngress", group, rules).act() {
-            Err(refusal) if !refusal.is("InvalidPermission.NotFound") => return Err(refusal.error),
+    let added = change.grant.iter();
+    let added: Vec<_> = added
+        .map(|(rule, why)| (rule, Some(why.as_str())))
+        .collect();
+    let removed: Vec<_> = change.revoke.iter().map(|rule| (rule, None)).collect();
+    for (action, settled, rules) in [
+        (
+            "AuthorizeSecurityGroupIngress",
+            "InvalidPermission.Duplicate",
+            added,
+        ),
+        (
+            "RevokeSecurityGroupIngress",
+            "InvalidPermission.NotFound",
+            removed,
+        ),
+    ] {
+        match send(action, group, &rules) {
+            // Somebody was faster with one of them, such as with what all load balancers share, and then AWS changes none.
+            Err(refusal) if refusal.is(settled) && rules.len() > 1 => {
+                for rule in rules {
+                    match send(action, group, &[rule]) {
+                        Err(refusal) if !refusal.is(settled) => return Err(refusal.error),
+                        _ => {}
+                    }
+                }
+            }
+            Err(refusal) if !refusal.is(settled) => return Err(refusal.error),
             _ => {}
         }
     }
     Ok(())
+}
+
+fn send(action: &'static str, group: &Group, rules: &[(&Rule, Option<&str>)]) -> Answer<()> {
+    match rules.is_empty() {
+        true => Ok(()),
+        false => permissions(action, group, rules.iter().copied()).act(),
+    }
 }
 
 fn permissions<'a>(

@@ -4,9 +4,8 @@
 //! interval of health checks) makes a new one: its nodes are registered before the listener turns to it, and then the old one
 //! goes.
 
-use std::collections::BTreeSet;
-
 use ccm_guest::Error;
+use serde::{Deserialize, Serialize};
 
 use super::elb::{self, Listener, LoadBalancer, Of, TargetGroup, Targets};
 use super::wanted::{Port, Wanted};
@@ -14,66 +13,90 @@ use super::wanted::{Port, Wanted};
 /// A target group by its name for requests, and the port of its targets.
 pub type Registered = (String, u16);
 
-/// Makes all ports of a load balancer as wanted. Returns the target groups.
+/// The listeners of a load balancer, and the target groups behind them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listening {
+    listeners: Vec<Listener>,
+    groups: Vec<TargetGroup>,
+}
+
+impl Listening {
+    /// What there is now.
+    ///
+    /// # Errors
+    /// When it is not known.
+    pub fn read(load_balancer: &str) -> Result<Listening, Error> {
+        let listeners = elb::listeners(load_balancer)?;
+        // Of a load balancer that has none, the groups are an error.
+        let groups = match listeners.is_empty() {
+            true => Vec::new(),
+            false => elb::target_groups(Some(load_balancer))?,
+        };
+        Ok(Listening { listeners, groups })
+    }
+
+    /// Target groups alone.
+    pub fn of_groups(groups: Vec<TargetGroup>) -> Listening {
+        let listeners = Vec::new();
+        Listening { listeners, groups }
+    }
+
+    /// The target groups.
+    pub fn registered(&self) -> Vec<Registered> {
+        self.groups.iter().map(registered).collect()
+    }
+}
+
+/// Makes all ports of a load balancer as wanted. Returns what there is then, and the target groups that were there before, whose
+/// targets are as they were.
 ///
 /// # Errors
 /// When AWS does not change something. What was changed before stays.
 pub fn apply(
     wanted: &Wanted,
     load_balancer: &LoadBalancer,
-    is_new: bool,
+    are: Listening,
     targets: &Targets,
-) -> Result<Vec<Registered>, Error> {
+) -> Result<(Listening, Vec<Registered>), Error> {
     let arn = &load_balancer.load_balancer_arn;
-    let mut listeners = match is_new {
-        true => Vec::new(),
-        false => elb::listeners(arn)?,
-    };
-    // Of a load balancer that has none, the groups are an error.
-    let groups = match listeners.is_empty() {
-        true => Vec::new(),
-        false => elb::target_groups(Some(arn))?,
-    };
-    let (mut kept, mut made) = (Vec::new(), Vec::new());
+    let Listening {
+        mut listeners,
+        groups,
+    } = are;
+    let (mut now, mut kept) = (Listening::default(), Vec::new());
     for port in &wanted.ports {
         let place = listeners.iter().position(|one| one.port == port.front);
         let listener = place.map(|place| listeners.remove(place));
         let group = listener
             .as_ref()
             .and_then(|listener| group_of(listener, &groups));
-        match (listener, group) {
-            (Some(listener), Some(group)) if fits(group, port) => {
+        let (listener, group) = match (listener, group) {
+            (Some(mut listener), Some(group)) if fits(group, port) => {
+                let mut group = group.clone();
                 if is_otherwise(&listener, port) {
-                    elb::put_listener(wanted, arn, Some(&listener), port, &group.target_group_arn)?;
+                    let to = &group.target_group_arn;
+                    listener = elb::put_listener(wanted, arn, Some(&listener), port, to)?;
                 }
-                if is_checked_otherwise(group, port) {
-                    elb::modify_target_group(group, port)?;
+                if is_checked_otherwise(&group, port) {
+                    elb::modify_target_group(&mut group, port)?;
                 }
-                set_group_attributes(wanted, group)?;
-                kept.push(registered(group));
+                kept.push(registered(&group));
+                (listener, group)
             }
             (listener, old) => {
-                let group = elb::create_target_group(wanted, port, &load_balancer.vpc_id)?;
-                elb::set_targets(
-                    &group.target_group_arn,
-                    group.port,
-                    &BTreeSet::new(),
-                    targets,
-                )?;
-                elb::put_listener(
-                    wanted,
-                    arn,
-                    listener.as_ref(),
-                    port,
-                    &group.target_group_arn,
-                )?;
+                let (group, has) = elb::create_target_group(wanted, port, &load_balancer.vpc_id)?;
+                let to = &group.target_group_arn;
+                elb::set_targets(to, group.port, &has, targets)?;
+                let listener = elb::put_listener(wanted, arn, listener.as_ref(), port, to)?;
                 if let Some(old) = old {
                     elb::delete_target_group(&old.target_group_arn)?;
                 }
-                set_group_attributes(wanted, &group)?;
-                made.push(registered(&group));
+                (listener, group)
             }
-        }
+        };
+        set_group_attributes(wanted, &group)?;
+        now.listeners.push(listener);
+        now.groups.push(group);
     }
     for listener in listeners {
         elb::delete_listener(&listener.listener_arn)?;
@@ -81,14 +104,10 @@ pub fn apply(
             elb::delete_target_group(&group.target_group_arn)?;
         }
     }
-    // What was made above has its nodes.
-    set_targets(&kept, targets)?;
-    kept.extend(made);
-    Ok(kept)
+    Ok((now, kept))
 }
 
-/// See [`Registered`].
-pub fn registered(group: &TargetGroup) -> Registered {
+fn registered(group: &TargetGroup) -> Registered {
     (group.target_group_arn.clone(), group.port)
 }
 

@@ -237,6 +237,17 @@ impl Wanted {
         short(&serde_json::to_string(self).unwrap_or_default())
     }
 
+    /// A digest of all but the ports. `None` if more depends on them than listeners, target groups and rules in the nodes'
+    /// groups.
+    pub fn frame(&self) -> Option<String> {
+        let frame = Wanted {
+            ports: Vec::new(),
+            ..self.clone()
+        };
+        let alone = !matches!(self.groups, Groups::Own(_)) && self.group_attributes.is_empty();
+        alone.then(|| frame.digest())
+    }
+
     /// The name of a port's target group. What cannot be changed in a target group is part of it.
     pub fn group_name(&self, port: &Port) -> String {
         let Port {

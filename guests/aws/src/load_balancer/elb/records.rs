@@ -1,12 +1,12 @@
 //! Load balancers, listeners and target groups as AWS tells them.
 
 use ccm_guest::{Ingress, LoadBalancerStatus};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::query::List;
 
 /// A load balancer.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct LoadBalancer {
     /// Its name for requests.
@@ -37,7 +37,7 @@ pub struct LoadBalancer {
 }
 
 /// State of a load balancer.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct State {
     /// `active`, `provisioning`, `active_impaired` or `failed`.
@@ -46,7 +46,7 @@ pub struct State {
 }
 
 /// A zone of a load balancer.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ZoneOf {
     /// The subnet in that zone.
@@ -55,7 +55,7 @@ pub struct ZoneOf {
 }
 
 /// A listener.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Listener {
     /// Its name for requests.
@@ -76,7 +76,7 @@ pub struct Listener {
 }
 
 /// A certificate of a listener.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Certificate {
     /// The certificate.
@@ -85,7 +85,7 @@ pub struct Certificate {
 }
 
 /// Where a listener's connections go.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Action {
     /// The target group.
@@ -94,7 +94,7 @@ pub struct Action {
 }
 
 /// A target group.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TargetGroup {
     /// Its name for requests.

@@ -132,7 +132,7 @@ fn only_what_differs_is_changed() {
     }
 }
 
-fn set(service: &mut Service, name: &str, value: &str) {
+pub(super) fn set(service: &mut Service, name: &str, value: &str) {
     let key = format!("{}{name}", annotations::PREFIX);
     service.annotations.retain(|(known, _)| *known != key);
     service.annotations.push((key, value.to_owned()));
