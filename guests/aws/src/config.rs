@@ -34,6 +34,8 @@ pub struct Settings {
     pub opens_node_groups: bool,
     /// Whether each load balancer gets a security group of its own.
     pub own_security_groups: bool,
+    /// The security group of every classic load balancer, in place of one of its own.
+    pub elb_security_group: Option<String>,
     /// What every Service that sends traffic to all nodes shares as health check.
     pub shared_health: Option<SharedHealth>,
     /// `--cluster-cidr`: only routes into these ranges are looked at.
@@ -186,6 +188,7 @@ impl Settings {
             families,
             opens_node_groups: !closed.unwrap_or(false),
             own_security_groups: own.unwrap_or(false),
+            elb_security_group: values.text("ElbSecurityGroup").map(str::to_owned),
             shared_health,
             pod_ranges,
         };

@@ -150,7 +150,7 @@ pub struct Ipv6Address {
 }
 
 /// Names a security group.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupId {
     /// `sg-…`.

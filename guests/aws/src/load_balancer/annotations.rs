@@ -21,58 +21,81 @@ pub enum Support {
 use Support::{Ignored, Refused, Supported};
 
 const CLASSIC: Support = Ignored("it is about classic load balancers");
+const NETWORK: Support = Ignored("it is about network load balancers");
 
-/// Every annotation, without [`PREFIX`], in the order of the Go provider's source.
-pub const ALL: &[(&str, Support)] = &[
-    (TYPE, Supported),
-    (INTERNAL, Supported),
+/// Every annotation, without [`PREFIX`], in the order of the Go provider's source: what it is to network load balancers, and to
+/// classic ones.
+pub const ALL: &[(&str, Support, Support)] = &[
+    (TYPE, Supported, Supported),
+    (INTERNAL, Supported, Supported),
     (
-        "proxy-protocol",
+        PROXY,
         Ignored(
-            "it is about classic load balancers; proxy_protocol_v2.enabled=true in target-group-attributes is what network load balancers have",
+            "proxy_protocol_v2.enabled=true in target-group-attributes is what network load balancers have",
         ),
+        Supported,
     ),
-    ("access-log-emit-interval", CLASSIC),
-    (LOGS, Supported),
-    (LOGS_BUCKET, Supported),
-    (LOGS_PREFIX, Supported),
-    ("connection-draining-enabled", CLASSIC),
-    ("connection-draining-timeout", CLASSIC),
-    ("connection-idle-timeout", CLASSIC),
-    (CROSS_ZONE, Supported),
+    (LOGS_INTERVAL, CLASSIC, Supported),
+    (LOGS, Supported, Supported),
+    (LOGS_BUCKET, Supported, Supported),
+    (LOGS_PREFIX, Supported, Supported),
+    (DRAINING, CLASSIC, Supported),
+    (DRAINING_TIMEOUT, CLASSIC, Supported),
+    (IDLE, CLASSIC, Supported),
+    (CROSS_ZONE, Supported, Supported),
     (
-        "extra-security-groups",
+        EXTRA_GROUPS,
         Refused("network load balancers take security-groups only, as with the Go provider"),
+        Supported,
     ),
-    (GROUPS, Supported),
-    (CERTIFICATE, Supported),
-    (TLS_PORTS, Supported),
-    (TLS_POLICY, Supported),
-    (BACKEND, Supported),
-    (TAGS, Supported),
-    (HEALTH_PROTOCOL, Supported),
-    (HEALTH_PORT, Supported),
-    (HEALTH_PATH, Supported),
-    (HEALTHY, Supported),
-    (UNHEALTHY, Supported),
+    (GROUPS, Supported, Supported),
+    (CERTIFICATE, Supported, Supported),
+    (TLS_PORTS, Supported, Supported),
+    (TLS_POLICY, Supported, Supported),
+    (BACKEND, Supported, Supported),
+    (TAGS, Supported, Supported),
+    (HEALTH_PROTOCOL, Supported, Supported),
+    (HEALTH_PORT, Supported, Supported),
+    (HEALTH_PATH, Supported, Supported),
+    (HEALTHY, Supported, Supported),
+    (UNHEALTHY, Supported, Supported),
     (
-        "healthcheck-timeout",
+        HEALTH_TIMEOUT,
         Ignored(
             "the Go provider does not send it for network load balancers either: 6 s for HTTP, 10 s otherwise",
         ),
+        Supported,
     ),
-    (HEALTH_INTERVAL, Supported),
-    (ATTRIBUTES, Supported),
-    (ALLOCATIONS, Supported),
-    (PRIVATE_ADDRESSES, Supported),
-    (NODE_LABELS, Supported),
-    (SUBNETS, Supported),
+    (HEALTH_INTERVAL, Supported, Supported),
+    (
+        ATTRIBUTES,
+        Supported,
+        Refused("classic load balancers have no target groups, as with the Go provider"),
+    ),
+    (ALLOCATIONS, Supported, NETWORK),
+    (PRIVATE_ADDRESSES, Supported, NETWORK),
+    (NODE_LABELS, Supported, Supported),
+    (SUBNETS, Supported, Supported),
 ];
 
-/// Kind of load balancer: `nlb`; `external` and `nlb-ip` are left to AWS Load Balancer Controller.
+/// Kind of load balancer: `nlb`; `external` and `nlb-ip` are left to AWS Load Balancer Controller; anything else is a classic one.
 pub const TYPE: &str = "type";
 /// Whether it is reachable from inside only: anything but `false` and nothing.
 pub const INTERNAL: &str = "internal";
+/// `*`: nodes are told the clients' addresses by the proxy protocol.
+pub const PROXY: &str = "proxy-protocol";
+/// Minutes between logs: 5 or 60.
+pub const LOGS_INTERVAL: &str = "access-log-emit-interval";
+/// Whether connections to a node that leaves may end.
+pub const DRAINING: &str = "connection-draining-enabled";
+/// Seconds that they may take.
+pub const DRAINING_TIMEOUT: &str = "connection-draining-timeout";
+/// Seconds until an idle connection is closed.
+pub const IDLE: &str = "connection-idle-timeout";
+/// Security groups beside the first ones.
+pub const EXTRA_GROUPS: &str = "extra-security-groups";
+/// Seconds that a health check waits for.
+pub const HEALTH_TIMEOUT: &str = "healthcheck-timeout";
 /// Whether connections are logged.
 pub const LOGS: &str = "access-log-enabled";
 /// Bucket of the logs.
@@ -142,7 +165,7 @@ pub fn pairs(service: &Service, name: &str) -> Vec<(String, String)> {
 }
 
 /// Mistakes and events about annotations that are refused, ignored or unknown.
-pub fn judge(service: &Service) -> (Vec<String>, Vec<Event>) {
+pub fn judge(service: &Service, is_classic: bool) -> (Vec<String>, Vec<Event>) {
     let (mut mistakes, mut ignored) = (Vec::new(), Vec::new());
     for (key, value) in &service.annotations {
         let Some(name) = key.strip_prefix(PREFIX) else {
@@ -153,10 +176,11 @@ pub fn judge(service: &Service) -> (Vec<String>, Vec<Event>) {
                 "{name}: at most {MAX_ANNOTATION} bytes are allowed"
             ));
         }
-        match ALL.iter().find(|(known, _)| *known == name) {
-            Some((_, Supported)) => {}
-            Some((_, Ignored(why))) => ignored.push(format!("{name}: {why}")),
-            Some((_, Refused(why))) => mistakes.push(format!("{name}: {why}")),
+        let row = ALL.iter().find(|(known, ..)| *known == name);
+        match row.map(|(_, network, classic)| if is_classic { classic } else { network }) {
+            Some(Supported) => {}
+            Some(Ignored(why)) => ignored.push(format!("{name}: {why}")),
+            Some(Refused(why)) => mistakes.push(format!("{name}: {why}")),
             // AWS Load Balancer Controller has many more of this prefix.
             None => ignored.push(format!("{name}: unknown")),
         }

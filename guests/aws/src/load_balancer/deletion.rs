@@ -7,13 +7,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ccm_guest::load_balancer::{DeleteRequest, Found, ProgressReply, Service};
+use ccm_guest::load_balancer::{DeleteRequest, Found, Progress, ProgressReply, Service};
 use ccm_guest::{Error, Pending};
 
-use super::annotations::{self, get as annotation};
 use super::groups::{self, Rules};
 use super::wanted::{self, group_prefix};
-use super::{elb, ensure, remembered};
+use super::{classic, elb, ensure, remembered};
 use crate::config::Settings;
 
 /// Until AWS counts something as unused.
@@ -27,8 +26,36 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
     let service = &request.service;
     let name = wanted::name(service);
     remembered::forget(&name);
-    refuse_classic(service, &name)?;
-    let found = elb::by_name(&name)?;
+    let is_classic = wanted::is_classic(service);
+    let reply = delete_kind(settings, service, &name, is_classic)?;
+    // Nobody knows of which kind it was when its annotation has changed since.
+    match reply {
+        (was_there, reply) if was_there || !ensure::was_made_before(service) => Ok(reply),
+        (_, reply) if !matches!(reply.progress, Progress::Done) => Ok(reply),
+        _ => Ok(delete_kind(settings, service, &name, !is_classic)?.1),
+    }
+}
+
+/// Returns whether there was a load balancer of this kind, too.
+fn delete_kind(
+    settings: &Settings,
+    service: &Service,
+    name: &str,
+    is_classic: bool,
+) -> Result<(bool, ProgressReply), Error> {
+    match is_classic {
+        true => classic::delete(settings, service),
+        false => delete_network(settings, service, name),
+    }
+}
+
+fn delete_network(
+    settings: &Settings,
+    service: &Service,
+    name: &str,
+) -> Result<(bool, ProgressReply), Error> {
+    let found = elb::by_name(name)?;
+    let was_there = found.is_some();
     let arn = found.as_ref().map(|found| found.load_balancer_arn.clone());
     let vpc = found
         .map(|found| found.vpc_id)
@@ -37,18 +64,18 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
         Some(vpc) => groups::list("vpc-id", vpc)?,
         None => groups::list("tag-key", &settings.cluster.key())?,
     };
-    groups::open(&groups, &name, &BTreeSet::new(), &Rules::new())?;
+    groups::open(&groups, name, &BTreeSet::new(), &Rules::new())?;
     if let Some(arn) = &arn {
         elb::delete(arn)?;
     }
-    let prefix = group_prefix(&name);
+    let prefix = group_prefix(name);
     for group in elb::target_groups(None)? {
         let is_attached = arn
             .as_ref()
             .is_some_and(|arn| group.load_balancer_arns.items == [arn.as_str()]);
         if is_attached || group.target_group_name.starts_with(&prefix) {
             match elb::delete_target_group(&group.target_group_arn) {
-                Err(refusal) if refusal.is("ResourceInUse") => return Ok(come_back()),
+                Err(refusal) if refusal.is("ResourceInUse") => return Ok((was_there, come_back())),
                 answer => answer?,
             }
         }
@@ -60,14 +87,17 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
     {
         match groups::delete(group) {
             // The load balancer's interfaces go some time after it.
-            Err(refusal) if refusal.is("DependencyViolation") => return Ok(come_back()),
+            Err(refusal) if refusal.is("DependencyViolation") => {
+                return Ok((was_there, come_back()));
+            }
             answer => answer?,
         }
     }
-    Ok(ProgressReply::done())
+    Ok((was_there, ProgressReply::done()))
 }
 
-fn come_back() -> ProgressReply {
+/// For what AWS counts as used for some time.
+pub(super) fn come_back() -> ProgressReply {
     ProgressReply::pending(Pending::after(IN_USE))
 }
 
@@ -77,27 +107,13 @@ fn come_back() -> ProgressReply {
 /// See there.
 pub fn get(service: &Service) -> Result<Found, Error> {
     let name = wanted::name(service);
-    if let Some(found) = elb::by_list(&name)? {
-        return Ok(Found::Present(found.status()));
-    }
-    match may_be_classic(service) && elb::has_classic(&name)? {
-        true => Ok(Found::Present(service.status.clone())),
-        false => Ok(Found::Absent),
-    }
-}
-
-fn may_be_classic(service: &Service) -> bool {
-    annotation(service, annotations::TYPE) != Some("nlb")
-}
-
-/// A classic load balancer of the Go provider is not deleted here, nor forgotten.
-fn refuse_classic(service: &Service, name: &str) -> Result<(), Error> {
-    if may_be_classic(service) && elb::has_classic(name)? {
-        let why =
-            "is not deleted here: delete it and its security group, or let the Go provider do it";
-        return Err(Error::unsupported(format!(
-            "the classic load balancer {name} {why}"
-        )));
-    }
-    Ok(())
+    let status = match wanted::is_classic(service) {
+        true => {
+            let mut all = classic::elb::list()?.into_iter();
+            let found = all.find(|one| one.load_balancer_name == name);
+            found.map(|found| found.status())
+        }
+        false => elb::by_list(&name)?.map(|found| found.status()),
+    };
+    Ok(status.map_or(Found::Absent, Found::Present))
 }

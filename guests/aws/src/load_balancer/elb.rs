@@ -109,30 +109,6 @@ fn chosen(found: Vec<LoadBalancer>, name: &str) -> Result<Option<LoadBalancer>, 
     }
 }
 
-/// Whether there is a classic load balancer of this name, from the list of all.
-///
-/// # Errors
-/// When it is not known.
-pub fn has_classic(name: &str) -> Result<bool, Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Classics {
-        load_balancer_descriptions: List<Classic>,
-        #[serde(default)]
-        next_marker: Option<String>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Classic {
-        load_balancer_name: String,
-    }
-    let query = Query::classic("DescribeLoadBalancers").set("PageSize", PAGE);
-    let read =
-        |Outer { result }: Outer<Classics>| (result.load_balancer_descriptions, result.next_marker);
-    let found = query.pages("Marker", read)?;
-    Ok(found.iter().any(|one| one.load_balancer_name == name))
-}
-
 /// Makes a load balancer.
 ///
 /// # Errors

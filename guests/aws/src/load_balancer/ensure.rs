@@ -9,8 +9,8 @@ use super::elb::{self, LoadBalancer, Of, Targets};
 use super::groups::{self, Group};
 use super::listeners::{self, Listening};
 use super::remembered::{self, Remembered};
-use super::subnets;
 use super::wanted::{self, Groups, Wanted};
+use super::{annotations, classic, subnets};
 use crate::config::{Claim, Settings};
 use crate::ec2::{self, Instance, Subnet};
 use crate::provider_id::{self, Id};
@@ -24,6 +24,9 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
     wanted::is_ours(service)?;
     let (wanted, events) = Wanted::read(settings, service)?;
     let ids = instance_ids(service, &request.targets);
+    if wanted.is_classic {
+        return classic::ensure(settings, service, &wanted, ids, events);
+    }
     let name = wanted.name.clone();
     let known = remembered::get(&name).filter(|known| known.ids == ids);
     let wish = wanted.digest();
@@ -42,6 +45,12 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
                 return Ok(EnsureReply::ready(found.status()).with_events(events));
             }
             remembered::forget(&name);
+            if found.is_none()
+                && was_made_before(service)
+                && classic::elb::by_name(&name)?.is_some()
+            {
+                return Err(unlike(&name));
+            }
             let made = make(settings, wanted, Nodes::look_up(ids)?, found, events)?;
             remembered::set_fresh(&name);
             made
@@ -62,7 +71,8 @@ fn change_ports(
     mut events: Vec<Event>,
 ) -> Result<(Remembered, Vec<Event>), Error> {
     let load_balancer = &known.load_balancer;
-    events.extend(unchangeable(wanted, load_balancer));
+    let subnets = load_balancer.subnets();
+    events.extend(unchangeable(wanted, &load_balancer.scheme, &subnets));
     let (listening, _) = listeners::apply(wanted, load_balancer, known.listening, &known.targets)?;
     let mut node_groups = None;
     if let Some(open) = &known.open {
@@ -90,13 +100,7 @@ fn make(
     mut events: Vec<Event>,
 ) -> Result<(Remembered, Vec<Event>), Error> {
     let (wish, frame) = (wanted.digest(), wanted.frame());
-    let vpc = found
-        .as_ref()
-        .map(|found| found.vpc_id.clone())
-        .filter(|vpc| !vpc.is_empty());
-    let vpc = vpc.or_else(|| settings.vpc.clone()).or_else(|| nodes.vpc());
-    let vpc =
-        vpc.ok_or_else(|| Error::unavailable("no node says in which VPC the cluster is; set VPC"))?;
+    let vpc = vpc(settings, found.as_ref().map(|found| &found.vpc_id), &nodes)?;
     if found
         .as_ref()
         .is_some_and(|found| found.security_groups.items.is_empty())
@@ -116,7 +120,7 @@ fn make(
     };
     let (load_balancer, chosen) = match &found {
         Some(found) => {
-            events.extend(unchangeable(&wanted, found));
+            events.extend(unchangeable(&wanted, &found.scheme, &found.subnets()));
             set_security_groups(settings, &wanted, found, &ids, &all)?;
             (found.clone(), None)
         }
@@ -177,6 +181,10 @@ pub fn update_targets(
     let service = &request.service;
     wanted::is_ours(service)?;
     let name = wanted::name(service);
+    if wanted::is_classic(service) {
+        let ids = instance_ids(service, &request.targets);
+        return classic::update_targets(settings, service, ids);
+    }
     let known = remembered::get(&name);
     // Until all of it has been done, nothing is known.
     remembered::forget(&name);
@@ -227,15 +235,40 @@ pub fn update_targets(
     Ok(ProgressReply::done().with_events(events))
 }
 
+/// Whether the Service has had a load balancer, which may be of the other kind.
+pub(super) fn was_made_before(service: &Service) -> bool {
+    !service.status.ingress.is_empty()
+}
+
+pub(super) fn unlike(name: &str) -> Error {
+    Error::invalid(format!(
+        "{}{} cannot be changed while the load balancer {name} exists: make the Service anew",
+        annotations::PREFIX,
+        annotations::TYPE
+    ))
+}
+
+/// The VPC of what exists, or the cluster's.
+pub(super) fn vpc(
+    settings: &Settings,
+    existing: Option<&String>,
+    nodes: &Nodes,
+) -> Result<String, Error> {
+    let existing = existing.filter(|vpc| !vpc.is_empty()).cloned();
+    let vpc = existing.or_else(|| settings.vpc.clone());
+    let vpc = vpc.or_else(|| nodes.instances.iter().find_map(|one| one.vpc_id.clone()));
+    vpc.ok_or_else(|| Error::unavailable("no node says in which VPC the cluster is; set VPC"))
+}
+
 /// The instances of the nodes that are to receive traffic.
-struct Nodes {
+pub(super) struct Nodes {
     ids: BTreeSet<String>,
-    instances: Vec<Instance>,
-    targets: Targets,
+    pub(super) instances: Vec<Instance>,
+    pub(super) targets: Targets,
 }
 
 impl Nodes {
-    fn look_up(ids: BTreeSet<String>) -> Result<Nodes, Error> {
+    pub(super) fn look_up(ids: BTreeSet<String>) -> Result<Nodes, Error> {
         let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
         let mut instances = ec2::by_ids(&texts)?;
         instances.retain(|one| {
@@ -260,10 +293,6 @@ impl Nodes {
             targets,
         })
     }
-
-    fn vpc(&self) -> Option<String> {
-        self.instances.iter().find_map(|one| one.vpc_id.clone())
-    }
 }
 
 /// A node without a readable provider ID is left out: one odd node must not block the others.
@@ -280,14 +309,14 @@ fn instance_ids(service: &Service, nodes: &[Node]) -> BTreeSet<String> {
     ids.collect()
 }
 
-fn tagged(all: &[Group], settings: &Settings) -> BTreeSet<String> {
+pub(super) fn tagged(all: &[Group], settings: &Settings) -> BTreeSet<String> {
     let tagged = all
         .iter()
         .filter(|group| group.tag_set.claim(&settings.cluster) == Claim::Ours);
     tagged.map(|group| group.group_id.clone()).collect()
 }
 
-fn own_group(wanted: &Wanted, vpc: &str, all: &[Group]) -> Result<Option<Group>, Error> {
+pub(super) fn own_group(wanted: &Wanted, vpc: &str, all: &[Group]) -> Result<Option<Group>, Error> {
     let Groups::Own(name) = &wanted.groups else {
         return Ok(None);
     };
@@ -345,12 +374,11 @@ fn open_nodes(
 }
 
 /// What AWS does not change in a load balancer that exists.
-fn unchangeable(wanted: &Wanted, found: &LoadBalancer) -> Option<Event> {
+pub(super) fn unchangeable(wanted: &Wanted, scheme: &str, has: &[String]) -> Option<Event> {
     let mut what = Vec::new();
-    if (found.scheme == "internal") != wanted.internal {
+    if (scheme == "internal") != wanted.internal {
         what.push("internal");
     }
-    let has = found.subnets();
     let by_id = wanted
         .subnets
         .iter()

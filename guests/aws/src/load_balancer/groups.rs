@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::wanted::{Port, Wanted};
 use crate::config::Cluster;
-use crate::ec2::{Instance, Tags};
+use crate::ec2::{GroupId, Instance, Tags};
 use crate::query::{Answer, List, Query};
 
 #[cfg(test)]
@@ -24,6 +24,8 @@ const PAGE: usize = 500;
 const CLIENT: &str = "kubernetes.io/rule/nlb/client";
 const HEALTH: &str = "kubernetes.io/rule/nlb/health";
 const PACKET_SIZE: &str = "kubernetes.io/rule/nlb/mtu";
+/// All protocols.
+const EVERYTHING: &str = "-1";
 
 /// A security group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +55,8 @@ struct Permission {
     ip_ranges: List<Range>,
     #[serde(default)]
     ipv6_ranges: List<Range6>,
+    #[serde(default)]
+    groups: List<GroupId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +98,16 @@ impl Rule {
         }
     }
 
+    /// Everything from another group, by its ID.
+    fn everything_from(group: &str) -> Rule {
+        Rule {
+            protocol: EVERYTHING.to_owned(),
+            from: -1,
+            to: -1,
+            range: group.to_owned(),
+        }
+    }
+
     /// ICMP's type 3, code 4: fragmentation needed.
     fn packet_size(range: &str) -> Rule {
         Rule {
@@ -119,7 +133,10 @@ impl Group {
                 .items
                 .iter()
                 .map(|range| (&range.cidr_ipv6, &range.description));
-            for (range, description) in four.chain(six) {
+            let nothing = String::new();
+            let pairs = permission.groups.items.iter();
+            let pairs = pairs.map(|group| (&group.group_id, &nothing));
+            for (range, description) in four.chain(six).chain(pairs) {
                 let rule = Rule {
                     protocol: permission.ip_protocol.clone(),
                     from: permission.from_port.unwrap_or(-1),
@@ -263,6 +280,32 @@ pub fn open(
     Ok(was_so)
 }
 
+/// Lets everything from the group `source` into the groups `chosen`, and into no other of `groups`.
+///
+/// # Errors
+/// When AWS does not change one.
+pub fn admit<'a>(
+    groups: impl IntoIterator<Item = &'a Group>,
+    source: &str,
+    chosen: &BTreeSet<String>,
+) -> Result<(), Error> {
+    let rule = Rule::everything_from(source);
+    for group in groups {
+        let (has, wants) = (
+            group.rules().contains_key(&rule),
+            chosen.contains(&group.group_id),
+        );
+        let mut needed = Change::default();
+        if wants && !has {
+            needed.grant.insert(rule.clone(), String::new());
+        } else if has && !wants {
+            needed.revoke.insert(rule.clone());
+        }
+        change(group, &needed)?;
+    }
+    Ok(())
+}
+
 /// Gives a load balancer's own group exactly these rules.
 ///
 /// # Errors
@@ -381,14 +424,19 @@ fn permissions<'a>(
     let mut query = Query::ec2(action).set("GroupId", &group.group_id);
     for (index, (rule, why)) in rules.enumerate() {
         let permission = format!("IpPermissions.{}", index + 1);
-        let (ranges, range) = match rule.range.contains(':') {
-            true => ("Ipv6Ranges", "CidrIpv6"),
-            false => ("IpRanges", "CidrIp"),
+        let (ranges, range) = match rule.range.as_str() {
+            group if group.starts_with("sg-") => ("Groups", "GroupId"),
+            range if range.contains(':') => ("Ipv6Ranges", "CidrIpv6"),
+            _ => ("IpRanges", "CidrIp"),
         };
+        let ports = (rule.protocol != EVERYTHING).then_some((rule.from, rule.to));
         query = query
             .set(format!("{permission}.IpProtocol"), &rule.protocol)
-            .set(format!("{permission}.FromPort"), rule.from)
-            .set(format!("{permission}.ToPort"), rule.to)
+            .set_some(
+                &format!("{permission}.FromPort"),
+                ports.map(|ports| ports.0),
+            )
+            .set_some(&format!("{permission}.ToPort"), ports.map(|ports| ports.1))
             .set(format!("{permission}.{ranges}.1.{range}"), &rule.range)
             .set_some(
                 &format!("{permission}.{ranges}.1.Description"),

@@ -66,6 +66,19 @@ pub fn is_fresh(name: &str) -> bool {
     state::get(&fresh(name)).is_some()
 }
 
+/// Notes what was wanted of a classic load balancer, and is so.
+pub fn set_same(name: &str, wish: &(String, BTreeSet<String>)) {
+    if let Ok(bytes) = serde_json::to_vec(wish) {
+        state::set(&key(name), &bytes, FRESH);
+    }
+}
+
+/// Whether that was wanted a moment ago.
+pub fn is_same(name: &str, wish: &(String, BTreeSet<String>)) -> bool {
+    let known = state::get(&key(name));
+    known.is_some_and(|known| serde_json::to_vec(wish).is_ok_and(|wish| wish == known))
+}
+
 /// Forgets.
 pub fn forget(name: &str) {
     state::delete(&key(name));

@@ -8,6 +8,7 @@ use super::wanted::{Groups, Wanted};
 use super::{ensure, subnets};
 use crate::samples::{actions, host, known, service, settings};
 
+mod classic;
 mod costs;
 mod requests;
 
@@ -26,20 +27,22 @@ fn mistakes(service: &Service) -> String {
 fn the_table_of_annotations_and_the_readme_agree() {
     assert_eq!(ALL.len(), 30, "as many as the Go provider has");
     let readme = include_str!("../../../README.md");
-    for (name, support) in ALL {
-        let word = match support {
-            Support::Supported => "yes".to_owned(),
-            Support::Ignored(why) => format!("ignored, with an Event: {why}"),
-            Support::Refused(why) => format!("refused: {why}"),
-        };
-        let row = format!("| `{name}` | {word} |");
+    let word = |support: &Support| match support {
+        Support::Supported => "yes".to_owned(),
+        Support::Ignored(why) => format!("ignored, with an Event: {why}"),
+        Support::Refused(why) => format!("refused: {why}"),
+    };
+    for (name, network, classic) in ALL {
+        let row = format!("| `{name}` | {} | {} |", word(network), word(classic));
         assert!(readme.contains(&row), "guests/README.md lacks\n{row}");
     }
-    let rows = readme.lines().filter(|line| {
-        line.ends_with("| yes |")
-            || line.contains("| ignored, with an Event: ")
-            || line.contains("| refused: ")
-    });
+    let (_, rows) = readme
+        .split_once("aws-load-balancer-` | network | classic |")
+        .unwrap();
+    let rows = rows
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
     assert_eq!(rows.count(), ALL.len());
 }
 
@@ -215,7 +218,7 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
 }
 
 #[test]
-fn services_of_others_are_left_to_them_and_classic_ones_refused() {
+fn services_of_others_are_left_to_them() {
     let host = host(|_, _| None);
     let ensure = |service: Service| {
         ensure::ensure(&settings(&[]), &EnsureRequest::new(service, vec![known()])).unwrap_err()
@@ -226,11 +229,6 @@ fn services_of_others_are_left_to_them_and_classic_ones_refused() {
     let mut classed = service(&[]);
     classed.class = Some("service.k8s.aws/nlb".to_owned());
     assert_eq!(ensure(classed), Error::Elsewhere);
-    for kind in ["", "clb"] {
-        assert!(
-            matches!(ensure(service(&[("type", kind)])), Error::Unsupported(why) if why.contains("nlb"))
-        );
-    }
     assert_eq!(actions(&host), [""; 0]);
 }
 

@@ -10,6 +10,8 @@ use sha2::{Digest as _, Sha256};
 use super::annotations::{self as names, get, judge, pairs, values};
 use crate::config::Settings;
 
+mod classic;
+
 /// Class and prefix of classes of load balancers that others make.
 const ELSEWHERE: &[&str] = &["service.k8s.aws/", "eks.amazonaws.com/"];
 /// Annotation values that mean AWS Load Balancer Controller.
@@ -42,6 +44,12 @@ pub struct Wanted {
     pub sources: Vec<String>,
     /// Its security groups.
     pub groups: Groups,
+    /// Whether it is a classic one.
+    pub is_classic: bool,
+    /// More security groups of a classic one.
+    pub extra_groups: Vec<String>,
+    /// Whether a classic one tells the nodes the clients' addresses.
+    pub proxy_protocol: bool,
 }
 
 /// Security groups of a load balancer.
@@ -60,13 +68,13 @@ pub enum Groups {
 pub struct Port {
     /// Where clients connect.
     pub front: u16,
-    /// `TCP`, `UDP` or `TLS`.
+    /// `TCP`, `UDP` or `TLS`; of classic load balancers `TCP`, `SSL`, `HTTP` or `HTTPS`.
     pub front_protocol: &'static str,
-    /// Certificate and policy with `TLS`.
+    /// Certificate and policy with `TLS`, `SSL` or `HTTPS`.
     pub tls: Option<Tls>,
     /// The node port.
     pub back: u16,
-    /// `TCP`, `UDP` or `TLS`.
+    /// As `front_protocol`.
     pub back_protocol: &'static str,
     /// How nodes are checked.
     pub health: Health,
@@ -84,14 +92,16 @@ pub struct Tls {
 /// How nodes are checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Health {
-    /// `TCP`, `HTTP` or `HTTPS`.
+    /// `TCP`, `HTTP` or `HTTPS`; of classic load balancers also `SSL`.
     pub protocol: String,
-    /// A port, or `traffic-port`.
+    /// A port, or `traffic-port`, which for a classic load balancer is the first one.
     pub port: String,
     /// The path, not with `TCP`.
     pub path: Option<String>,
     /// Seconds between checks.
     pub interval: u32,
+    /// Seconds that a check of a classic load balancer waits for.
+    pub timeout: u32,
     /// Successes until a node is healthy.
     pub healthy: u32,
     /// Failures until a node is unhealthy.
@@ -138,10 +148,28 @@ pub fn own_group(settings: &Settings, service: &Service) -> String {
     )
 }
 
+/// The name of a classic load balancer's own security group, as the Go provider has it.
+pub fn group_of_classic(name: &str) -> String {
+    format!("k8s-elb-{name}")
+}
+
+/// The security group that is named for a classic load balancer, the first of several.
+pub fn named_group(settings: &Settings, service: &Service) -> Option<String> {
+    let named = values(service, names::GROUPS).into_iter().next();
+    named
+        .map(str::to_owned)
+        .or_else(|| settings.elb_security_group.clone())
+}
+
+/// Whether a Service wants a classic load balancer: as with the Go provider, without `type: nlb`.
+pub fn is_classic(service: &Service) -> bool {
+    get(service, names::TYPE) != Some("nlb")
+}
+
 /// Whether this provider makes the Service's load balancer.
 ///
 /// # Errors
-/// [`Error::Elsewhere`] when others do, [`Error::Unsupported`] for a classic load balancer.
+/// [`Error::Elsewhere`] when others do.
 pub fn is_ours(service: &Service) -> Result<(), Error> {
     let kind = get(service, names::TYPE);
     let class = service.class.as_deref().unwrap_or_default();
@@ -150,14 +178,7 @@ pub fn is_ours(service: &Service) -> Result<(), Error> {
     {
         return Err(Error::Elsewhere);
     }
-    match kind {
-        Some("nlb") => Ok(()),
-        _ => Err(Error::unsupported(format!(
-            "classic load balancers are not made here: set the annotation {}{} to nlb before the load balancer exists",
-            names::PREFIX,
-            names::TYPE
-        ))),
-    }
+    Ok(())
 }
 
 /// The nodes that are to receive traffic.
@@ -178,13 +199,20 @@ impl Wanted {
     /// # Errors
     /// [`Error::Invalid`] with every mistake.
     pub fn read(settings: &Settings, service: &Service) -> Result<(Wanted, Vec<Event>), Error> {
-        let (mut mistakes, mut events) = judge(service);
+        let is_classic = is_classic(service);
+        let (mut mistakes, mut events) = judge(service, is_classic);
         let name = name(service);
-        let groups = values(service, names::GROUPS)
-            .into_iter()
-            .map(str::to_owned)
-            .collect::<Vec<_>>();
+        let listed = |name: &str| -> Vec<String> {
+            let values = values(service, name).into_iter();
+            values.map(str::to_owned).collect()
+        };
+        let groups = listed(names::GROUPS);
         let groups = match (settings.own_security_groups, groups.is_empty()) {
+            (_, false) if is_classic => Groups::Named(groups),
+            (_, true) if is_classic => match &settings.elb_security_group {
+                Some(group) => Groups::Named(vec![group.clone()]),
+                None => Groups::Own(group_of_classic(&name)),
+            },
             (true, true) => Groups::Own(own_group(settings, service)),
             (true, false) => Groups::Named(groups),
             (false, true) => Groups::Unmanaged,
@@ -201,30 +229,35 @@ impl Wanted {
             mistakes.push("sessionAffinity: ClientIP is not possible".to_owned());
         }
         let health = health(settings, service, &mut mistakes);
+        let of_network = |name| if is_classic { Vec::new() } else { listed(name) };
+        let proxy = get(service, names::PROXY).filter(|_| is_classic);
+        if proxy.is_some_and(|value| value != "*") {
+            mistakes.push(format!("{}: must be *", names::PROXY));
+        }
         let wanted = Wanted {
             internal: get(service, names::INTERNAL).is_some_and(|text| text != "false"),
             ports: ports(service, &health, &mut mistakes),
-            attributes: attributes(service, &mut mistakes),
+            attributes: match is_classic {
+                true => classic::attributes(service, &mut mistakes),
+                false => attributes(service, &mut mistakes),
+            },
             group_attributes: group_attributes(service, &mut mistakes),
             tags: tags(settings, service),
-            subnets: values(service, names::SUBNETS)
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
-            allocations: values(service, names::ALLOCATIONS)
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
-            private_addresses: values(service, names::PRIVATE_ADDRESSES)
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
+            subnets: listed(names::SUBNETS),
+            allocations: of_network(names::ALLOCATIONS),
+            private_addresses: of_network(names::PRIVATE_ADDRESSES),
             sources: match service.source_ranges.as_slice() {
                 [] => vec![ANYWHERE.to_owned()],
                 ranges => ranges.to_vec(),
             },
             groups,
             name,
+            is_classic,
+            extra_groups: match is_classic {
+                true => listed(names::EXTRA_GROUPS),
+                false => Vec::new(),
+            },
+            proxy_protocol: proxy.is_some(),
         };
         match mistakes.is_empty() {
             true => Ok((wanted, events)),
@@ -338,13 +371,25 @@ fn ports(service: &Service, health: &Health, mistakes: &mut Vec<String>) -> Vec<
             certificate: certificate.to_owned(),
             policy: get(service, names::TLS_POLICY).map(str::to_owned),
         });
-        let to_nodes = tls.is_some() && get(service, names::BACKEND) == Some("ssl");
+        let backend = get(service, names::BACKEND);
+        let (front_protocol, back_protocol) = match (is_classic(service), tls.is_some(), backend) {
+            (true, is_tls, backend) => match classic::protocols(protocol, is_tls, backend) {
+                Ok(protocols) => protocols,
+                Err(why) => {
+                    mistakes.push(format!("port {}: {why}", port.port));
+                    continue;
+                }
+            },
+            (false, true, Some("ssl")) => ("TLS", "TLS"),
+            (false, true, _) => ("TLS", protocol),
+            (false, false, _) => (protocol, protocol),
+        };
         wanted.push(Port {
             front: port.port,
-            front_protocol: if tls.is_some() { "TLS" } else { protocol },
+            front_protocol,
             tls,
             back,
-            back_protocol: if to_nodes { "TLS" } else { protocol },
+            back_protocol,
             health: health.clone(),
         });
     }
@@ -359,6 +404,7 @@ fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<String>) ->
             port: port.to_string(),
             path: Some("/healthz".to_owned()),
             interval: 10,
+            timeout: 0,
             healthy: 2,
             unhealthy: 2,
         },
@@ -367,10 +413,28 @@ fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<String>) ->
             port: "traffic-port".to_owned(),
             path: Some("/".to_owned()),
             interval: 30,
+            timeout: 0,
             healthy: 3,
             unhealthy: 3,
         },
     };
+    let is_classic = is_classic(service);
+    let shared = settings.shared_health.as_ref().filter(|_| !is_local);
+    let share = |health: &mut Health| {
+        if let Some(shared) = shared {
+            health.protocol = "HTTP".to_owned();
+            health.port = shared.port.to_string();
+            health.path = Some(shared.path.clone());
+        }
+    };
+    if is_classic {
+        if !is_local && matches!(get(service, names::BACKEND), Some("https" | "ssl")) {
+            health.protocol = "SSL".to_owned();
+        }
+        (health.interval, health.timeout) = (10, 5);
+        (health.healthy, health.unhealthy) = (2, 6);
+        share(&mut health);
+    }
     if let Some(protocol) = get(service, names::HEALTH_PROTOCOL) {
         health.protocol = protocol.to_uppercase();
     }
@@ -380,13 +444,13 @@ fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<String>) ->
     if let Some(port) = get(service, names::HEALTH_PORT) {
         health.port = port.to_owned();
     }
-    if let (Some(shared), false) = (&settings.shared_health, is_local) {
-        health.protocol = "HTTP".to_owned();
-        health.port = shared.port.to_string();
-        health.path = Some(shared.path.clone());
+    // The annotations count before it for classic load balancers only, as with the Go provider.
+    if !is_classic {
+        share(&mut health);
     }
     match health.protocol.as_str() {
         "TCP" => health.path = None,
+        "SSL" if is_classic => health.path = None,
         "HTTP" | "HTTPS" => {}
         _ => mistakes.push(format!(
             "{}: must be tcp, http or https",
@@ -403,6 +467,7 @@ fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<String>) ->
         (names::HEALTH_INTERVAL, &mut health.interval),
         (names::HEALTHY, &mut health.healthy),
         (names::UNHEALTHY, &mut health.unhealthy),
+        (names::HEALTH_TIMEOUT, &mut health.timeout),
     ] {
         match get(service, name).map(str::parse) {
             Some(Ok(given)) => *number = given,
@@ -413,16 +478,21 @@ fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<String>) ->
     health
 }
 
-fn attributes(service: &Service, mistakes: &mut Vec<String>) -> BTreeMap<&'static str, String> {
-    let mut truth = |name: &str| match get(service, name) {
+/// A truth as Go writes it; false without the annotation.
+fn truth(service: &Service, name: &str, mistakes: &mut Vec<String>) -> bool {
+    match get(service, name) {
         None | Some("0" | "f" | "F" | "false" | "FALSE" | "False") => false,
         Some("1" | "t" | "T" | "true" | "TRUE" | "True") => true,
         Some(_) => {
             mistakes.push(format!("{name}: must be true or false"));
             false
         }
-    };
-    let (across, logs) = (truth(names::CROSS_ZONE), truth(names::LOGS));
+    }
+}
+
+fn attributes(service: &Service, mistakes: &mut Vec<String>) -> BTreeMap<&'static str, String> {
+    let across = truth(service, names::CROSS_ZONE, mistakes);
+    let logs = truth(service, names::LOGS, mistakes);
     let mut attributes = BTreeMap::from([
         ("load_balancing.cross_zone.enabled", across.to_string()),
         ("access_logs.s3.enabled", logs.to_string()),

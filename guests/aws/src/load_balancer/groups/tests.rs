@@ -143,7 +143,7 @@ fn the_group_of_a_node_is_the_tagged_one_or_its_only_one() {
     let settings = settings(&[]);
     let mut instance = crate::ec2::by_ids(&[INSTANCE]).unwrap().remove(0);
     let mut told = |ids: &[&str], tagged: &[&str]| {
-        let all = ids.iter().map(|id| crate::ec2::GroupId {
+        let all = ids.iter().map(|id| GroupId {
             group_id: (*id).to_owned(),
         });
         instance.group_set = List {

@@ -1,0 +1,198 @@
+//! Classic load balancers: what the Go provider makes for Services without the annotation `type`, and so does this one.
+//!
+//! Its name and that of its security group are made of the Service's UID, as the Go provider makes them. The nodes' groups let its
+//! group in, by which rules are known as its own.
+
+use std::collections::BTreeSet;
+
+use ccm_guest::load_balancer::{EnsureReply, ProgressReply, Service};
+use ccm_guest::{Error, Event};
+
+use super::deletion::come_back;
+use super::elb as network;
+use super::ensure::{Nodes, is_own, own_group, tagged, unchangeable, unlike, vpc, was_made_before};
+use super::groups::{self, Group};
+use super::wanted::{Groups, Wanted, group_of_classic, name, named_group};
+use super::{remembered, subnets};
+use crate::config::Settings;
+
+pub mod elb;
+
+use elb::Classic;
+
+/// See [`ccm_guest::LoadBalancer::ensure`].
+///
+/// # Errors
+/// See there.
+pub fn ensure(
+    settings: &Settings,
+    service: &Service,
+    wanted: &Wanted,
+    ids: BTreeSet<String>,
+    mut events: Vec<Event>,
+) -> Result<EnsureReply, Error> {
+    let found = elb::by_name(&wanted.name)?;
+    let wish = (wanted.digest(), ids.clone());
+    if let Some(found) = &found
+        && remembered::is_same(&wanted.name, &wish)
+    {
+        return Ok(EnsureReply::ready(found.status()).with_events(events));
+    }
+    remembered::forget(&wanted.name);
+    if found.is_none() && was_made_before(service) && network::by_name(&wanted.name)?.is_some() {
+        return Err(unlike(&wanted.name));
+    }
+    let nodes = Nodes::look_up(ids)?;
+    let vpc = vpc(settings, found.as_ref().map(|found| &found.vpc_id), &nodes)?;
+    let all = groups::list("vpc-id", &vpc)?;
+    let own = own_group(wanted, &vpc, &all)?;
+    let mut group_ids = match (&wanted.groups, &own) {
+        (Groups::Named(ids), _) => ids.clone(),
+        (_, own) => own.iter().map(|own| own.group_id.clone()).collect(),
+    };
+    group_ids.extend(wanted.extra_groups.iter().cloned());
+    if let Some(own) = &own {
+        groups::set_own(own, &groups::for_own(wanted))?;
+    }
+    let is_new = found.is_none();
+    let classic = match found {
+        Some(found) => {
+            let has = &found.subnets.items;
+            events.extend(unchangeable(wanted, &found.scheme, has));
+            let are: BTreeSet<&String> = found.security_groups.items.iter().collect();
+            if are != group_ids.iter().collect() {
+                elb::set_security_groups(&found, &group_ids)?;
+                drop_groups(settings, &all, &are, &group_ids)?;
+            }
+            elb::set_listeners(&found, wanted)?;
+            found
+        }
+        None => {
+            let chosen = subnets::choose(settings, wanted, &vpc)?.into_iter();
+            let chosen: Vec<String> = chosen.map(|one| one.subnet_id).collect();
+            elb::create(wanted, &chosen, &group_ids)?
+        }
+    };
+    elb::set_policies(&classic, wanted)?;
+    elb::set_attributes(&classic, is_new, wanted)?;
+    if let Some(first) = wanted.ports.first() {
+        elb::set_health(&classic, &first.health, first)?;
+    }
+    events.extend(admit(settings, &nodes, &all, group_ids.first())?);
+    elb::set_instances(&classic, &nodes.targets)?;
+    remembered::set_same(&wanted.name, &wish);
+    Ok(EnsureReply::ready(classic.status()).with_events(events))
+}
+
+/// See [`ccm_guest::LoadBalancer::update_targets`].
+///
+/// # Errors
+/// See there.
+pub fn update_targets(
+    settings: &Settings,
+    service: &Service,
+    ids: BTreeSet<String>,
+) -> Result<ProgressReply, Error> {
+    let name = name(service);
+    remembered::forget(&name);
+    let classic = elb::by_name(&name)?;
+    let classic =
+        classic.ok_or_else(|| Error::unavailable(format!("there is no load balancer {name}")))?;
+    let nodes = Nodes::look_up(ids)?;
+    let all = groups::list("vpc-id", &classic.vpc_id)?;
+    let source = source(settings, service, &all);
+    let events = admit(settings, &nodes, &all, source.as_ref())?;
+    elb::set_instances(&classic, &nodes.targets)?;
+    Ok(ProgressReply::done().with_events(events))
+}
+
+/// The group by which the nodes' groups know a load balancer: the first one that is named for it, or its own.
+fn source(settings: &Settings, service: &Service, all: &[Group]) -> Option<String> {
+    let own = group_of_classic(&name(service));
+    named_group(settings, service).or_else(|| {
+        let own = all.iter().find(|group| group.group_name == own);
+        own.map(|group| group.group_id.clone())
+    })
+}
+
+/// Lets the load balancer's group into the nodes' groups, and nowhere else in groups with the cluster's tag.
+fn admit(
+    settings: &Settings,
+    nodes: &Nodes,
+    all: &[Group],
+    source: Option<&String>,
+) -> Result<Vec<Event>, Error> {
+    let Some(source) = source.filter(|_| settings.opens_node_groups) else {
+        return Ok(Vec::new());
+    };
+    let tagged = tagged(all, settings);
+    let (open, events) = groups::of_nodes(&tagged, &nodes.instances, &settings.cluster);
+    let of_nodes =
+        |group: &&Group| open.contains(&group.group_id) || tagged.contains(&group.group_id);
+    let looked_at = all.iter().filter(of_nodes);
+    groups::admit(looked_at, source, &open)?;
+    Ok(events)
+}
+
+/// Takes back what belonged to groups that a load balancer does not have any more. While AWS still counts one as used, it stays
+/// until the Service goes.
+fn drop_groups(
+    settings: &Settings,
+    all: &[Group],
+    were: &BTreeSet<&String>,
+    are: &[String],
+) -> Result<(), Error> {
+    let left = all.iter().filter(|group| {
+        were.contains(&group.group_id) && !are.contains(&group.group_id) && is_own(settings, group)
+    });
+    for group in left {
+        groups::admit(all, &group.group_id, &BTreeSet::new())?;
+        let _ = groups::delete(group);
+    }
+    Ok(())
+}
+
+/// See [`ccm_guest::LoadBalancer::delete`]; says whether there was one, too. Rules in the nodes' groups go first, because its own group leads to them, also after a
+/// crash; those that let in a group of somebody else go unless another load balancer has it.
+///
+/// # Errors
+/// See there.
+pub fn delete(settings: &Settings, service: &Service) -> Result<(bool, ProgressReply), Error> {
+    let name = name(service);
+    let existing = elb::list()?;
+    let classic = existing.iter().find(|one| one.load_balancer_name == name);
+    let vpc = classic.map(|one| &one.vpc_id).or(settings.vpc.as_ref());
+    let all = match vpc.filter(|vpc| !vpc.is_empty()) {
+        Some(vpc) => groups::list("vpc-id", vpc)?,
+        None => groups::list("tag-key", &settings.cluster.key())?,
+    };
+    let own = group_of_classic(&name);
+    let own = all
+        .iter()
+        .filter(|group| group.group_name == own && is_own(settings, group));
+    let own: Vec<&Group> = own.collect();
+    let mut sources: BTreeSet<&String> = own.iter().map(|group| &group.group_id).collect();
+    let named = named_group(settings, service).filter(|_| settings.opens_node_groups);
+    let has = |one: &Classic, id| one.security_groups.items.contains(id);
+    if let (Some(classic), Some(id)) = (classic, &named) {
+        let others = existing.iter().filter(|one| one.load_balancer_name != name);
+        let is_shared = others.into_iter().any(|one| has(one, id));
+        sources.extend((has(classic, id) && !is_shared).then_some(id));
+    }
+    for source in sources {
+        groups::admit(&all, source, &BTreeSet::new())?;
+    }
+    if let Some(classic) = classic {
+        elb::delete(classic)?;
+    }
+    for group in own {
+        match groups::delete(group) {
+            // The load balancer's interfaces go some time after it.
+            Err(refusal) if refusal.is("DependencyViolation") => {
+                return Ok((classic.is_some(), come_back()));
+            }
+            answer => answer?,
+        }
+    }
+    Ok((classic.is_some(), ProgressReply::done()))
+}

@@ -1,0 +1,424 @@
+//! The requests about classic load balancers. One request tells everything of one but its attributes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ccm_guest::{Error, Ingress, LoadBalancerStatus};
+use serde::Deserialize;
+
+use super::super::elb::Targets;
+use super::super::wanted::{Health, Port, Wanted};
+use crate::query::{Answer, List, Query};
+
+/// Load balancers on a page, the most that AWS gives.
+const PAGE: usize = 400;
+
+/// A classic load balancer.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Classic {
+    /// Its name, by which requests name it, too.
+    pub load_balancer_name: String,
+    /// The address that clients use.
+    #[serde(rename = "DNSName")]
+    pub dns_name: String,
+    /// `internal` or `internet-facing`.
+    pub scheme: String,
+    /// Its VPC.
+    #[serde(rename = "VPCId")]
+    pub vpc_id: String,
+    /// Its subnets.
+    pub subnets: List<String>,
+    /// Its security groups.
+    pub security_groups: List<String>,
+    listener_descriptions: List<Described>,
+    backend_server_descriptions: List<Backend>,
+    policies: Policies,
+    health_check: Check,
+    instances: List<Registered>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Described {
+    listener: Listener,
+    policy_names: List<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Listener {
+    protocol: String,
+    load_balancer_port: u16,
+    instance_protocol: String,
+    instance_port: u16,
+    #[serde(rename = "SSLCertificateId")]
+    certificate: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Backend {
+    instance_port: u16,
+    policy_names: List<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Policies {
+    other_policies: List<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Check {
+    target: String,
+    interval: u32,
+    timeout: u32,
+    healthy_threshold: u32,
+    unhealthy_threshold: u32,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Registered {
+    instance_id: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Page {
+    load_balancer_descriptions: List<Classic>,
+    next_marker: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Outer<T> {
+    #[serde(
+        alias = "DescribeLoadBalancersResult",
+        alias = "DescribeLoadBalancerAttributesResult",
+        alias = "CreateLoadBalancerResult"
+    )]
+    result: T,
+}
+
+impl Classic {
+    /// What the Service stores.
+    pub fn status(&self) -> LoadBalancerStatus {
+        let name = Some(self.dns_name.to_lowercase()).filter(|name| !name.is_empty());
+        LoadBalancerStatus::new(name.map(Ingress::hostname))
+    }
+
+    fn query(&self, action: &'static str) -> Query {
+        Query::classic(action).set("LoadBalancerName", &self.load_balancer_name)
+    }
+}
+
+/// The load balancer of this name.
+///
+/// # Errors
+/// When it is not known.
+pub fn by_name(name: &str) -> Result<Option<Classic>, Error> {
+    let query = Query::classic("DescribeLoadBalancers").list("LoadBalancerNames.member", [name]);
+    match query.send::<Outer<Page>>() {
+        Ok(Outer { result }) => Ok(result.load_balancer_descriptions.items.into_iter().next()),
+        Err(refusal) if refusal.is("LoadBalancerNotFound") => Ok(None),
+        Err(refusal) => Err(refusal.error),
+    }
+}
+
+/// All of them: only an answer without an error proves that there is none of a name.
+///
+/// # Errors
+/// When they are not known.
+pub fn list() -> Result<Vec<Classic>, Error> {
+    let query = Query::classic("DescribeLoadBalancers").set("PageSize", PAGE);
+    query.pages("Marker", |Outer { result }: Outer<Page>| {
+        (result.load_balancer_descriptions, result.next_marker)
+    })
+}
+
+/// Makes a load balancer with its ports.
+///
+/// # Errors
+/// When AWS does not.
+pub fn create(wanted: &Wanted, subnets: &[String], groups: &[String]) -> Result<Classic, Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Made {
+        #[serde(rename = "DNSName")]
+        dns_name: String,
+    }
+    let query = Query::classic("CreateLoadBalancer")
+        .set("LoadBalancerName", &wanted.name)
+        .set_some("Scheme", wanted.internal.then_some("internal"))
+        .list("Subnets.member", subnets)
+        .list("SecurityGroups.member", groups)
+        .pairs("Tags.member", wanted.tags.iter().cloned());
+    let made: Outer<Made> = with_listeners(query, &wanted.ports).send()?;
+    let described = |port: &Port| Described {
+        listener: Listener {
+            protocol: port.front_protocol.to_owned(),
+            load_balancer_port: port.front,
+            instance_protocol: port.back_protocol.to_owned(),
+            instance_port: port.back,
+            certificate: certificate(port).unwrap_or_default().to_owned(),
+        },
+        policy_names: List::default(),
+    };
+    Ok(Classic {
+        load_balancer_name: wanted.name.clone(),
+        dns_name: made.result.dns_name,
+        listener_descriptions: wanted.ports.iter().map(described).collect(),
+        ..Classic::default()
+    })
+}
+
+fn certificate(port: &Port) -> Option<&str> {
+    port.tls.as_ref().map(|tls| tls.certificate.as_str())
+}
+
+fn with_listeners<'a>(mut query: Query, ports: impl IntoIterator<Item = &'a Port>) -> Query {
+    for (index, port) in ports.into_iter().enumerate() {
+        let listener = format!("Listeners.member.{}", index + 1);
+        query = query
+            .set(format!("{listener}.Protocol"), port.front_protocol)
+            .set(format!("{listener}.LoadBalancerPort"), port.front)
+            .set(format!("{listener}.InstanceProtocol"), port.back_protocol)
+            .set(format!("{listener}.InstancePort"), port.back)
+            .set_some(&format!("{listener}.SSLCertificateId"), certificate(port));
+    }
+    query
+}
+
+/// Makes the ports as wanted: what differs is made anew, because AWS changes none.
+///
+/// # Errors
+/// When AWS does not.
+pub fn set_listeners(classic: &Classic, wanted: &Wanted) -> Answer<()> {
+    let is = |described: &Described, port: &Port| {
+        let is = &described.listener;
+        (is.load_balancer_port, is.instance_port) == (port.front, port.back)
+            && is.protocol.eq_ignore_ascii_case(port.front_protocol)
+            && is
+                .instance_protocol
+                .eq_ignore_ascii_case(port.back_protocol)
+            && certificate(port).unwrap_or_default() == is.certificate
+    };
+    let are = &classic.listener_descriptions.items;
+    let surplus = are
+        .iter()
+        .filter(|one| !wanted.ports.iter().any(|port| is(one, port)));
+    let surplus: Vec<u16> = surplus.map(|one| one.listener.load_balancer_port).collect();
+    let missing = wanted
+        .ports
+        .iter()
+        .filter(|port| !are.iter().any(|one| is(one, port)));
+    let missing: Vec<&Port> = missing.collect();
+    if !surplus.is_empty() {
+        let query = classic.query("DeleteLoadBalancerListeners");
+        query.list("LoadBalancerPorts.member", surplus).act()?;
+    }
+    match missing.is_empty() {
+        true => Ok(()),
+        false => with_listeners(classic.query("CreateLoadBalancerListeners"), missing).act(),
+    }
+}
+
+/// The policy of node ports with the proxy protocol, under the Go provider's name.
+const PROXY: &str = "k8s-proxyprotocol-enabled";
+
+/// Makes the policies of ports as wanted: the proxy protocol to node ports, and what TLS may be.
+///
+/// # Errors
+/// When AWS does not.
+pub fn set_policies(classic: &Classic, wanted: &Wanted) -> Answer<()> {
+    let existing = classic.policies.other_policies.items.iter();
+    let mut existing: BTreeSet<String> = existing.cloned().collect();
+    let mut make = |name: &str, kind: &str, attribute: (&str, &str)| -> Answer<()> {
+        if !existing.insert(name.to_owned()) {
+            return Ok(());
+        }
+        let query = classic.query("CreateLoadBalancerPolicy");
+        let made = query
+            .set("PolicyName", name)
+            .set("PolicyTypeName", kind)
+            .set("PolicyAttributes.member.1.AttributeName", attribute.0)
+            .set("PolicyAttributes.member.1.AttributeValue", attribute.1)
+            .act();
+        match made {
+            Err(refusal) if !refusal.is("DuplicatePolicyName") => Err(refusal),
+            _ => Ok(()),
+        }
+    };
+    let backends = &classic.backend_server_descriptions.items;
+    let has = |port: u16| {
+        let of = backends.iter().find(|one| one.instance_port == port);
+        of.is_some_and(|one| one.policy_names.items.iter().any(|name| name == PROXY))
+    };
+    let back = |port: &Port| wanted.proxy_protocol.then_some(port.back);
+    let wants: BTreeSet<u16> = wanted.ports.iter().filter_map(back).collect();
+    let all = backends.iter().map(|one| one.instance_port);
+    let all: BTreeSet<u16> = all.chain(wants.iter().copied()).collect();
+    for port in all
+        .into_iter()
+        .filter(|port| has(*port) != wants.contains(port))
+    {
+        let query = classic.query("SetLoadBalancerPoliciesForBackendServer");
+        let query = query.set("InstancePort", port);
+        if wants.contains(&port) {
+            make(PROXY, "ProxyProtocolPolicyType", ("ProxyProtocol", "true"))?;
+            query.list("PolicyNames.member", [PROXY]).act()?;
+        } else {
+            query.set("PolicyNames", "").act()?;
+        }
+    }
+    for port in &wanted.ports {
+        let Some(policy) = port.tls.as_ref().and_then(|tls| tls.policy.as_ref()) else {
+            continue;
+        };
+        let name = format!("k8s-SSLNegotiationPolicy-{policy}");
+        let mut ports = classic.listener_descriptions.items.iter();
+        let listener = ports.find(|one| one.listener.load_balancer_port == port.front);
+        if listener.is_some_and(|one| one.policy_names.items.contains(&name)) {
+            continue;
+        }
+        let attribute = ("Reference-Security-Policy", policy.as_str());
+        make(&name, "SSLNegotiationPolicyType", attribute)?;
+        let query = classic.query("SetLoadBalancerPoliciesOfListener");
+        let query = query.set("LoadBalancerPort", port.front);
+        query.list("PolicyNames.member", [name]).act()?;
+    }
+    Ok(())
+}
+
+/// Makes the health check as wanted.
+///
+/// # Errors
+/// When AWS does not.
+pub fn set_health(classic: &Classic, health: &Health, first: &Port) -> Answer<()> {
+    let port = match health.port.as_str() {
+        "traffic-port" => first.back.to_string(),
+        port => port.to_owned(),
+    };
+    let path = health.path.as_deref().unwrap_or_default();
+    let wanted = Check {
+        target: format!("{}:{port}{path}", health.protocol),
+        interval: health.interval,
+        timeout: health.timeout,
+        healthy_threshold: health.healthy,
+        unhealthy_threshold: health.unhealthy,
+    };
+    if classic.health_check == wanted {
+        return Ok(());
+    }
+    let query = classic.query("ConfigureHealthCheck");
+    query
+        .set("HealthCheck.Target", &wanted.target)
+        .set("HealthCheck.Interval", wanted.interval)
+        .set("HealthCheck.Timeout", wanted.timeout)
+        .set("HealthCheck.HealthyThreshold", wanted.healthy_threshold)
+        .set("HealthCheck.UnhealthyThreshold", wanted.unhealthy_threshold)
+        .act()
+}
+
+/// Makes the attributes as wanted. What was just made has those that AWS gives by itself, and is not asked.
+///
+/// # Errors
+/// When AWS does not.
+pub fn set_attributes(classic: &Classic, is_new: bool, wanted: &Wanted) -> Result<(), Error> {
+    type Part = BTreeMap<String, String>;
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Told {
+        load_balancer_attributes: Parts,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "PascalCase", default)]
+    struct Parts {
+        access_log: Part,
+        connection_draining: Part,
+        connection_settings: Part,
+        cross_zone_load_balancing: Part,
+    }
+    let mut are = BTreeMap::from([("ConnectionSettings.IdleTimeout".to_owned(), "60".to_owned())]);
+    if !is_new {
+        let told: Outer<Told> = classic.query("DescribeLoadBalancerAttributes").send()?;
+        let parts = told.result.load_balancer_attributes;
+        for (name, part) in [
+            ("AccessLog", parts.access_log),
+            ("ConnectionDraining", parts.connection_draining),
+            ("ConnectionSettings", parts.connection_settings),
+            ("CrossZoneLoadBalancing", parts.cross_zone_load_balancing),
+        ] {
+            let named = part
+                .into_iter()
+                .map(|(key, value)| (format!("{name}.{key}"), value));
+            are.extend(named);
+        }
+    }
+    let by_default = |key: &str| {
+        if key.ends_with("Enabled") {
+            "false"
+        } else {
+            ""
+        }
+    };
+    let is_so = |(key, value): (&&str, &String)| {
+        are.get(*key).map_or(by_default(key), String::as_str) == value
+    };
+    if wanted.attributes.iter().all(is_so) {
+        return Ok(());
+    }
+    let mut query = classic.query("ModifyLoadBalancerAttributes");
+    for (key, value) in &wanted.attributes {
+        query = query.set(format!("LoadBalancerAttributes.{key}"), value);
+    }
+    Ok(query.act()?)
+}
+
+/// Makes its instances those that are wanted.
+///
+/// # Errors
+/// When AWS does not.
+pub fn set_instances(classic: &Classic, wanted: &Targets) -> Answer<()> {
+    let are = classic.instances.items.iter();
+    let are: BTreeSet<String> = are.map(|one| one.instance_id.clone()).collect();
+    for (action, changed) in [
+        (
+            "RegisterInstancesWithLoadBalancer",
+            wanted.running.difference(&are),
+        ),
+        (
+            "DeregisterInstancesFromLoadBalancer",
+            are.difference(&wanted.existing),
+        ),
+    ] {
+        let mut changed = changed.peekable();
+        if changed.peek().is_none() {
+            continue;
+        }
+        let mut query = classic.query(action);
+        for (index, id) in changed.enumerate() {
+            query = query.set(format!("Instances.member.{}.InstanceId", index + 1), id);
+        }
+        query.act()?;
+    }
+    Ok(())
+}
+
+/// Replaces its security groups.
+///
+/// # Errors
+/// When AWS does not.
+pub fn set_security_groups(classic: &Classic, groups: &[String]) -> Answer<()> {
+    let query = classic.query("ApplySecurityGroupsToLoadBalancer");
+    query.list("SecurityGroups.member", groups).act()
+}
+
+/// Deletes it; one that is not there is deleted.
+///
+/// # Errors
+/// When AWS does not.
+pub fn delete(classic: &Classic) -> Answer<()> {
+    classic.query("DeleteLoadBalancer").act()
+}
