@@ -1,4 +1,4 @@
-//! The AWS provider: EC2 instances as nodes, network load balancers, and routes to the nodes' pods in a VPC's route table.
+//! The AWS provider: EC2 instances as nodes, load balancers, and routes to the nodes' pods in a VPC's route table.
 //!
 //! This file only exports. In reading order: [`config`], [`provider_id`], [`query`] (the only file that speaks HTTP),
 //! [`ec2`], [`instances`] (which requests answer which nodes), [`routes`], [`load_balancer`] and [`provider`].

@@ -17,6 +17,9 @@ use crate::samples::{
 
 const CLASSIC: &str = include_str!("../../../fixtures/classic.xml");
 const ATTRIBUTES: &str = include_str!("../../../fixtures/classic-attributes.xml");
+const MADE: &str = "<CreateLoadBalancerResponse><CreateLoadBalancerResult><DNSName>Web-1.eu-west-1.elb.amazonaws.com</DNSName></CreateLoadBalancerResult></CreateLoadBalancerResponse>";
+const MADE_GROUP: &str =
+    "<CreateSecurityGroupResponse><groupId>sg-new</groupId></CreateSecurityGroupResponse>";
 const GROUPS: &str = include_str!("../../../fixtures/security-groups.xml");
 
 fn web(more: &[(&str, &str)]) -> Service {
@@ -52,13 +55,10 @@ fn ensure(service: Service) -> Result<Option<String>, Error> {
 
 #[test]
 fn a_new_one_is_made_with_its_ports_and_a_group_of_its_own() {
-    let made = "<CreateLoadBalancerResponse><CreateLoadBalancerResult><DNSName>Web-1.eu-west-1.elb.amazonaws.com</DNSName></CreateLoadBalancerResult></CreateLoadBalancerResponse>";
-    let group =
-        "<CreateSecurityGroupResponse><groupId>sg-new</groupId></CreateSecurityGroupResponse>";
     let new = host(move |action, _| match action {
         "DescribeLoadBalancers" => Some(xml(400, NOT_FOUND)),
-        "CreateLoadBalancer" => Some(xml(200, made)),
-        "CreateSecurityGroup" => Some(xml(200, group)),
+        "CreateLoadBalancer" => Some(xml(200, MADE)),
+        "CreateSecurityGroup" => Some(xml(200, MADE_GROUP)),
         _ => None,
     });
     let name = ensure(web(&[
@@ -109,6 +109,51 @@ fn a_new_one_is_made_with_its_ports_and_a_group_of_its_own() {
         .find(|form| form["Action"] == "ConfigureHealthCheck")
         .unwrap();
     assert_eq!(health["HealthCheck.Target"], "TCP:30080");
+}
+
+/// What each event costs; the same rows stand in the README.
+#[test]
+fn each_event_costs_what_the_readme_says() {
+    let readme = include_str!("../../../../README.md");
+    let cost = |event: &str, sent: &[String]| {
+        let row = format!("| {event} | {} |", sent.len());
+        assert!(
+            readme.contains(&row),
+            "guests/README.md lacks\n{row}\nof {sent:#?}"
+        );
+    };
+    let new = host(|action, _| match action {
+        "DescribeLoadBalancers" => Some(xml(400, NOT_FOUND)),
+        "CreateLoadBalancer" => Some(xml(200, MADE)),
+        "CreateSecurityGroup" => Some(xml(200, MADE_GROUP)),
+        _ => None,
+    });
+    ensure(web(&[])).unwrap();
+    cost("create a classic one", &actions(&new));
+    drop(new);
+    let there = there();
+    let mut before = 0;
+    let mut since = || {
+        let all = actions(&there);
+        let new = all[before..].to_vec();
+        before = all.len();
+        new
+    };
+    ensure(web(&[])).unwrap();
+    cost("the hourly look at a classic one", &since());
+    ensure(web(&[])).unwrap();
+    cost(
+        "another annotation that says nothing about a classic one",
+        &since(),
+    );
+    // With one more that is registered.
+    let request = UpdateRequest::new(web(&[]), vec![known()]);
+    ensure::update_targets(&settings(&[]), &request).unwrap();
+    let register = vec!["RegisterInstancesWithLoadBalancer".to_owned()];
+    cost("node added to a classic one", &[since(), register].concat());
+    deletion::delete(&settings(&[]), &DeleteRequest::new(web(&[]))).unwrap();
+    let _ = deletion::get(&web(&[]));
+    cost("delete a classic one, and the proof of it", &since());
 }
 
 #[test]
