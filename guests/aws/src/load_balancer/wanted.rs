@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ccm_guest::load_balancer::{Service, ServicePort, TrafficPolicy};
+use ccm_guest::load_balancer::{Service, ServicePort};
 use ccm_guest::{Error, Event, Node, Protocol};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -11,6 +11,9 @@ use super::annotations::{self as names, get, judge, pairs, values};
 use crate::config::Settings;
 
 mod classic;
+mod fields;
+
+use fields::{attributes, group_attributes, health};
 
 /// Class and prefix of classes of load balancers that others make.
 const ELSEWHERE: &[&str] = &["service.k8s.aws/", "eks.amazonaws.com/"];
@@ -394,145 +397,4 @@ fn ports(service: &Service, health: &Health, mistakes: &mut Vec<String>) -> Vec<
         });
     }
     wanted
-}
-
-fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<String>) -> Health {
-    let is_local = service.external_traffic_policy == Some(TrafficPolicy::Local);
-    let mut health = match service.health_check_node_port.filter(|_| is_local) {
-        Some(port) => Health {
-            protocol: "HTTP".to_owned(),
-            port: port.to_string(),
-            path: Some("/healthz".to_owned()),
-            interval: 10,
-            timeout: 0,
-            healthy: 2,
-            unhealthy: 2,
-        },
-        None => Health {
-            protocol: "TCP".to_owned(),
-            port: "traffic-port".to_owned(),
-            path: Some("/".to_owned()),
-            interval: 30,
-            timeout: 0,
-            healthy: 3,
-            unhealthy: 3,
-        },
-    };
-    let is_classic = is_classic(service);
-    let shared = settings.shared_health.as_ref().filter(|_| !is_local);
-    let share = |health: &mut Health| {
-        if let Some(shared) = shared {
-            health.protocol = "HTTP".to_owned();
-            health.port = shared.port.to_string();
-            health.path = Some(shared.path.clone());
-        }
-    };
-    if is_classic {
-        if !is_local && matches!(get(service, names::BACKEND), Some("https" | "ssl")) {
-            health.protocol = "SSL".to_owned();
-        }
-        (health.interval, health.timeout) = (10, 5);
-        (health.healthy, health.unhealthy) = (2, 6);
-        share(&mut health);
-    }
-    if let Some(protocol) = get(service, names::HEALTH_PROTOCOL) {
-        health.protocol = protocol.to_uppercase();
-    }
-    if let Some(path) = get(service, names::HEALTH_PATH) {
-        health.path = Some(path.to_owned());
-    }
-    if let Some(port) = get(service, names::HEALTH_PORT) {
-        health.port = port.to_owned();
-    }
-    // The annotations count before it for classic load balancers only, as with the Go provider.
-    if !is_classic {
-        share(&mut health);
-    }
-    match health.protocol.as_str() {
-        "TCP" => health.path = None,
-        "SSL" if is_classic => health.path = None,
-        "HTTP" | "HTTPS" => {}
-        _ => mistakes.push(format!(
-            "{}: must be tcp, http or https",
-            names::HEALTH_PROTOCOL
-        )),
-    }
-    if health.port != "traffic-port" && !health.port.parse::<u16>().is_ok_and(|port| port > 0) {
-        mistakes.push(format!(
-            "{}: must be a port or traffic-port",
-            names::HEALTH_PORT
-        ));
-    }
-    for (name, number) in [
-        (names::HEALTH_INTERVAL, &mut health.interval),
-        (names::HEALTHY, &mut health.healthy),
-        (names::UNHEALTHY, &mut health.unhealthy),
-        (names::HEALTH_TIMEOUT, &mut health.timeout),
-    ] {
-        match get(service, name).map(str::parse) {
-            Some(Ok(given)) => *number = given,
-            Some(Err(_)) => mistakes.push(format!("{name}: must be a number")),
-            None => {}
-        }
-    }
-    health
-}
-
-/// A truth as Go writes it; false without the annotation.
-fn truth(service: &Service, name: &str, mistakes: &mut Vec<String>) -> bool {
-    match get(service, name) {
-        None | Some("0" | "f" | "F" | "false" | "FALSE" | "False") => false,
-        Some("1" | "t" | "T" | "true" | "TRUE" | "True") => true,
-        Some(_) => {
-            mistakes.push(format!("{name}: must be true or false"));
-            false
-        }
-    }
-}
-
-fn attributes(service: &Service, mistakes: &mut Vec<String>) -> BTreeMap<&'static str, String> {
-    let across = truth(service, names::CROSS_ZONE, mistakes);
-    let logs = truth(service, names::LOGS, mistakes);
-    let mut attributes = BTreeMap::from([
-        ("load_balancing.cross_zone.enabled", across.to_string()),
-        ("access_logs.s3.enabled", logs.to_string()),
-    ]);
-    // Without logs, AWS accepts no empty bucket.
-    if logs {
-        match get(service, names::LOGS_BUCKET) {
-            Some(bucket) => drop(attributes.insert("access_logs.s3.bucket", bucket.to_owned())),
-            None => mistakes.push(format!("{}: is required for logs", names::LOGS_BUCKET)),
-        }
-        let folder = get(service, names::LOGS_PREFIX).unwrap_or_default();
-        attributes.insert("access_logs.s3.prefix", folder.to_owned());
-    }
-    attributes
-}
-
-fn group_attributes(service: &Service, mistakes: &mut Vec<String>) -> BTreeMap<String, String> {
-    let mut attributes = BTreeMap::new();
-    for (key, value) in pairs(service, names::ATTRIBUTES) {
-        let is_known =
-            ["preserve_client_ip.enabled", "proxy_protocol_v2.enabled"].contains(&key.as_str());
-        let is_udp = service
-            .ports
-            .iter()
-            .any(|port| port.protocol == Protocol::Udp);
-        if !is_known {
-            mistakes.push(format!("{}: {key} is not supported", names::ATTRIBUTES));
-        } else if value != "true" && value != "false" {
-            mistakes.push(format!(
-                "{}: {key} must be true or false",
-                names::ATTRIBUTES
-            ));
-        } else if is_udp && value == "false" && key.starts_with("preserve") {
-            mistakes.push(format!(
-                "{}: {key} cannot be false with UDP",
-                names::ATTRIBUTES
-            ));
-        } else if attributes.insert(key.clone(), value).is_some() {
-            mistakes.push(format!("{}: {key} is there twice", names::ATTRIBUTES));
-        }
-    }
-    attributes
 }

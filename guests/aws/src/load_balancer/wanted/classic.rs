@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ccm_guest::load_balancer::Service;
 
+use super::fields::truth;
 use super::names::{self, get};
-use super::truth;
 
 /// The protocols of a port, in front and to the nodes.
 pub(super) fn protocols(
