@@ -56,6 +56,8 @@ mod many;
 mod migration;
 #[path = "cluster/modes.rs"]
 mod modes;
+#[path = "foreign/aws/moto.rs"]
+mod moto;
 #[path = "cluster/namespaces.rs"]
 mod namespaces;
 #[path = "cluster/node_ip.rs"]

@@ -141,7 +141,8 @@ fn host() -> Host {
     };
     Host::new(HostOptions {
         compiler,
-        cache_dir: None,
+        // What others have compiled of a module is as good.
+        cache_dir: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign")),
         isolation: Isolation::InProcess,
     })
     .unwrap()

@@ -1,10 +1,10 @@
-//! A hybrid cluster: servers of Hetzner Cloud, machines of a Proxmox cluster on the operator's own floor, bare metal, and a laptop
-//! that is nobody's. Each node and each Service has exactly one owner, from the first look through restarts and swaps of modules
+//! A hybrid cluster: servers of Hetzner Cloud, instances of EC2, machines of a Proxmox cluster on the operator's own floor, bare
+//! metal, and a laptop that is nobody's. Each node and each Service has exactly one owner, from the first look through restarts and swaps of modules
 //! to the end of a machine, and nobody touches another's.
 //!
-//! Proxmox is played by fakepve, which others make (`tests/foreign/proxmox`): this test needs Python 3.11 with pip.
+//! Proxmox is played by fakepve and AWS by moto, which others make (`tests/foreign`): this test needs Python 3.11 with pip.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ccm_sim::hetzner::ServerSpec;
 use ccm_tests::process::Process;
@@ -16,21 +16,27 @@ use serde_json::{Value, json};
 use crate::delivered::{Delivered, RIGHTS};
 use crate::kubelet::{addresses, is_tainted, uninitialized};
 use crate::lifecycle::YOUNG;
+use crate::moto::Moto;
 use crate::pve::{self, Pve, SECRET, machine};
 use crate::python::Client;
 use crate::services::{Services, load_balancer};
-use crate::world::{Setup, World};
+use crate::world::{Setup, World, root, until};
 
 const OWNER: &str = "wasm-ccm.dev/provider";
-/// Who owns which nodes.
-const OWNERS: &[(&str, &str)] = &[
+/// Who owns which nodes, beside those of AWS, whose names AWS chooses.
+const FIRST: &[(&str, &str)] = &[
     ("cloud-1", "hcloud"),
-    ("cloud-2", "hcloud"),
     ("floor-1", "proxmox"),
-    ("floor-2", "proxmox"),
     ("metal-1", "static"),
+];
+const SECOND: &[(&str, &str)] = &[
+    ("cloud-2", "hcloud"),
+    ("floor-2", "proxmox"),
     ("metal-2", "static"),
 ];
+/// Services of this class are the provider's for AWS; it makes network load balancers.
+const CLASS: &str = "example.com/aws";
+const REGION: &str = "eu-west-1";
 /// Nobody's.
 const LAPTOP: &str = "laptop";
 
@@ -56,16 +62,49 @@ fn metal(retired: &[&str]) -> Value {
     json!(document.to_string())
 }
 
-/// The three providers, each from a file, none with a selector: every new node is looked at by all of them.
+/// The part of AWS: two instances in moto's own VPC.
+struct Aws {
+    moto: Moto,
+    /// Their IDs, and the names that their kubelets give them.
+    instances: [(String, String); 2],
+}
+
+impl Aws {
+    fn serve() -> Aws {
+        let mut moto = Moto::serve();
+        let default = json!({"Filters": [{"Name": "is-default", "Values": ["true"]}]});
+        let vpc = moto.ec2("describe_vpcs", default, "/Vpcs/0/VpcId");
+        moto.lead_out(&vpc);
+        let group = json!({"GroupName": "nodes", "Description": "nodes", "VpcId": vpc});
+        let group = moto.ec2("create_security_group", group, "/GroupId");
+        let instances = [(); 2].map(|()| {
+            let image =
+                json!({"ImageId": "ami-12c6146b", "MinCount": 1, "MaxCount": 1, "InstanceType": "t3.large", "SecurityGroupIds": [group]});
+            let run = moto.call("ec2", "run_instances", image);
+            let part = |name: &str| run["Instances"][0][name].as_str().unwrap().to_owned();
+            (part("InstanceId"), part("PrivateDnsName"))
+        });
+        Aws { moto, instances }
+    }
+
+    fn load_balancers(&mut self) -> usize {
+        self.moto
+            .elb("describe_load_balancers", json!({}), "LoadBalancers")
+            .len()
+    }
+}
+
+/// The four providers, each from a file, none with a selector: every new node is looked at by all of them.
 struct Entries<'a> {
     world: &'a World,
     hcloud: Value,
+    aws: Value,
     proxmox: Value,
     metal: Value,
 }
 
 impl Entries<'_> {
-    fn of<'a>(world: &'a World, delivered: &Delivered<'_>, pve: &Pve) -> Entries<'a> {
+    fn of<'a>(world: &'a World, delivered: &Delivered<'_>, moto: &Moto, pve: &Pve) -> Entries<'a> {
         let source = |name: &str, wasm: &[u8]| {
             let file = world.file(&format!("{name}.wasm"), wasm);
             format!("file://{}", file.display())
@@ -73,6 +112,27 @@ impl Entries<'_> {
         let hcloud = source("hcloud", embedded_guests::HCLOUD);
         let mut hcloud = delivered.entry("hcloud", &hcloud);
         hcloud["defaultLoadBalancer"] = json!(true);
+        let manifest = std::fs::read(root().join("guests/aws/manifest.json")).unwrap();
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        let targets = [("ec2", "ec2"), ("elb", "elasticloadbalancing")];
+        let targets = targets
+            .into_iter()
+            .zip(manifest["targets"].as_array().unwrap());
+        let targets = targets.map(|((name, service), target)| {
+            let keys = json!({"accessKeyId": {"env": "AWS_ID"}, "secretAccessKey": {"env": "AWS_KEY"}});
+            json!({
+                "name": name, "endpoint": moto.url, "addresses": ["127.0.0.1"], "rules": target["rules"],
+                "credential": {"awsSigV4": {"region": REGION, "service": service, "source": {"keys": keys}}},
+            })
+        });
+        let aws = json!({
+            "name": "aws",
+            "source": source("aws", embedded_guests::AWS),
+            "config": {"Region": REGION, "KubernetesClusterID": "prod"},
+            "rollout": hcloud["rollout"],
+            "loadBalancerClasses": [CLASS],
+            "grants": {"targets": targets.collect::<Vec<_>>()},
+        });
         let inspection = ccm_host::inspect("proxmox", embedded_guests::PROXMOX).unwrap();
         let target = &inspection.manifest.targets[0];
         let proxmox = json!({
@@ -99,6 +159,7 @@ impl Entries<'_> {
         Entries {
             world,
             hcloud,
+            aws,
             proxmox,
             metal,
         }
@@ -107,6 +168,7 @@ impl Entries<'_> {
     fn configure(&self, delivered: &Delivered<'_>) {
         delivered.configure(&[
             self.hcloud.clone(),
+            self.aws.clone(),
             self.proxmox.clone(),
             self.metal.clone(),
         ]);
@@ -156,6 +218,18 @@ async fn owned(world: &World) -> BTreeMap<String, (Option<String>, Option<String
     owned.collect()
 }
 
+fn with_aws<'a>(owners: &[(&'a str, &'a str)], name: &'a str) -> Vec<(&'a str, &'a str)> {
+    [owners, &[(name, "aws")]].concat()
+}
+
+fn aws_zone(moto: &mut Moto, instance: &str) -> String {
+    moto.ec2(
+        "describe_instances",
+        json!({"InstanceIds": [instance]}),
+        "/Reservations/0/Instances/0/Placement/AvailabilityZone",
+    )
+}
+
 async fn are_initialised(world: &World, ccm: &mut Process, names: &[(&str, &str)]) {
     for (name, owner) in names {
         let node = world.initialised(ccm, name).await;
@@ -178,6 +252,7 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
     .await;
     let client = Client::install("proxmox");
     let mut pve = Pve::serve(&client);
+    let mut aws = Aws::serve();
     world.cloud.add_server(ServerSpec::named("cloud-1"));
     let second_server = world.cloud.add_server(ServerSpec::named("cloud-2"));
     pve.calls(
@@ -191,17 +266,24 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
     );
     let delivered = Delivered::of(&world).await;
     let services = Services::of(&world).await;
-    let mut entries = Entries::of(&world, &delivered, &pve);
+    let mut entries = Entries::of(&world, &delivered, &aws.moto, &pve);
     entries.configure(&delivered);
     let authorization = Pve::authorization(SECRET);
-    let variables = [("PVE_TOKEN", authorization.as_str())];
-    let flags: Vec<String> = YOUNG.iter().map(|flag| (*flag).to_owned()).collect();
+    let variables = [
+        ("PVE_TOKEN", authorization.as_str()),
+        ("AWS_ID", "AKIDEXAMPLE"),
+        ("AWS_KEY", "a-key-that-no-guest-sees"),
+    ];
+    // One machine of each provider goes, which is one more than the usual brake lets pass.
+    let flags = YOUNG.iter().chain(&["--brake=node-deletion=4:10:20"]);
+    let flags: Vec<String> = flags.map(|flag| (*flag).to_owned()).collect();
     let start = || delivered.ccm_with(&flags, &variables);
 
     // The first of each, and the laptop.
     let mut ccm = start();
-    let (first, second): (Vec<_>, Vec<_>) =
-        OWNERS.iter().partition(|(name, _)| name.ends_with("-1"));
+    let [(id_1, aws_1), (id_2, aws_2)] = aws.instances.clone();
+    let (aws_1, aws_2) = (aws_1.as_str(), aws_2.as_str());
+    let (first, second) = (with_aws(FIRST, aws_1), with_aws(SECOND, aws_2));
     joins(&world, LAPTOP).await;
     for (name, _) in &first {
         joins(&world, name).await;
@@ -209,6 +291,30 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
     are_initialised(&world, &mut ccm, &first).await;
     services.create("web", load_balancer(&[80])).await;
     services.has_address(&mut ccm, "web").await;
+    let mut of_aws = json!({
+        "metadata": {"name": "inside", "annotations": {"service.beta.kubernetes.io/aws-load-balancer-type": "nlb"}},
+        "spec": load_balancer(&[80]),
+    });
+    of_aws["spec"]["loadBalancerClass"] = json!(CLASS);
+    // AWS is busy in the midst of it.
+    aws.moto.refuse(
+        "CreateTargetGroup",
+        "503 Service Unavailable",
+        "RequestLimitExceeded",
+    );
+    let of_aws = serde_json::from_value(of_aws).unwrap();
+    services
+        .api
+        .create(&PostParams::default(), &of_aws)
+        .await
+        .unwrap();
+    until(&mut ccm, "a host name for inside", async || {
+        let inside = services.api.get("inside").await.unwrap();
+        let ingress = inside.status?.load_balancer?.ingress?;
+        ingress.first()?.hostname.clone()
+    })
+    .await;
+    assert_eq!(aws.load_balancers(), 1);
     let mut of_another = load_balancer(&[80]);
     of_another["loadBalancerClass"] = json!("example.com/nobody");
     services.create("nobodys", of_another).await;
@@ -228,8 +334,9 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
     let mut ccm = start();
     are_initialised(&world, &mut ccm, &second).await;
 
-    // Two modules are swapped while all of them serve.
+    // Three modules are swapped while all of them serve.
     let modules = [
+        ("aws", numbered(embedded_guests::AWS, "0.1.1")),
         ("proxmox", numbered(embedded_guests::PROXMOX, "0.1.1")),
         ("static", numbered(embedded_guests::STATIC, "0.1.1")),
     ];
@@ -243,7 +350,14 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
     for (name, owner) in &before {
         assert_eq!(now.get(name), Some(owner), "{name}");
     }
+    let mut id = |instance: &str| {
+        let described = aws_zone(&mut aws.moto, instance);
+        format!("aws:///{described}/{instance}")
+    };
+    let (aws_id_1, aws_id_2) = (id(&id_1), id(&id_2));
     let ids = [
+        (aws_1, aws_id_1.as_str()),
+        (aws_2, aws_id_2.as_str()),
         ("floor-1", "proxmox://floor/101"),
         ("floor-2", "proxmox://floor/102"),
         ("metal-2", "metal://rack-a/metal-2"),
@@ -262,6 +376,8 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
         ]),
     );
     world.cloud.remove_server(second_server);
+    aws.moto
+        .call("ec2", "terminate_instances", json!({"InstanceIds": [id_2]}));
     entries.metal["config"]["STATIC_NODES"] = metal(&["metal-2"]);
     entries.configure(&delivered);
     for name in second.iter().map(|(name, _)| *name).chain([LAPTOP]) {
@@ -270,18 +386,22 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
     let is_over =
         |nodes: &BTreeMap<String, Node>| second.iter().all(|(name, _)| !nodes.contains_key(*name));
     let left = world
-        .nodes_until(&mut ccm, "three nodes to go", is_over)
+        .nodes_until(&mut ccm, "four nodes to go", is_over)
         .await;
     services.delete("web").await;
     services.is_gone(&mut ccm, "web").await;
+    services.delete("inside").await;
+    services.is_gone(&mut ccm, "inside").await;
     world.stop(ccm).await;
 
-    // What is left is what it was; the laptop was never written to, and exactly three nodes were deleted.
+    // What is left is what it was; the laptop was never written to, and exactly four nodes were deleted.
     assert!(is_tainted(&left[LAPTOP]));
     assert_eq!(world.writes_to(LAPTOP), []);
     let mut deleted: Vec<String> = world.deletions().into_iter().map(|one| one.name).collect();
     deleted.sort();
-    assert_eq!(deleted, ["cloud-2", "floor-2", "metal-2"]);
+    let mut gone = second.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    gone.sort_unstable();
+    assert_eq!(deleted, gone);
     let now = owned(&world).await;
     assert_eq!(now, before);
     let nobodys = services.api.get("nobodys").await.unwrap();
@@ -301,4 +421,24 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
         "{requests:?}"
     );
     assert_eq!(world.cloud.load_balancers(), Vec::<Value>::new());
+    // AWS made one load balancer with what belongs to it, whose rule is closed again, and nothing else.
+    let changes: BTreeSet<String> = aws
+        .moto
+        .requests()
+        .into_iter()
+        // A terminated instance may have left by itself.
+        .filter(|action| !action.starts_with("Describe") && action != "DeregisterTargets")
+        .collect();
+    let expected = [
+        "AuthorizeSecurityGroupIngress",
+        "CreateListener",
+        "CreateLoadBalancer",
+        "CreateTargetGroup",
+        "DeleteLoadBalancer",
+        "DeleteTargetGroup",
+        "RegisterTargets",
+        "RevokeSecurityGroupIngress",
+    ];
+    assert_eq!(changes, expected.map(str::to_owned).into());
+    assert_eq!(aws.load_balancers(), 0);
 }

@@ -4,14 +4,17 @@
 //! What moto does not do: a route to a terminated instance stays `active`, security groups can be deleted at once, and its
 //! load balancers are `active` at once. It does not know DescribeInstanceTopology.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup, ProviderError};
 use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, RouteTarget};
+use ccm_tests::conformance::{At, Tested, configuration, conforms};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use super::python::Client;
-
+#[path = "aws/classic.rs"]
+mod classic;
 #[path = "aws/load_balancers.rs"]
 mod load_balancers;
 #[path = "aws/moto.rs"]
@@ -19,15 +22,90 @@ mod moto;
 #[path = "aws/stage.rs"]
 mod stage;
 
-use stage::{REGION, Stage, brief, changes, known, reading, writing};
+use stage::{NLB, REGION, Stage, brief, changes, known, reading, writing};
 
 #[test]
 fn aws_is_served_by_a_simulator_of_others_and_driven_by_its_own_client() {
-    let client = Client::install("aws");
-    let mut stage = Stage::new(&client);
+    let mut stage = Stage::new();
     nodes(&mut stage);
     load_balancers::check(&mut stage);
+    classic::check(&mut stage);
     routes(&mut stage);
+}
+
+#[test]
+fn aws_keeps_every_law_with_network_load_balancers() {
+    keeps_every_law("nlb");
+}
+
+#[test]
+fn aws_keeps_every_law_with_classic_load_balancers() {
+    keeps_every_law("");
+}
+
+/// What `ccm provider test` says, as somebody else would run it.
+fn keeps_every_law(kind: &str) {
+    let mut stage = Stage::new();
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let (id, secret) = (
+        file("id", "AKIDEXAMPLE"),
+        file("secret", "no-guest-sees-it"),
+    );
+    let at = [("ec2", "ec2"), ("elb", "elasticloadbalancing")].map(|(target, service)| {
+        let keys = json!({"accessKeyId": {"file": id}, "secretAccessKey": {"file": secret}});
+        let signed = json!({"region": REGION, "service": service, "source": {"keys": keys}});
+        At {
+            target,
+            endpoint: &stage.moto.url,
+            credential: json!({ "awsSigV4": signed }),
+        }
+    });
+    let module = "embedded:aws";
+    let values = [("Region", REGION), ("KubernetesClusterID", "prod")];
+    let config = configuration(Path::new(super::CCM), module, &at, &values).unwrap();
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "web", "annotations": {format!("{NLB}type"): kind}},
+        "spec": {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80}, {"name": "https", "port": 443}]},
+    });
+    let service = file("service.json", &service.to_string());
+    let [one, two, ..] = stage.instances.as_slice() else {
+        panic!()
+    };
+    let zone = format!("{REGION}a");
+    let arguments = [
+        format!("--node=worker-1=aws:///{zone}/{one}"),
+        format!("--node=worker-2=aws:///{zone}/{two}"),
+        format!("--gone=aws:///{zone}/i-00000000000000000"),
+        format!("--service={}", service.display()),
+        "--cluster-cidr=10.244.0.0/16".to_owned(),
+        "--allow-changes".to_owned(),
+        "--timeout=60s".to_owned(),
+        format!("--compiled-cache-dir={}/aws", env!("CARGO_TARGET_TMPDIR")),
+    ];
+    let tested = Tested {
+        program: Path::new(super::CCM),
+        module,
+        config: &config,
+        arguments: &arguments.each_ref().map(String::as_str),
+    };
+    let applicable = [
+        "contract/self-check",
+        "instances/gone",
+        "instances/not-gone-by-failing",
+        "load-balancer/answers-lost",
+        "load-balancer/throttled",
+        "routes/answers-lost",
+        "contract/cleaned-up",
+    ];
+    let report = conforms(&tested, &applicable).unwrap();
+    let left = (stage.left(), stage.rules().len(), stage.let_in());
+    assert_eq!(left, ((0, 0, 0), 0, 0), "{report:#}");
 }
 
 fn nodes(stage: &mut Stage) {

@@ -6,10 +6,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::super::python::Client;
+use crate::python::Client;
 
 /// moto, served by a script beside this file; it ends with this.
 pub(crate) struct Moto {
+    /// Python loads parts of it when they are needed.
+    _client: Client,
     child: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
@@ -17,10 +19,11 @@ pub(crate) struct Moto {
 }
 
 impl Moto {
-    pub(crate) fn serve(client: &Client) -> Moto {
+    pub(crate) fn serve() -> Moto {
+        let client = Client::install("aws");
         let mut child = Command::new("python3")
             .arg("-B")
-            .arg(super::super::checkout().join("tests/foreign/aws/serve.py"))
+            .arg(crate::checkout().join("tests/foreign/aws/serve.py"))
             .env("PYTHONPATH", client.folder())
             .env("NO_PROXY", "localhost,127.0.0.1")
             .stdin(Stdio::piped())
@@ -31,6 +34,7 @@ impl Moto {
         let mut line = String::new();
         answers.read_line(&mut line).unwrap();
         Moto {
+            _client: client,
             orders: child.stdin.take(),
             child,
             answers,
@@ -64,6 +68,23 @@ impl Moto {
     pub(crate) fn elb(&mut self, method: &str, parameters: Value, list: &str) -> Vec<Value> {
         let mut answer = self.call("elbv2", method, parameters);
         serde_json::from_value(answer[list].take()).unwrap()
+    }
+
+    /// Leads a VPC to the internet, which makes all of its subnets public. Returns its main route table.
+    pub(crate) fn lead_out(&mut self, vpc: &str) -> String {
+        let gateway = "/InternetGateway/InternetGatewayId";
+        let gateway = self.ec2("create_internet_gateway", json!({}), gateway);
+        let attached = json!({"InternetGatewayId": gateway, "VpcId": vpc});
+        self.call("ec2", "attach_internet_gateway", attached);
+        let of_vpc = json!({"Filters": [{"Name": "vpc-id", "Values": [vpc]}]});
+        let table = self.ec2(
+            "describe_route_tables",
+            of_vpc,
+            "/RouteTables/0/RouteTableId",
+        );
+        let everywhere = json!({"RouteTableId": table, "DestinationCidrBlock": "0.0.0.0/0", "GatewayId": gateway});
+        self.call("ec2", "create_route", everywhere);
+        table
     }
 
     /// Actions since this was asked the last time, boto3's own left out.

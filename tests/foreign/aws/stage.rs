@@ -17,7 +17,6 @@ use ccm_host::{GuestConfig, Module, Provider};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::super::python::Client;
 use super::super::{host, node};
 use super::moto::Moto;
 
@@ -38,34 +37,15 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) fn new(client: &Client) -> Stage {
-        let mut moto = Moto::serve(client);
+    pub(crate) fn new() -> Stage {
+        let mut moto = Moto::serve();
         let tagged = |kind: &str| json!([{"ResourceType": kind, "Tags": [{"Key": CLUSTER, "Value": "owned"}]}]);
         let vpc = moto.ec2(
             "create_vpc",
             json!({"CidrBlock": "10.0.0.0/16"}),
             "/Vpc/VpcId",
         );
-        let gateway = moto.ec2(
-            "create_internet_gateway",
-            json!({}),
-            "/InternetGateway/InternetGatewayId",
-        );
-        moto.call(
-            "ec2",
-            "attach_internet_gateway",
-            json!({"InternetGatewayId": gateway, "VpcId": vpc}),
-        );
-        let table = moto.ec2(
-            "describe_route_tables",
-            json!({"Filters": [{"Name": "vpc-id", "Values": [vpc]}]}),
-            "/RouteTables/0/RouteTableId",
-        );
-        moto.call(
-            "ec2",
-            "create_route",
-            json!({"RouteTableId": table, "DestinationCidrBlock": "0.0.0.0/0", "GatewayId": gateway}),
-        );
+        let table = moto.lead_out(&vpc);
         moto.call(
             "ec2",
             "create_tags",
@@ -188,6 +168,19 @@ impl Stage {
                     .collect::<Vec<_>>()
             });
         rules.collect()
+    }
+
+    /// How many other groups the nodes' group lets in.
+    pub(crate) fn let_in(&mut self) -> usize {
+        let group = json!({"GroupIds": [self.group]});
+        let answer = self.moto.call("ec2", "describe_security_groups", group);
+        let rules = answer["SecurityGroups"][0]["IpPermissions"]
+            .as_array()
+            .unwrap();
+        let pairs = rules
+            .iter()
+            .map(|one| one["UserIdGroupPairs"].as_array().unwrap().len());
+        pairs.sum()
     }
 
     /// How many load balancers, target groups and security groups beside the nodes' and the default one there are.
