@@ -1,5 +1,7 @@
 //! Runs `ccm provider test` on a module before a simulated cloud, as a third party does before a test account.
 
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 use std::process::Command;
 
@@ -109,12 +111,16 @@ pub fn report(tested: &Tested<'_>) -> Result<Value> {
     Ok(report)
 }
 
-/// Tests the module, and fails unless no law is broken and these laws could be tested. Returns the report.
+/// Tests the module, and fails unless no law is broken and these laws could be tested. Returns the report, and keeps it in the folder
+/// that `CCM_CONFORMANCE_REPORTS` names.
 ///
 /// # Errors
-/// There is no report, a law is broken, or one of `tested_laws` is not applicable.
+/// There is no report, it cannot be kept, a law is broken, or one of `tested_laws` is not applicable.
 pub fn conforms(tested: &Tested<'_>, tested_laws: &[&str]) -> Result<Value> {
     let report = report(tested)?;
+    if let Some(folder) = std::env::var_os("CCM_CONFORMANCE_REPORTS") {
+        keep(&report, Path::new(&folder))?;
+    }
     let broken: Vec<String> = laws(&report, "fail").map(shown).collect();
     ensure!(broken.is_empty(), "laws are broken:\n{}", broken.join("\n"));
     for law in tested_laws {
@@ -122,6 +128,21 @@ pub fn conforms(tested: &Tested<'_>, tested_laws: &[&str]) -> Result<Value> {
         ensure!(is_tested, "{law} was not tested: {report:#}");
     }
     Ok(report)
+}
+
+/// One module may be tested several times, with other Services.
+fn keep(report: &Value, folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let name = report["name"].as_str().context("no name")?;
+    let text = serde_json::to_string_pretty(report)?;
+    for number in 1..100 {
+        match File::create_new(folder.join(format!("{name}-{number}.json"))) {
+            Ok(mut file) => return Ok(file.write_all(text.as_bytes())?),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    anyhow::bail!("{} is full of reports", folder.display())
 }
 
 /// The laws of a report with this result: `pass`, `fail` or `not-applicable`.
