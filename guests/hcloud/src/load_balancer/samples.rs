@@ -43,9 +43,7 @@ pub fn settings(values: Pairs<'_>) -> Settings {
 
 /// The settings from these values, where only these targets are granted.
 pub fn granted(targets: &[&str], values: Pairs<'_>) -> Settings {
-    let mut config = config(values);
-    config.targets = Some(targets.iter().map(|name| (*name).to_owned()).collect());
-    Settings::read(&config).unwrap()
+    Settings::read(&ccm_guest::testing::granting(config(values), targets)).unwrap()
 }
 
 /// A node with an InternalIP.

@@ -15,7 +15,7 @@ fn reading(url: &str) -> Arc<Egress> {
     let rule = json!({ "methods": ["GET"], "path": "/servers", "access": "read" });
     let target = json!({ "name": "api", "endpoint": url, "auth": "none", "rules": [rule] });
     let manifest = json!({
-        "contract": "0.1.0", "name": "test", "version": "2", "targets": [target],
+        "contract": "0.2.0", "name": "test", "version": "2", "targets": [target],
     });
     let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();
     let mut grants = manifest.as_grants();

@@ -140,6 +140,8 @@ fn arrived(server: &Server) -> Vec<String> {
         match path.strip_prefix("/load_balancers/") {
             Some(_) => Some(format!("{method} /load_balancers/{{id}}")),
             None if method == "GET" => None,
+            // The only form here that is a change.
+            None if path == "/" => Some(format!("{method} / Action=Create")),
             None => Some(format!("{method} {path}")),
         }
     };

@@ -34,7 +34,7 @@ pub(crate) fn sigv4(source: AwsSource) -> AwsSigV4 {
 /// One target `api` that is signed for.
 pub(crate) fn granted(endpoint: &str, credential: AwsSigV4) -> Granted {
     let manifest = json!({
-        "contract": "0.1.0", "name": "test", "version": "1",
+        "contract": "0.2.0", "name": "test", "version": "1",
         "targets": [{ "name": "api", "endpoint": "https://ec2.{region}.amazonaws.com", "auth": "aws-sigv4", "rules": rules() }],
     });
     let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();

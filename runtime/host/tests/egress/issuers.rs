@@ -31,7 +31,7 @@ fn at(server: &Server, path: &str) -> Issuer {
 /// One target `api` with this credential.
 fn granted(endpoint: &str, credential: Credential) -> Granted {
     let manifest = json!({
-        "contract": "0.1.0", "name": "test", "version": "1",
+        "contract": "0.2.0", "name": "test", "version": "1",
         "targets": [{ "name": "api", "endpoint": "https://cloud.test", "auth": credential.kind(), "rules": rules() }],
     });
     let manifest = Manifest::parse(manifest.to_string().as_bytes()).unwrap();

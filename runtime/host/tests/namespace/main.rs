@@ -337,7 +337,7 @@ impl Random {
 
 fn egress(names: Arc<Names>) -> Arc<Egress> {
     let manifest = serde_json::json!({
-        "contract": "0.1.0", "name": "test", "version": "1",
+        "contract": "0.2.0", "name": "test", "version": "1",
         "targets": [{
             "name": "api", "endpoint": "https://cloud.test/v1", "auth": "bearer",
             "rules": [

@@ -1,6 +1,7 @@
 //! Whose a load balancer is, and what is done with that of somebody else.
 
 use super::*;
+use ccm_guest::Owner;
 
 const NAME: &str = "shop";
 
@@ -39,7 +40,7 @@ fn only_what_may_be_adopted_is_taken_over() {
                 assert_eq!(brief(&found), as_wanted());
             }
             (Err(Error::Conflict(conflict)), Err(owner)) => {
-                assert_eq!(conflict.owner.as_deref(), owner);
+                assert_eq!(conflict.owner, owner.map(Owner::uid));
                 assert_eq!(stage.project.borrow().load_balancers, before, "untouched");
             }
             (answer, _) => panic!("{labels} {adopt:?}: {answer:?}"),
