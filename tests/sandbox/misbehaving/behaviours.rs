@@ -160,7 +160,7 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
                     .all(|machine| machine.provider_id.starts_with("aws://"))
             );
         }),
-        Behaviour::ManyAddresses => fails("internal", &["10000 addresses, at most 32"]),
+        Behaviour::ManyAddresses => fails("internal", &["10000 addresses, at most 64"]),
         Behaviour::HugeString => fails("internal", &["16777216 bytes of a reason, at most 1024"]),
         Behaviour::ManyEvents => fails("internal", &["100000 events, at most 256"]),
         Behaviour::EventOutOfRange => fails("internal", &["an event about node 4294967295 of 2"]),
