@@ -43,7 +43,7 @@ pub fn settings(values: Pairs<'_>) -> Settings {
 
 /// The settings from these values, where only these targets are granted.
 pub fn granted(targets: &[&str], values: Pairs<'_>) -> Settings {
-    Settings::read(&ccm_guest::testing::granting(config(values), targets)).unwrap()
+    Settings::read(&testing::granting(config(values), targets)).unwrap()
 }
 
 /// A node with an InternalIP.

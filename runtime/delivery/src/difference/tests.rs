@@ -89,7 +89,10 @@ fn rows() -> Vec<Row> {
             json!({"contract": "0.2.0", "targets": [api(&[absent])]}),
             json!({"contract": "0.2.0", "targets": [api(std::slice::from_ref(&read))]}),
             false,
-            &["~ https GET api.sample.example/v1/servers/{id}  read"],
+            &[
+                "~ https GET api.sample.example/v1/servers/{id}  read",
+                "- https GET api.sample.example/v1/servers/{id}  read, 400 with \"NotFound\" proves absence",
+            ],
         ),
         (
             "one more request",

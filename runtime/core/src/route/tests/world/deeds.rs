@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::cloud::error::CallFailure;
 
 impl World {
     pub(super) fn perform(&mut self, effect: &Effect) -> Outcome {
@@ -85,13 +86,10 @@ impl World {
         let network = |text: &str| read_network(text);
         let is_there = |one: &Route| network(&one.destination) == network(destination);
         if self.routes.iter().any(is_there) {
-            return Err(
-                CallFailure,
-                ProviderError::Conflict {
-                    message: "there is a route".to_owned(),
-                    owner: None,
-                },
-            );
+            return Err(ProviderError::Conflict {
+                message: "there is a route".to_owned(),
+                owner: None,
+            });
         }
         self.route_to(destination, node);
         Ok(Progress::Done)
