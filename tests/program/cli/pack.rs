@@ -161,7 +161,7 @@ fn every_mistake_in_a_manifest_is_told_before_anything_is_written() {
             &["needs ccm:provider@0.9.0", "this host speaks"],
         ),
         (
-            r#"{"contract":"0.1.0","name":"x","version":"1"}"#,
+            r#"{"contract":"0.2.0","name":"x","version":"1"}"#,
             2,
             &["names no provider ID scheme"],
         ),
