@@ -1,5 +1,5 @@
-//! Writes `guest-sdk/src/bindings/*.rs`, one file for each world of the SDK, or with `--check` says which of them is not what
-//! the contract in `wit/v0.2` makes of it.
+//! Writes `guest-sdk/src/bindings/*.rs`, one file for each world of the SDK, and the bindings of the tests' provider of
+//! contract 0.1; or with `--check` says which of them is not what the contract in `wit` makes of it.
 //!
 //! One world per exported interface, so that a provider can export any subset: every world brings its own export macro and
 //! its own description of the component's type, and the linker unites those that were used. All of them share the types of
@@ -16,9 +16,9 @@ use wit_parser::Resolve;
 
 const COMMON: &str = "ccm:provider/common@0.2.0";
 
-/// A world of the SDK.
+/// A world of the SDK, or of a provider without it.
 struct World {
-    /// Its name in WIT; with underscores that of its module.
+    /// Its name in WIT; with underscores that of the SDK's module.
     name: &'static str,
     /// What it imports or exports.
     body: &'static str,
@@ -64,6 +64,22 @@ const WORLDS: &[World] = &[
     },
 ];
 
+/// The world of `tests/guests/witness`, which has everything of contract 0.1 and nothing of the SDK.
+const WITNESS: World = World {
+    name: "witness",
+    body: "import ccm:provider/http@0.1.0;
+           import ccm:provider/log@0.1.0;
+           import ccm:provider/clock@0.1.0;
+           import ccm:provider/random@0.1.0;
+           import ccm:provider/state@0.1.0;
+           export ccm:provider/lifecycle@0.1.0;
+           export ccm:provider/self-check@0.1.0;
+           export ccm:provider/instances@0.1.0;
+           export ccm:provider/load-balancer@0.1.0;
+           export ccm:provider/routes@0.1.0;",
+    comparable: false,
+};
+
 fn main() -> Result<()> {
     let is_check = match std::env::args().nth(1).as_deref() {
         None => false,
@@ -72,22 +88,26 @@ fn main() -> Result<()> {
     };
     // Cargo says it to what it runs: of a program that another checkout has built, too.
     let sdk = std::env::var("CARGO_MANIFEST_DIR").context("run it with `cargo run`")?;
-    let sdk = Path::new(&sdk).join("..");
+    let root = Path::new(&sdk).join("../..");
     let mut stale = Vec::new();
-    for world in WORLDS {
-        let text = generate(&sdk.join("../wit/v0.2"), world)
-            .with_context(|| format!("world {}", world.name))?;
-        let file = format!("src/bindings/{}.rs", module(world));
-        let path = sdk.join(&file);
+    let sdk = WORLDS.iter().map(|world| {
+        let file = format!("guest-sdk/src/bindings/{}.rs", module(world));
+        (world, "wit/v0.2", file)
+    });
+    let witness = "tests/guests/witness/src/bindings.rs".to_owned();
+    for (world, contract, file) in sdk.chain([(&WITNESS, "wit/v0.1", witness)]) {
+        let text =
+            generate(&root, contract, world).with_context(|| format!("world {}", world.name))?;
+        let path = root.join(&file);
         if !is_check {
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         } else if fs::read_to_string(&path).unwrap_or_default() != text {
-            stale.push(format!("guest-sdk/{file}"));
+            stale.push(file);
         }
     }
     if !stale.is_empty() {
         bail!(
-            "not what wit/v0.2 makes of it: {}\nrun `cargo run --manifest-path guest-sdk/bindings/Cargo.toml`",
+            "not what the contract makes of it: {}\nrun `cargo run --manifest-path guest-sdk/bindings/Cargo.toml`",
             stale.join(", ")
         );
     }
@@ -98,9 +118,9 @@ fn module(world: &World) -> String {
     world.name.replace('-', "_")
 }
 
-fn generate(contract: &Path, world: &World) -> Result<String> {
+fn generate(root: &Path, contract: &str, world: &World) -> Result<String> {
     let mut resolve = Resolve::default();
-    resolve.push_path(contract)?;
+    resolve.push_path(root.join(contract))?;
     let source = format!("package ccm:sdk;\nworld {} {{ {} }}", world.name, world.body);
     let package = resolve.push_str("sdk.wit", &source)?;
     let selected = resolve.select_world(&[package], Some(world.name))?;
@@ -115,7 +135,7 @@ fn generate(contract: &Path, world: &World) -> Result<String> {
     }
     if world.name == "host" {
         options.generate_unused_types = true;
-    } else {
+    } else if world.name != WITNESS.name {
         let shared = "crate::bindings::host::ccm::provider::common".to_owned();
         options.with = vec![(COMMON.to_owned(), WithOption::Path(shared))];
         options.pub_export_macro = true;
@@ -129,6 +149,6 @@ fn generate(contract: &Path, world: &World) -> Result<String> {
     let (_, text) = files.iter().next().context("nothing was generated")?;
     let text = std::str::from_utf8(text)?;
     Ok(format!(
-        "//! Generated from `wit/v0.2`: see `guest-sdk/bindings`. Not edited by hand.\n\n{text}"
+        "//! Generated from `{contract}`: see `guest-sdk/bindings`. Not edited by hand.\n\n{text}"
     ))
 }

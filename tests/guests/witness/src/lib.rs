@@ -13,40 +13,23 @@
 
 use std::cell::RefCell;
 
-wit_bindgen::generate!({
-    path: "../../../wit/v0.1",
-    inline: "
-        package ccm:witness;
-        world witness {
-            import ccm:provider/http@0.1.0;
-            import ccm:provider/log@0.1.0;
-            import ccm:provider/clock@0.1.0;
-            import ccm:provider/random@0.1.0;
-            import ccm:provider/state@0.1.0;
-            export ccm:provider/lifecycle@0.1.0;
-            export ccm:provider/self-check@0.1.0;
-            export ccm:provider/instances@0.1.0;
-            export ccm:provider/load-balancer@0.1.0;
-            export ccm:provider/routes@0.1.0;
-        }
-    ",
-    world: "ccm:witness/witness",
-    generate_all,
-});
+/// What the generator makes of `wit/v0.1`: `guest-sdk/bindings` writes it.
+#[rustfmt::skip]
+mod bindings;
 
-use ccm::provider::common::{
+use bindings::ccm::provider::common::{
     Address, AddressType, AnnotationChange, Conflict, Error, Ingress, Instance, LoadBalancerStatus,
     Node,
 };
-use ccm::provider::http::{self, Method, Request};
-use ccm::provider::{clock, log, random, state};
-use exports::ccm::provider::instances::{FindReply, Guest as Instances, Lookup};
-use exports::ccm::provider::lifecycle::{Capability, Config, Guest as Lifecycle};
-use exports::ccm::provider::load_balancer::{
+use bindings::ccm::provider::http::{self, Method, Request};
+use bindings::ccm::provider::{clock, log, random, state};
+use bindings::exports::ccm::provider::instances::{FindReply, Guest as Instances, Lookup};
+use bindings::exports::ccm::provider::lifecycle::{Capability, Config, Guest as Lifecycle};
+use bindings::exports::ccm::provider::load_balancer::{
     self as balancers, EnsureReply, EnsureRequest, Ensured, Found, Guest as LoadBalancer, Service,
 };
-use exports::ccm::provider::routes::{self, Guest as Routes, Route, Target};
-use exports::ccm::provider::self_check::Guest as SelfCheck;
+use bindings::exports::ccm::provider::routes::{self, Guest as Routes, Route, Target};
+use bindings::exports::ccm::provider::self_check::Guest as SelfCheck;
 
 const MANIFEST: &[u8] = include_bytes!("../manifest.json");
 
@@ -66,7 +49,7 @@ thread_local! {
 
 struct Component;
 
-export!(Component);
+bindings::export!(Component with_types_in bindings);
 
 impl Lifecycle for Component {
     fn init(config: Config) -> Result<Vec<Capability>, Error> {
