@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ccm_sim::hetzner::ServerSpec;
+use ccm_tests::grants;
 use ccm_tests::process::Process;
 use ccm_tests::versions::numbered;
 use k8s_openapi::api::core::v1::Node;
@@ -121,7 +122,7 @@ impl Entries<'_> {
         let targets = targets.map(|((name, service), target)| {
             let keys = json!({"accessKeyId": {"env": "AWS_ID"}, "secretAccessKey": {"env": "AWS_KEY"}});
             json!({
-                "name": name, "endpoint": moto.url, "addresses": ["127.0.0.1"], "rules": target["rules"],
+                "name": name, "endpoint": moto.url, "addresses": ["127.0.0.1"], "rules": grants::rules(target),
                 "credential": {"awsSigV4": {"region": REGION, "service": service, "source": {"keys": keys}}},
             })
         });

@@ -53,7 +53,7 @@ pub fn configuration(
         let mut grant = json!({
             "name": at.target,
             "endpoint": at.endpoint,
-            "rules": target["rules"],
+            "rules": crate::grants::rules(target),
             "requestBudget": { "requests": 1_000_000, "per": "1m" },
         });
         if !at.credential.is_null() {

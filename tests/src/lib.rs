@@ -9,6 +9,7 @@ pub mod conformance;
 pub mod counts;
 pub mod documents;
 pub mod fuzz;
+pub mod grants;
 pub mod harness;
 pub mod helm;
 pub mod kubernetes;
