@@ -141,7 +141,7 @@ fn the_status_page_says_the_same_without_scripts_and_in_a_terminal() {
     );
     for part in [
         "hcloud",
-        "0.1.1",
+        "0.2.1",
         "POST /load_balancers/{id}/actions/add_target",
         "node/laptop",
         "the provider hcloud knows no instance with the name laptop",

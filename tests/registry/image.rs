@@ -223,7 +223,9 @@ fn runs(root: &Path, published: &Path, release: &Release) {
         .find(|one| one["name"] == "hcloud")
         .unwrap();
     let digest = module["hashes"][0]["content"].as_str().unwrap();
-    assert_eq!(version["modules"][0]["digest"], format!("sha256:{digest}"));
+    let modules = version["modules"].as_array().unwrap();
+    let embedded = modules.iter().find(|one| one["name"] == "hcloud").unwrap();
+    assert_eq!(embedded["digest"], format!("sha256:{digest}"));
     let inside = module["components"].as_array().unwrap();
     assert!(
         inside.iter().any(|one| one["name"] == "wit-bindgen"),
