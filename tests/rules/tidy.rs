@@ -260,10 +260,17 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
     }
 }
 
+/// Whether a generator says in the first line that the file is its own: nobody reads or edits such a file.
+fn is_generated(text: &str) -> bool {
+    text.lines()
+        .next()
+        .is_some_and(|line| line.starts_with("//! Generated from "))
+}
+
 #[test]
 fn files_are_short() {
     let long = sources()
-        .filter(|(file, _)| !file.starts_with("guest-sdk/src/bindings/"))
+        .filter(|(_, text)| !is_generated(text))
         .map(|(file, text)| (file, text.lines().count()))
         .filter(|(_, lines)| *lines > 500)
         .map(|(file, lines)| format!("{file}: {lines} lines"))
