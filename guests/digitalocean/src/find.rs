@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use ccm_guest::machines::Events;
 use ccm_guest::provider_id::{MachineId, number};
-use ccm_guest::{Error, Event, FindReply, Lookup, Node, NodeEvent};
+use ccm_guest::{Error, Event, FindReply, Lookup, Node};
 
 use crate::api::{self, Droplet};
 use crate::instances::{SCHEME, instance, names};
@@ -21,10 +22,6 @@ mod tests;
 
 /// How old a list of droplets may be: it proves existence only.
 const LIST_AGE: Duration = Duration::from_secs(10);
-/// The contract's maximum number of events per reply.
-const MAX_EVENTS: usize = 256;
-/// The label that says that a node was initialised: every droplet has a size.
-const INITIALISED: &str = "node.kubernetes.io/instance-type";
 
 /// Looks up all nodes.
 ///
@@ -41,16 +38,16 @@ pub fn find(nodes: &[Node]) -> Result<FindReply, Error> {
         }
     }
     search.run()?;
-    let mut reply = FindReply::new(Vec::with_capacity(nodes.len()));
-    for (index, (node, question)) in (0..).zip(nodes.iter().zip(questions)) {
+    let mut events = Events::default();
+    let mut lookups = Vec::with_capacity(nodes.len());
+    for (node, question) in nodes.iter().zip(questions) {
         let (lookup, event) = search.lookup(node, question);
-        reply.lookups.push(lookup);
-        let event = event.filter(|_| reply.events.len() < MAX_EVENTS);
-        reply
-            .events
-            .extend(event.map(|event| NodeEvent { node: index, event }));
+        if let Some(event) = event {
+            events.add(lookups.len(), event);
+        }
+        lookups.push(lookup);
     }
-    Ok(reply)
+    Ok(FindReply::new(lookups).with_events(events.into_vec()))
 }
 
 /// The look-up that a node needs.
@@ -253,9 +250,8 @@ impl Search {
 /// initialised, as with the Go manager.
 fn found(node: &Node, droplet: &Droplet) -> (Lookup, Option<Event>) {
     let (instance, has_private) = instance(droplet);
-    let is_initialised =
-        node.provider_id.is_some() && node.labels.iter().any(|(key, _)| key == INITIALISED);
-    match has_private || is_initialised {
+    let is_known = node.initialized && node.provider_id.is_some();
+    match has_private || is_known {
         true => (Lookup::Found(instance), None),
         false => unclear(format!(
             "droplet {} has no private IPv4 address, which a node needs: put it into a VPC",

@@ -35,7 +35,7 @@ impl Instances for DigitalOcean {
 
 impl LoadBalancer for DigitalOcean {
     fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
-        Ok(ensure::ensure(&self.settings, &request)?)
+        ensure::ensure(&self.settings, &request)
     }
 
     fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Failure> {

@@ -20,8 +20,6 @@ mod tests;
 
 /// How old the list may be while every node is ready, so that calls in a row share it.
 const LIST_AGE: Duration = Duration::from_secs(5);
-/// The label that a node has once it is initialised.
-const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
 /// Looks up all nodes.
 ///
@@ -71,14 +69,13 @@ enum Question<'a> {
 }
 
 fn question<'a>(machines: &'a [Machine], node: &Node, id: ProviderId) -> Question<'a> {
-    let is_new = node.labels.iter().all(|(key, _)| key != INSTANCE_TYPE);
     match id {
         ProviderId::Machine(vmid) => match machines.iter().find(|machine| machine.vmid == vmid) {
             None => Question::Absent,
             Some(machine) if !machine.is_reachable() => Question::Answered(unreachable(machine)),
             Some(machine) if !is_named(machine, &node.name) => Question::Renamed(machine),
-            Some(machine) if is_new => Question::Given(machine),
-            Some(machine) => Question::Known(machine),
+            Some(machine) if node.initialized => Question::Known(machine),
+            Some(machine) => Question::Given(machine),
         },
         ProviderId::Missing => {
             let named = machines

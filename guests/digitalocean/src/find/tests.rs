@@ -315,9 +315,11 @@ fn a_droplet_without_private_address_initialises_no_node_and_keeps_those_that_ar
         "{reply:?}"
     );
     assert_eq!(reply.events.len(), 1);
-    let mut initialised = new;
-    initialised.labels = vec![(INITIALISED.to_owned(), "s-1vcpu-1gb".to_owned())];
-    let (reply, _) = ask(lonely(), &[initialised]);
+    let initialized = Node {
+        initialized: true,
+        ..new
+    };
+    let (reply, _) = ask(lonely(), &[initialized]);
     let reply = reply.unwrap();
     assert!(
         matches!(&reply.lookups[..], [Lookup::Found(found)] if found.addresses.is_empty()),

@@ -5,7 +5,7 @@ use ccm_guest::{Error, Event, log};
 
 use super::annotations::{HOSTNAME, is_disowned};
 use super::api;
-use super::owner::{self, Owner};
+use super::owner;
 use super::status::status;
 
 /// See [`ccm_guest::LoadBalancer::delete`].
@@ -21,9 +21,9 @@ pub fn delete(service: &Service) -> Result<ProgressReply, Error> {
     };
     let name = found.name();
     match owner::owner(&found, service) {
-        Owner::Own => {}
-        Owner::Other(_) => return Ok(ProgressReply::done()),
-        Owner::Nobody => {
+        Some(uid) if uid == service.uid => {}
+        Some(_) => return Ok(ProgressReply::done()),
+        None => {
             let message = format!(
                 "load balancer {name} ({}), which the Service names, has no owner: it stays, and costs what it costs",
                 found.id
@@ -64,7 +64,7 @@ pub fn get(service: &Service) -> Result<Found, Error> {
     }
     let found = owner::by_list(service)?;
     Ok(match found {
-        Some(found) if owner::owner(&found, service) == Owner::Own => {
+        Some(found) if owner::is_own(&found, service) => {
             let hostname = service.annotation(HOSTNAME).map(str::to_ascii_lowercase);
             let hostname = hostname.filter(|hostname| !hostname.trim().is_empty());
             Found::Present(status(hostname.as_deref(), &found))

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ccm_guest::event::listed;
 use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Service, UpdateRequest};
-use ccm_guest::{AnnotationChange, Error, Event, Node, Pending, log};
+use ccm_guest::{AnnotationChange, Error, Event, Failure, Node, Pending, log};
 use serde::{Deserialize, Serialize};
 
 use super::annotations::{ID, is_disowned};
@@ -46,11 +46,11 @@ struct Hint {
 ///
 /// # Errors
 /// See there.
-pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureReply, Error> {
+pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureReply, Failure> {
     let service = &request.service;
     if is_disowned(service)? {
         owner::release(&service.uid)?;
-        return Err(Error::Elsewhere);
+        return Err(Error::Elsewhere.into());
     }
     let hint: Option<Hint> = request.hint();
     let found = owner::find(service, hint.as_ref().map(|hint| hint.id.as_str()))?;
@@ -58,15 +58,31 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
         owner::claim(settings, found, service, request.adopt.as_ref())?;
     }
     let wanted = Wanted::read(settings, service, &request.targets, found.as_ref())?;
+    let looks = hint.map_or(0, |hint| hint.looks);
     let mut events = wanted.events.clone();
-    let (found, looks) = match found {
-        None => (create(settings, &wanted, request, &mut events)?, 0),
-        Some(found) if found.status() == Status::New => {
-            (found, hint.map_or(0, |hint| hint.looks) + 1)
-        }
-        Some(found) => (agree(&wanted, found, &mut events)?, 0),
-    };
+    let reply = reach(settings, &wanted, request, found, looks, &mut events);
     events.truncate(MAX_EVENTS);
+    match reply {
+        Ok(reply) => Ok(reply.with_events(events)),
+        // Whoever mends the mistake then reads in one go what else has no effect.
+        Err(error) => Err(error.with_events(events)),
+    }
+}
+
+/// Makes the load balancer, or changes it, as far as that is possible now.
+fn reach(
+    settings: &Settings,
+    wanted: &Wanted,
+    request: &EnsureRequest,
+    found: Option<LoadBalancer>,
+    looks: usize,
+    events: &mut Vec<Event>,
+) -> Result<EnsureReply, Error> {
+    let (found, looks) = match found {
+        None => (create(settings, wanted, request, events)?, 0),
+        Some(found) if found.status() == Status::New => (found, looks + 1),
+        Some(found) => (agree(wanted, found, events)?, 0),
+    };
     let reply = match found.status() {
         Status::Active => match status(wanted.hostname.as_deref(), &found) {
             status if status.ingress.is_empty() => pending(&found, LOOKS.len()),
@@ -81,7 +97,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
         }
     };
     let id = AnnotationChange::set(ID, found.id);
-    Ok(reply.with_events(events).with_annotations(vec![id]))
+    Ok(reply.with_annotations(vec![id]))
 }
 
 fn pending(found: &LoadBalancer, looks: usize) -> EnsureReply {

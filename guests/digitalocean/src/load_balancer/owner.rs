@@ -4,8 +4,8 @@
 //! name that the Go manager gives tells the owner of those that it made. The annotation with the id only says where to
 //! look: any tenant can write it, as with a name.
 
-use ccm_guest::Error;
 use ccm_guest::load_balancer::{Adoption, Service};
+use ccm_guest::{Error, owner as shared};
 
 use super::annotations as annotation;
 use super::api::{self, LoadBalancer, is_id};
@@ -32,30 +32,18 @@ pub fn is_mark(tag: &str) -> bool {
     tag.starts_with(MARK)
 }
 
-/// An owner.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Owner {
-    /// The Service itself.
-    Own,
-    /// The Service with this UID.
-    Other(String),
-    /// No Service; or one that the Go manager gave a load balancer of another name.
-    Nobody,
+/// The UID of the Service that a load balancer belongs to, as far as this Service can tell: without a tag it is its own
+/// under the name that the Go manager gives, and otherwise nobody's.
+pub fn owner<'a>(found: &'a LoadBalancer, service: &'a Service) -> Option<&'a str> {
+    let tags = found.tags().into_iter().flatten();
+    let mut marks = tags.filter_map(|tag| tag.strip_prefix(MARK));
+    let by_name = || (found.name() == service.default_name()).then_some(service.uid.as_str());
+    marks.find(|owner| !owner.is_empty()).or_else(by_name)
 }
 
-/// Whose a load balancer is, for this Service.
-pub fn owner(found: &LoadBalancer, service: &Service) -> Owner {
-    let mut marks = found
-        .tags()
-        .into_iter()
-        .flatten()
-        .filter_map(|tag| tag.strip_prefix(MARK));
-    match marks.next() {
-        Some(owner) if owner == service.uid => Owner::Own,
-        Some(owner) => Owner::Other(owner.to_owned()),
-        None if found.name() == service.default_name() => Owner::Own,
-        None => Owner::Nobody,
-    }
+/// Whether a load balancer is the Service's.
+pub fn is_own(found: &LoadBalancer, service: &Service) -> bool {
+    owner(found, service) == Some(&service.uid)
 }
 
 /// The Service's load balancer, or the one that it names, whoever has it: by its id if that is known, and otherwise by
@@ -82,27 +70,16 @@ pub fn by_list(service: &Service) -> Result<Option<LoadBalancer>, Error> {
     let name = service.annotation(annotation::NAME).map(str::trim);
     let name = name.filter(|name| !name.is_empty());
     let candidates = api::list(|one| {
-        owner(one, service) == Owner::Own || Some(one.id.as_str()) == id || Some(one.name()) == name
+        is_own(one, service) || Some(one.id.as_str()) == id || Some(one.name()) == name
     })?;
-    let (mut own, mut others): (Vec<_>, Vec<_>) = candidates
-        .into_iter()
-        .partition(|one| owner(one, service) == Owner::Own);
-    match own.len() {
-        0 => {
-            // What is named by its id was meant before what only has the name.
-            others.sort_by_key(|one| Some(one.id.as_str()) != id);
-            Ok(others.into_iter().next())
-        }
-        1 => Ok(own.pop()),
-        _ => {
-            let ids: Vec<String> = own.into_iter().map(|one| one.id).collect();
-            Err(Error::invalid(format!(
-                "more than one load balancer belongs to this Service: {}; take the tag {MARK}{} off all but one, and rename them",
-                ids.join(" and "),
-                service.uid
-            )))
-        }
-    }
+    let (own, mut others): (Vec<_>, Vec<_>) =
+        candidates.into_iter().partition(|one| is_own(one, service));
+    let (uid, default) = (&service.uid, service.default_name());
+    let mark = format!("with the tag {MARK}{uid} or the name {default}");
+    let own = shared::only_one(own, &mark, |one| one.id.clone())?;
+    // What is named by its id was meant before what only has the name.
+    others.sort_by_key(|one| Some(one.id.as_str()) != id);
+    Ok(own.or_else(|| others.into_iter().next()))
 }
 
 /// Whether the load balancer is the Service's, or may become it: `adopt` says that it may be taken over.
@@ -115,29 +92,26 @@ pub fn claim(
     service: &Service,
     adopt: Option<&Adoption>,
 ) -> Result<(), Error> {
-    let LoadBalancer { id, .. } = found;
-    let name = found.name();
-    let may_take = |owner| adopt.is_some_and(|adopt| adopt.covers(owner));
-    match owner(found, service) {
-        Owner::Own => Ok(()),
-        Owner::Other(owner) if may_take(Some(&owner)) => Ok(()),
-        Owner::Other(owner) => {
+    let owner = owner(found, service);
+    let what = format!("load balancer {} ({})", found.id, found.name());
+    if owner.is_none()
+        && let Some(tag) = other_cluster(settings, found)
+    {
+        return Err(Error::invalid(format!(
+            "{what} has the tag {tag} of another cluster: take the tag off before it can be taken over"
+        )));
+    }
+    match shared::claim(&service.uid, adopt, &what, owner) {
+        Ok(_) => Ok(()),
+        Err(conflict) if owner.is_some() => {
             let message = format!(
-                "load balancer {id} ({name}) belongs to the Service with UID {owner}; annotate that one with {}=true to give it away",
+                "{}; annotate that one with {}=true to give it away",
+                conflict.message(),
                 annotation::DISOWN
             );
-            Err(Error::conflict(message, Some(ccm_guest::Owner::Uid(owner))))
+            Err(conflict.with_message(message))
         }
-        Owner::Nobody => match other_cluster(settings, found) {
-            Some(tag) => Err(Error::invalid(format!(
-                "load balancer {id} ({name}) has the tag {tag} of another cluster: take the tag off before it can be taken over"
-            ))),
-            None if may_take(None) => Ok(()),
-            None => {
-                let message = format!("load balancer {id} ({name}) belongs to no Service");
-                Err(Error::conflict(message, None))
-            }
-        },
+        Err(conflict) => Err(conflict),
     }
 }
 

@@ -85,7 +85,7 @@ fn given(name: &str, id: &str, uuid: &str) -> Node {
 /// A node that was initialised long ago.
 fn known(name: &str, id: &str, uuid: &str) -> Node {
     Node {
-        labels: vec![(INSTANCE_TYPE.to_owned(), "2VCPU-4GB".to_owned())],
+        initialized: true,
         provider_id: Some(id.to_owned()),
         ..new(name, uuid)
     }

@@ -15,6 +15,11 @@ mod owners;
 const FIXTURE: &str = "4de7ac8b-495b-4884-9a69-1050c6793cd6";
 const LIST: &str = "GET /v2/load_balancers?per_page=200&page=1";
 
+/// Without the events beside an error, about which one test is.
+fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureReply, Error> {
+    super::ensure(settings, request).map_err(|failure| failure.error)
+}
+
 fn request(service: Service) -> EnsureRequest {
     EnsureRequest::new(service, vec![worker(1), worker(2)])
 }
@@ -449,6 +454,21 @@ fn nothing_is_made_without_a_droplet_behind_it() {
     assert!(host.requests().iter().all(|line| line.starts_with("GET")));
     let regional = EnsureRequest::new(web(&[("type", "REGIONAL")]), request.targets);
     assert!(ensure(&settings(&[]), &regional).is_ok());
+}
+
+#[test]
+fn what_has_no_effect_is_told_beside_the_error() {
+    let (_host, _account) = Account::new().serve();
+    let service = web(&[("algorithm", "least_connections")]);
+    let failure = super::ensure(&settings(&[]), &EnsureRequest::new(service, Vec::new()));
+    let failure = failure.unwrap_err();
+    assert!(matches!(failure.error, Error::Unavailable(_)));
+    let reasons: Vec<&str> = failure
+        .events
+        .iter()
+        .map(|one| one.reason.as_str())
+        .collect();
+    assert_eq!(reasons, ["UnsupportedFieldConfigured"]);
 }
 
 #[test]
