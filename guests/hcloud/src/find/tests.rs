@@ -122,6 +122,21 @@ fn the_fewest_requests_answer() {
 }
 
 #[test]
+fn n_nodes_cost_their_pages_and_at_most_two_requests_more() {
+    for nodes in [2, 50, 51, 64, 65, 1000, 5000] {
+        for (gone, network) in [(0, "4711"), (2, "")] {
+            let servers = (1..=gone).fold(Project::of(nodes), Project::without);
+            let host = servers.serve();
+            let asked = by_id(1..=nodes);
+            find_with(&[("HCLOUD_NETWORK", network)], &asked).unwrap();
+            let most = asked.len().div_ceil(50) + 2;
+            let sent = host.requests();
+            assert!(sent.len() <= most, "{nodes} nodes, {gone} gone: {sent:?}");
+        }
+    }
+}
+
+#[test]
 fn a_list_that_is_known_to_be_long_is_not_begun_for_a_few() {
     let host = Project::of(1000).serve();
     find_with(&[], &by_id(1..=1000)).unwrap();

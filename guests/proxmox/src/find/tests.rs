@@ -253,38 +253,35 @@ fn each_event_costs_this_many_requests() {
             "u",
         )
     };
+    const KNOWN: &str = "| any number of known nodes, ready or not | 1 |";
+    const GONE: &str = "| some of them are gone | 2 |";
+    const NEW: &str = "| a new node | 2; with a guest agent 3 |";
+    const MANY: &str = "| *n* new nodes at once | 1 + *n* |";
+    const RENAMED: &str = "| a machine that was renamed | 1 more |";
     let table: Vec<(&str, u64, Vec<Node>, usize)> = vec![
-        ("no node of ours", 3, vec![known("x", "hcloud://1", "u")], 0),
-        ("1 node", 3, all(1).map(ready).collect(), 1),
-        ("1000 nodes", 1_000, all(1_000).map(ready).collect(), 1),
-        ("5000 nodes", 5_000, all(5_000).map(ready).collect(), 1),
-        ("1 gone", 3, vec![gone(1)], 2),
+        ("", 3, vec![known("x", "hcloud://1", "u")], 0),
+        (KNOWN, 3, all(1).map(ready).collect(), 1),
+        (KNOWN, 1_000, all(1_000).map(ready).collect(), 1),
+        (KNOWN, 5_000, all(5_000).collect(), 1),
+        (GONE, 3, vec![gone(1)], 2),
+        (GONE, 1_000, all(960).chain((0..40).map(gone)).collect(), 2),
+        (NEW, 3, vec![new("n-1", "u")], 2),
         (
-            "40 gone among 1000",
-            1_000,
-            all(960).chain((0..40).map(gone)).collect(),
-            2,
-        ),
-        ("a new node", 3, vec![new("n-1", "u")], 2),
-        (
-            "20 new nodes",
+            MANY,
             20,
             (0..20)
                 .map(|number| new(&format!("n-{number}"), "u"))
                 .collect(),
-            21,
+            1 + 20,
         ),
-        (
-            "a renamed machine",
-            3,
-            vec![known("old", "proxmox://home/1", "u")],
-            2,
-        ),
+        (RENAMED, 3, vec![known("old", "proxmox://home/1", "u")], 2),
     ];
-    for (what, count, nodes, expected) in table {
+    let readme = include_str!("../../../README.md");
+    for (row, count, nodes, expected) in table {
         let host = machines(count).host();
         provider().find(nodes).unwrap();
-        assert_eq!(host.requests().len(), expected, "{what}");
+        assert_eq!(host.requests().len(), expected, "{row}");
+        assert!(readme.contains(row), "guests/README.md lacks\n{row}");
     }
 }
 

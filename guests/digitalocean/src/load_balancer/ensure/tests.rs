@@ -1,4 +1,4 @@
-//! What each event costs, whose load balancer is taken, and what differs.
+//! What becomes of a Service, and what differs.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use ccm_guest::load_balancer::{Ensured, Found};
@@ -10,6 +10,7 @@ use super::*;
 use crate::load_balancer::account::{Account, settings, web, worker};
 use crate::load_balancer::deletion;
 
+mod costs;
 mod owners;
 
 const FIXTURE: &str = "4de7ac8b-495b-4884-9a69-1050c6793cd6";
@@ -55,78 +56,6 @@ fn made() -> (
 }
 
 #[test]
-fn what_each_event_costs() {
-    let (host, account, id) = made();
-    let mut seen = host.seen().len();
-    assert_eq!(host.requests(), [LIST, "POST /v2/load_balancers"]);
-    let mut cost = |what: &str, expected: &[&str]| {
-        let all = host.requests();
-        let new: Vec<String> = all[seen..]
-            .iter()
-            .map(|line| line.replace(&id, "ID"))
-            .collect();
-        seen = all.len();
-        assert_eq!(new, expected, "{what}");
-    };
-    let again =
-        |annotations: &[(&str, &str)]| ensure(&settings(&[]), &request(owned(&id, annotations)));
-
-    again(&[("example.com/note", "1")]).unwrap();
-    cost(
-        "an unrelated annotation; the hourly look",
-        &["GET /v2/load_balancers/ID"],
-    );
-    again(&[("enable-proxy-protocol", "true")]).unwrap();
-    cost(
-        "a change",
-        &["GET /v2/load_balancers/ID", "PUT /v2/load_balancers/ID"],
-    );
-    again(&[]).unwrap();
-    cost(
-        "back",
-        &["GET /v2/load_balancers/ID", "PUT /v2/load_balancers/ID"],
-    );
-    let update = |ids: &[u64]| {
-        let nodes = ids.iter().map(|id| worker(*id)).collect();
-        update_targets(&settings(&[]), &UpdateRequest::new(owned(&id, &[]), nodes))
-    };
-    update(&[1, 2, 3]).unwrap();
-    cost(
-        "a node added",
-        &[
-            "GET /v2/load_balancers/ID",
-            "POST /v2/load_balancers/ID/droplets",
-        ],
-    );
-    update(&[2, 3]).unwrap();
-    cost(
-        "a node removed",
-        &[
-            "GET /v2/load_balancers/ID",
-            "DELETE /v2/load_balancers/ID/droplets",
-        ],
-    );
-    update(&[3, 2]).unwrap();
-    cost("the same nodes", &["GET /v2/load_balancers/ID"]);
-    assert_eq!(
-        account.borrow().load_balancers[0]["droplet_ids"],
-        value!([2, 3])
-    );
-    deletion::delete(&owned(&id, &[])).unwrap();
-    let tag = "DELETE /v2/tags/k8s-service-uid:uid-of-web";
-    cost(
-        "deleted",
-        &[
-            "GET /v2/load_balancers/ID",
-            "DELETE /v2/load_balancers/ID",
-            tag,
-        ],
-    );
-    assert_eq!(deletion::get(&owned(&id, &[])), Ok(Found::Absent));
-    cost("proven", &[LIST]);
-}
-
-#[test]
 fn a_new_one_is_looked_at_until_it_is_active_and_never_written_to() {
     let (host, account) = Account {
         status: "new",
@@ -163,47 +92,6 @@ fn a_new_one_is_looked_at_until_it_is_active_and_never_written_to() {
             .filter(|line| !line.starts_with("GET"))
             .count(),
         1
-    );
-}
-
-#[test]
-fn a_certificate_by_name_is_looked_up_when_it_is_needed() {
-    let mut account = Account {
-        status: "new",
-        ..Account::new()
-    };
-    account
-        .certificates
-        .push(value!({"id": "c-1", "name": "shop", "type": "custom"}));
-    let (host, account) = account.serve();
-    let https = [("type", "REGIONAL"), ("certificate-name", "shop")];
-    let mut request = request(web(&https));
-    for looks in 0..3 {
-        if looks == 2 {
-            account.borrow_mut().load_balancers[0]["status"] = value!("active");
-            account.borrow_mut().load_balancers[0]["ip"] = value!("203.0.113.7");
-        }
-        match ensure(&settings(&[]), &request).unwrap().ensured {
-            Ensured::Pending(pending) => request.hint = pending.hint,
-            Ensured::Ready(_) => assert_eq!(looks, 2),
-        }
-    }
-    let certificates = "GET /v2/certificates?per_page=200&page=1&name=shop";
-    let one = "GET /v2/load_balancers/00000000-0000-4000-8000-000000000001";
-    let create = [
-        LIST,
-        certificates,
-        "POST /v2/load_balancers",
-        one,
-        one,
-        certificates,
-    ];
-    assert_eq!(host.requests(), create);
-    ensure(&settings(&[]), &request).unwrap();
-    assert_eq!(
-        host.requests()[6..],
-        [one, certificates],
-        "an unrelated annotation"
     );
 }
 
