@@ -173,7 +173,7 @@ async fn told(world: &World, reason: &str) -> Vec<String> {
 async fn knows_all_nodes(world: &World, ccm: &mut Process) {
     until(ccm, "the first list", async || {
         let log = world.log();
-        log.contains("what existing nodes have is known")
+        log.contains("pod CIDRs of existing nodes loaded")
             .then_some(())
     })
     .await;

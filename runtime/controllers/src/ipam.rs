@@ -175,7 +175,7 @@ impl IpamController {
                 tracing::warn!(
                     controller = IPAM_CONTROLLER,
                     ?drain,
-                    "stopped while requests were still on the wire; what they did is not known"
+                    "stopped with requests in flight; their results are unknown"
                 );
                 Stopped::OnTheWire
             }
@@ -274,7 +274,7 @@ impl IpamController {
                 used = %self.memory.allocator(),
                 nodes = nodes.len(),
                 ?settle,
-                "what existing nodes have is known"
+                "pod CIDRs of existing nodes loaded"
             );
         }
     }

@@ -173,7 +173,7 @@ impl Metrics {
         );
         registry.register(
             "service_controller_nodesync_latency_seconds",
-            "[ALPHA] Seconds from a change of the set of nodes until every load balancer was told",
+            "[ALPHA] Seconds from a node change until all load balancers had the new targets",
             metrics.node_pass.clone(),
         );
         registry.register(
@@ -183,7 +183,7 @@ impl Metrics {
         );
         registry.register(
             "ccm_load_balancer_operations",
-            "What the provider was asked about load balancers, and how that ended",
+            "Provider operations on load balancers, by operation and result",
             metrics.operations.clone(),
         );
         registry.register(
@@ -203,7 +203,7 @@ impl Metrics {
         );
         registry.register(
             "ccm_route_operations",
-            "What the provider was asked about routes, and how that ended",
+            "Provider operations on routes, by operation and result",
             metrics.route_operations.clone(),
         );
         registry.register(

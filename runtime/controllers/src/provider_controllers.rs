@@ -282,7 +282,7 @@ impl Controllers {
                 tracing::warn!(
                     provider,
                     ?drain,
-                    "stopped while requests were still on the wire; what they did is not known"
+                    "stopped with requests in flight; their results are unknown"
                 );
                 Stopped::OnTheWire
             }

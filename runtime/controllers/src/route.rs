@@ -259,7 +259,7 @@ impl RouteController {
             provider,
             count,
             first,
-            "routes in the cluster's networks lead to what is no node, and are left alone; whoever knows that nobody needs them deletes them at the cloud"
+            "routes in the cluster's networks do not lead to nodes and are kept; delete unused ones at the cloud"
         );
     }
 

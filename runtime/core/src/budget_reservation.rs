@@ -36,7 +36,7 @@ pub(crate) enum Reservation {
 /// Human-readable reason why the change waits after [`Reservation::InVain`].
 pub(crate) fn why_in_vain(brake: Brake) -> String {
     format!(
-        "a change of the node was refused after it had taken of the budget {brake}: the rest is for others for a while"
+        "the node's last change was refused after it took budget from the brake {brake}; other nodes go first for now"
     )
 }
 

@@ -89,7 +89,7 @@ fn taint(facts: &Facts, now: Now) -> Decision {
         Err(Unpaid::First(decision)) => decision,
         Err(Unpaid::Braked(_)) => {
             let why = format!(
-                "the cloud says that the machine is switched off; the brake {} is engaged, because as many nodes as is allowed in a while got the shutdown taint",
+                "the cloud says that the machine is switched off; the brake {} is engaged because its budget is exhausted",
                 Brake::ShutdownTaint
             );
             say(facts, reasons::BRAKE_ENGAGED, &why)

@@ -212,12 +212,12 @@ pub fn owner(node: &Node, ownership: &OwnershipContext) -> Owner {
             match is_here || ownership.others.is_empty() {
                 true => Owner::Other(format!("the provider {name:?}")),
                 false => Owner::Unserved(format!(
-                    "the node belongs to the provider {name:?}, which is not here"
+                    "the node belongs to the provider {name:?}, which is not configured"
                 )),
             }
         }
         Whose::Unreadable(stored) => {
-            Owner::Other(format!("whoever wrote the provider ID {stored:?}"))
+            Owner::Other(format!("the writer of the provider ID {stored:?}"))
         }
         Whose::Scheme(_, names) if names == [us] => Owner::Implied,
         Whose::Scheme(scheme, names) => match names.as_slice() {

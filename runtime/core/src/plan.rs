@@ -455,7 +455,7 @@ impl fmt::Display for Plan {
         if !self.unsure.is_empty() {
             write!(
                 f,
-                "; about {} things nothing can be said yet",
+                "; changes that cannot be judged yet: {}",
                 self.unsure.len()
             )?;
         }

@@ -70,7 +70,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
     if let Some(error) = facts.state.refusals.trouble() {
         let after = after_trouble(facts, error);
         let what = match facts.current() {
-            Some(_) => "what a removal spends of the brake's budget",
+            Some(_) => "the spent budget of the route removal",
             None => "the node's condition",
         };
         let why = format!("the API server did not store {what}: {error}");
@@ -132,13 +132,13 @@ fn again(change: &Change, now: Now) -> Option<Again> {
     match change.end.as_ref()? {
         End::Done | End::Elsewhere | End::Planned => None,
         End::More => {
-            let why = format!("there are more routes to {destination} that have to go");
+            let why = format!("more routes to {destination} remain to be removed");
             Some(again(BEGUN.first, why))
         }
         End::Held(free) => {
             let after = now.moment.until(*free);
             let why = format!(
-                "the brake {} is engaged, because as many routes as is allowed in a while were removed: {destination}",
+                "the brake {} is engaged because its budget is exhausted: {destination}",
                 Brake::RouteDeletion
             );
             Some(again(

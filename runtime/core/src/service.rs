@@ -175,7 +175,7 @@ fn leave_alone(facts: &Facts) -> Step<'_> {
     let claims = &facts.world.claims;
     let why = match claims.owner(service) {
         Owner::Absent(name) => format!(
-            "the Service belongs to the provider {}, which is not here: its load balancer is left as it is",
+            "the Service belongs to the provider {}, which is not configured; its load balancer is not changed",
             crate::answer_check::quoted(name)
         ),
         Owner::Nobody if is_load_balancer(service) && claims.are_expected(service) => {

@@ -98,7 +98,7 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
     let said = ccm(&["config", "check", "--require-inputs", text(&config)]);
     assert_eq!(said.code, 2, "{}{}", said.out, said.err);
     let mistakes = [
-        "two providers have the name \"hcloud\"",
+        "two providers are named \"hcloud\"",
         "who vouches for them",
         "target \"other\": endpoint: ",
         "DELETE changes something",
@@ -143,7 +143,7 @@ fn what_run_would_refuse_of_a_module_in_the_binary_is_told() {
         ),
         (
             "- name: hcloud\n- name: hcloud\n",
-            "two providers have the name \"hcloud\"",
+            "two providers are named \"hcloud\"",
         ),
     ] {
         let config = file(&folder, "ccm.yaml", format!("{head}{entries}").as_bytes());

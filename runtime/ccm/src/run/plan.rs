@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(
             plan.table(),
             "provider/nimbus  ?  the provider does not serve\n\
-             no change is known; about 1 things nothing can be said yet\n"
+             no change is known; changes that cannot be judged yet: 1\n"
         );
     }
 }

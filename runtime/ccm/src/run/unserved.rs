@@ -92,7 +92,7 @@ impl Manager {
         };
         if has_won {
             tracing::info!(
-                "nobody leads: the lease is taken for a moment, to write down that no provider serves"
+                "no leader: taking the Lease briefly to record that no provider is serving"
             );
             let settings = Settings {
                 tenure: leadership.tenure(),

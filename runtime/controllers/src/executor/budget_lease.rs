@@ -157,7 +157,7 @@ impl BudgetLease {
     /// Keeps budgets in memory only, when the Lease may not be written, as with `--leader-elect=false`.
     fn give_up(&mut self, error: &ClusterError) {
         self.leases = None;
-        tracing::warn!(%error, "the Lease cannot be used to write down how much was deleted: a restart gives the brakes new budgets");
+        tracing::warn!(%error, "spent budgets cannot be saved in the Lease; a restart resets the brakes");
     }
 }
 

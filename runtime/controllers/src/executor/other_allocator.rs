@@ -58,7 +58,7 @@ impl ClusterExecutor {
         match timeout(ANSWER_TIME, read).await {
             Ok(Ok(read)) => Ok(read.map(|node| WriterAnswer::read(&node.metadata, has_pod_cidrs))),
             Ok(Err(error)) => {
-                tracing::debug!(%error, node, "who wrote its pod CIDRs could not be read");
+                tracing::debug!(%error, node, "the managedFields of the node's pod CIDRs cannot be read");
                 Err(())
             }
             Err(_) => Err(()),

@@ -146,7 +146,7 @@ impl AllocatorWatch {
             ),
             News::LeaseDenied => tracing::warn!(
                 controller,
-                "the Lease kube-system/kube-controller-manager may not be read: whether kube-controller-manager allocates pod CIDRs is only known by what it writes; grant `get` on that Lease"
+                "reading the Lease kube-system/kube-controller-manager is forbidden, so kube-controller-manager is detected only by its writes; grant `get` on that Lease"
             ),
             News::StandsBack(evidence) => tracing::warn!(
                 controller,

@@ -97,10 +97,10 @@ reasons! {
         "A route that is not ours occupies the destination of the node's; the text says where it leads.",
         "Delete it at the cloud if nobody needs it.";
     CLUSTER_CIDR_MISCONFIGURED = "ClusterCIDRMisconfigured", [Node],
-        "The node's pod CIDR lies outside of `--cluster-cidr`, or is not a CIDR: no route is made.",
+        "The node's pod CIDR lies outside of `--cluster-cidr`, or is not a CIDR: no route is created.",
         "Correct `--cluster-cidr`.";
     POD_CIDR_OVERLAPS = "PodCIDROverlaps", [Node],
-        "Another node has addresses of the node's pod CIDR: no route is made.",
+        "Another node has addresses of the node's pod CIDR: no route is created.",
         "Delete one of the nodes, and let it join again.";
     INVALID_POD_CIDR = "InvalidPodCIDR", [Node],
         "No node can have these pod CIDRs: nothing is changed.",

@@ -105,7 +105,7 @@ impl Facts {
         match effect {
             Effect::ReadNode(_) => state.refusals.was_read(),
             Effect::PatchPodCidrs(..) if pod_cidrs(&self.node).is_empty() => {
-                let what = "the API server said yes and stored nothing".to_owned();
+                let what = "the API server accepted the patch but stored no pod CIDRs".to_owned();
                 state.refusals.fail(ClusterError::Rejected(what));
             }
             _ => {}

@@ -120,7 +120,7 @@ impl PodNetworkFlags<'_> {
         for cluster_cidr in cluster_cidrs {
             let mask = self.mask(cluster_cidr);
             let Ok(node_mask) = u8::try_from(mask) else {
-                mistakes.push(format!("a mask of {mask} is none"));
+                mistakes.push(format!("the node CIDR mask {mask} is invalid"));
                 continue;
             };
             if is_fit && let Err(error) = CidrSet::new(*cluster_cidr, node_mask) {

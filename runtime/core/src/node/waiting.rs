@@ -189,10 +189,10 @@ impl Obstacle<'_> {
                 "the machine {provider_id} is also that of node {name:?}: delete the node that does not run on it"
             ),
             Obstacle::Unconfirmed { brake, .. } => {
-                format!("a second, equal answer is waited for: {}", brake.danger())
+                format!("waiting for a second, equal answer: {}", brake.danger())
             }
             Obstacle::Braked { brake, .. } => format!(
-                "the brake {brake} is engaged, because as much as is allowed in a while was changed: {}",
+                "the brake {brake} is engaged because its budget is exhausted: {}",
                 brake.danger()
             ),
             Obstacle::PaidInVain { brake, .. } => why_in_vain(*brake),

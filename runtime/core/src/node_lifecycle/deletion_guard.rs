@@ -364,7 +364,7 @@ impl fmt::Display for Held {
             ),
             Held::Braked { brake, .. } => write!(
                 f,
-                "the brake {brake} is engaged, because as many nodes as is allowed in a while were deleted; if this is meant, set the annotation {DELETE_UNTIL}"
+                "the brake {brake} is engaged because its budget is exhausted; if this is meant, set the annotation {DELETE_UNTIL}"
             ),
         }
     }

@@ -13,7 +13,7 @@ pub fn mistakes(claims: &[Claim]) -> Vec<String> {
     for claim in claims {
         if !names.insert(&claim.name) && twice.insert(&claim.name) {
             mistakes.push(format!(
-                "two providers have the name {:?}: it is what is written down on nodes and Services, and would not say which",
+                "two providers are named {:?}; names identify the owners of nodes and Services and must be unique",
                 claim.name
             ));
         }

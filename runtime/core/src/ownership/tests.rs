@@ -334,7 +334,7 @@ fn all_mistakes_of_several_claims_are_said_at_once_with_both_names() {
         claim("g", "", None),
     ]);
     let begins = [
-        "two providers have the name \"f\"",
+        "two providers are named \"f\"",
         "the providers \"a\" and \"b\" share the provider ID scheme x, and \"a\" has no node selector",
         "the providers \"a\" and \"c\" share the provider ID scheme x, and \"a\" has no node selector",
         "the providers \"b\" and \"c\" share the provider ID scheme x, and a node could match both their node selectors, \"pool=b\" and \"pool in (b,c)\"",

@@ -216,7 +216,7 @@ fn an_empty_plan_is_only_a_promise_when_everything_was_looked_at_and_nothing_is_
     assert_eq!(
         plan.table(),
         "node/a  ?  held (lifecycle)\nnode/a  ?  throttled (node)\n\
-         no change is known; about 2 things nothing can be said yet\n"
+         no change is known; changes that cannot be judged yet: 2\n"
     );
     assert_eq!(plan.to_json()["unsure"][0]["why"], "held");
     assert_eq!(plan.to_json()["empty"], false);

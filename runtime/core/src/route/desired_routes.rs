@@ -51,15 +51,19 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Unreadable(text) => {
-                write!(f, "no route is made: the pod CIDR {} is none", quoted(text))
+                write!(
+                    f,
+                    "no route is created: pod CIDR {} is invalid",
+                    quoted(text)
+                )
             }
             Fault::Outside(network) => write!(
                 f,
-                "no route is made: the pod CIDR {network} lies outside of --cluster-cidr"
+                "no route is created: pod CIDR {network} lies outside of --cluster-cidr"
             ),
             Fault::Overlaps(network, other) => write!(
                 f,
-                "no route is made: the pod CIDR {network} overlaps one of the node {other:?}"
+                "no route is created: pod CIDR {network} overlaps one of the node {other:?}"
             ),
         }
     }

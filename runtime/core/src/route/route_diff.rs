@@ -162,7 +162,7 @@ impl Planning<'_> {
                 Destination::Taken(what) => {
                     work.rest = work.rest.map(worse);
                     let message = format!(
-                        "no route to {destination} is made: the one that there is leads to {what}, which is no node of this cluster, and is left alone; whoever knows that nobody needs it deletes it at the cloud"
+                        "no route to {destination} is created: the existing route leads to {what}, which is not a node of this cluster. If it is unused, delete it at the cloud"
                     );
                     work.complaints
                         .push(warning(reasons::FOREIGN_ROUTE, &message));

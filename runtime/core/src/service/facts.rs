@@ -432,7 +432,7 @@ fn doing(effect: &ServiceEffect) -> &'static str {
             "remove load balancer cleanup finalizer"
         }
         ServiceEffect::Patch(_) => "update load balancer status",
-        ServiceEffect::TakeBudget(..) => "write down what was taken of a budget",
+        ServiceEffect::TakeBudget(..) => "record the spent budget",
         _ => "read the service",
     }
 }

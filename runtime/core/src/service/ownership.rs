@@ -35,7 +35,7 @@ pub enum ClaimsError {
     #[error("the providers {0:?} and {1:?} both serve the class {2:?}")]
     TwoOfAClass(String, String, String),
     /// A recorded owner would be ambiguous.
-    #[error("two providers have the name {0:?}")]
+    #[error("two providers are named {0:?}")]
     TwoOfAName(String),
 }
 

@@ -200,7 +200,9 @@ impl Obstacle<'_> {
                 format!("the provider's answer was not used: {unusable}")
             }
             Obstacle::Owned(service) => format!("the load balancer belongs to {service}"),
-            Obstacle::Strange(missing) => format!("{}: {}", self.told(), missing.join(", ")),
+            Obstacle::Strange(missing) => {
+                format!("{}; not found: {}", self.told(), missing.join(", "))
+            }
             _ => self.told(),
         }
     }
@@ -217,51 +219,51 @@ impl Obstacle<'_> {
                 format!("the provider's answer was not used: {}", unusable.told())
             }
             Obstacle::Late { .. } => {
-                "an order may still be carried out: what is not there now may be there soon".to_owned()
+                "an earlier request may still take effect; the load balancer is looked up again".to_owned()
             }
             Obstacle::Pending { is_long: true, .. } => {
-                "the cloud has begun what was asked for, and does not end it".to_owned()
+                "the cloud operation has been pending for more than 10 minutes".to_owned()
             }
             Obstacle::Pending { .. } | Obstacle::Begun { .. } => {
-                "the cloud has begun what was asked for".to_owned()
+                "the cloud operation is pending".to_owned()
             }
-            Obstacle::NodesUnsynced => "it is not known yet which nodes there are".to_owned(),
+            Obstacle::NodesUnsynced => "waiting for the initial Node list".to_owned(),
             Obstacle::Removal { .. } => {
-                "most nodes would be taken from the load balancer: that has to be wanted for a while".to_owned()
+                "most targets would be removed; waiting for confirmation".to_owned()
             }
             Obstacle::Emptied { .. } => {
-                "the provider says that the load balancer has no address any more: that has to be said again".to_owned()
+                "the provider reports no address; waiting for a second answer".to_owned()
             }
             Obstacle::Braked { brake, .. } => format!(
-                "the brake {brake} is engaged, because as much as is allowed in a while was changed: {}",
+                "the brake {brake} is engaged because its budget is exhausted: {}",
                 brake.danger()
             ),
             Obstacle::Owned(_) => {
                 "the load balancer belongs to another Service of this cluster".to_owned()
             }
-            Obstacle::ServicesUnsynced => "it is not known yet which Services there are".to_owned(),
+            Obstacle::ServicesUnsynced => "waiting for the initial Service list".to_owned(),
             Obstacle::Unadopted(owner) => {
                 let whose = match owner {
                     Some(owner) => format!(
                         "belongs to a Service that does not exist in this cluster, {}",
                         with(owner)
                     ),
-                    None => "has no owner written down".to_owned(),
+                    None => "has no recorded owner".to_owned(),
                 };
                 format!("the load balancer {whose}: it is taken over only with the setting adoptLoadBalancers")
             }
             Obstacle::Taken(Some(owner)) => format!(
-                "the provider says that the load balancer belongs to the Service {}",
+                "the provider reports that the load balancer belongs to the Service {}",
                 with(owner)
             ),
             Obstacle::Taken(None) => {
-                "the provider says that the load balancer belongs to somebody else".to_owned()
+                "the provider reports that the load balancer has another owner".to_owned()
             }
             Obstacle::Strange(_) => format!(
-                "the provider does not find nodes or load balancers that are known to exist, as with the credential of another account: what is there is kept; if it is lost, set the annotation {DELETE_UNTIL}"
+                "the provider does not find nodes or load balancers that are known to exist; its credential may belong to another account. The load balancer is kept; if it is lost, set the annotation {DELETE_UNTIL}"
             ),
             Obstacle::StillThere => {
-                "the provider says that the load balancer was deleted, and that it is still there"
+                "the provider reported the deletion, but still finds the load balancer"
                     .to_owned()
             }
             Obstacle::Unproven => {

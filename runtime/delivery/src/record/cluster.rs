@@ -137,7 +137,7 @@ impl ClusterRecordStore {
         tracing::warn!(
             target: "rollout",
             provider = %self.name,
-            "the cluster does not know the kind Provider ({PROVIDER_PLURAL}.{PROVIDER_GROUP}), or does not let us read it: what is active and what is rejected is only known to this process"
+            "the CRD {PROVIDER_PLURAL}.{PROVIDER_GROUP} is missing or unreadable; the rollout record is kept in memory only"
         );
         self.place.send_replace(Place::Memory);
         self.remember_while(Place::Memory).await;

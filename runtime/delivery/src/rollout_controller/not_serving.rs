@@ -30,7 +30,7 @@ pub(super) fn failed(facts: &Facts) -> Option<(String, bool)> {
         } else if reasons.is_empty() {
             return None;
         } else {
-            reasons.push(format!("whoever leads decides about {digest}"));
+            reasons.push(format!("the leader has not decided about {digest} yet"));
             is_final = false;
         }
     }
@@ -113,7 +113,7 @@ mod tests {
                 false,
                 None,
                 Some((
-                    "v3 must serve, but Gone; whoever leads decides about v4",
+                    "v3 must serve, but Gone; the leader has not decided about v4 yet",
                     false,
                 )),
             ),

@@ -230,7 +230,7 @@ fn ipam_003_006_and_007_each_mistake_is_told_in_upstreams_words() {
         ),
         (
             "10.0.0.0/16 - -5 - - RangeAllocator",
-            "a mask of -5 is none",
+            "the node CIDR mask -5 is invalid",
         ),
     ] {
         assert_eq!(told(line), expected);

@@ -59,7 +59,7 @@ fn an_internal_ip_of_a_ready_node_changes_after_two_equal_answers() {
         first.end,
         When::Retry {
             after: Duration::from_secs(10),
-            why: "a second, equal answer is waited for: the cloud says other InternalIPs than the Ready node has"
+            why: "waiting for a second, equal answer: the cloud says other InternalIPs than the Ready node has"
                 .to_owned()
         }
     );

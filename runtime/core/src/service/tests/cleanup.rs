@@ -124,7 +124,7 @@ fn a_load_balancer_that_is_still_there_is_said_and_deleted_again() {
         talk.events[1],
         (
             "SyncLoadBalancerFailed".to_owned(),
-            "Error syncing load balancer: the provider says that the load balancer was deleted, and that it is still there".to_owned()
+            "Error syncing load balancer: the provider reported the deletion, but still finds the load balancer".to_owned()
         )
     );
     let talk = world.talk();

@@ -61,7 +61,7 @@ fn f22_an_owner_may_be_named_by_its_name() {
             "shop",
             OwnerState::Unsynced,
             Some("find owner secret/shop for"),
-            "not known yet",
+            "waiting for the initial Service list",
         ),
         // Its own name, and what no object can be called: nobody is looked for.
         (

@@ -210,7 +210,7 @@ fn who_evidently_waits_for_us_is_told_once_that_nobody_comes() {
     let changes: [(Change, &str); 4] = [
         (
             |world| world.stored["metadata"]["annotations"][OWNER] = json!("aws"),
-            "the Service belongs to the provider \"aws\", which is not here: its load balancer is left as it is",
+            "the Service belongs to the provider \"aws\", which is not configured; its load balancer is not changed",
         ),
         (
             |world| world.stored["spec"]["loadBalancerClass"] = json!("lb.example.com/fast"),
