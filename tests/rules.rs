@@ -18,6 +18,8 @@ mod hostile;
 mod lists;
 #[path = "rules/monitoring.rs"]
 mod monitoring;
+#[path = "rules/sizes.rs"]
+mod sizes;
 #[path = "rules/tidy.rs"]
 mod tidy;
 #[path = "rules/tutorial.rs"]
