@@ -32,6 +32,8 @@ mod deploy;
 mod documents;
 #[path = "cluster/drop_in.rs"]
 mod drop_in;
+#[path = "cluster/drop_in_traps.rs"]
+mod drop_in_traps;
 #[path = "cluster/endpoints.rs"]
 mod endpoints;
 #[path = "cluster/go_managers.rs"]
@@ -74,12 +76,16 @@ mod policy;
 mod prometheus;
 #[path = "cluster/provider_objects.rs"]
 mod provider_objects;
+#[path = "cluster/provider_objects_rights.rs"]
+mod provider_objects_rights;
 #[path = "cluster/provider_replicas.rs"]
 mod provider_replicas;
 #[path = "cluster/provider_schema.rs"]
 mod provider_schema;
 #[path = "cluster/providers.rs"]
 mod providers;
+#[path = "cluster/proxied.rs"]
+mod proxied;
 #[path = "foreign/proxmox/pve.rs"]
 mod pve;
 #[path = "foreign/python.rs"]

@@ -269,7 +269,15 @@ fn mistakes_in_values_are_refused_and_named() {
             json!({"podDisruptionBudget": {"maxUnavailable": 0}}),
             "at '/podDisruptionBudget/maxUnavailable'",
         ),
+        (
+            json!({"providerObjects": {"secrets": "hcloud"}}),
+            "at '/providerObjects/secrets': got string, want array",
+        ),
         // What fits together in no way.
+        (
+            json!({"providerObjects": {"secrets": ["hcloud"]}}),
+            "set args.enable-provider-objects",
+        ),
         (
             json!({"replicaCount": 2, "args": {"leader-elect": false}}),
             "they would all act",

@@ -184,6 +184,44 @@ fn the_rights_for_modules_from_elsewhere_are_those_of_the_variants() {
 }
 
 #[test]
+fn the_rights_for_provider_objects_are_those_of_the_variant() {
+    let helm = Helm::new().unwrap();
+    let values = json!({
+        "config": null,
+        "args": {"enable-provider-objects": ""},
+        "providerObjects": {"secrets": ["hcloud"]},
+    });
+    let values = helm.values("objects.json", &values).unwrap();
+    let more = ["--values", values.to_str().unwrap(), "--set", EVERYTHING];
+    let chart = rendered("kustomize-base-values.yaml", &more);
+    assert_eq!(
+        rules(&chart),
+        rules(&built("variants/provider-objects")),
+        "the flag's rights, and the one Secret"
+    );
+}
+
+#[test]
+fn every_secret_that_the_configuration_names_has_a_role_whatever_it_is_for() {
+    let mut named = BTreeSet::new();
+    for object in rendered("registry-values.yaml", &[]) {
+        let namespace = &object["metadata"]["namespace"];
+        for rule in object["rules"].as_array().into_iter().flatten() {
+            if rule["resources"] == json!(["secrets"]) {
+                named.insert(format!("{namespace} {}", rule["resourceNames"]).replace('"', ""));
+            }
+        }
+    }
+    let expected = [
+        "kube-system [aws]",
+        "kube-system [ccm-registry]",
+        "kube-system [other-cloud]",
+        "proxies [login]",
+    ];
+    assert_eq!(named, expected.map(str::to_owned).into());
+}
+
+#[test]
 fn the_scrape_of_the_secure_port_is_that_of_the_monitoring_folder() {
     let folder = root().join("deploy/monitoring");
     let mut kustomize = Vec::new();

@@ -11,16 +11,19 @@ use super::python::Client;
 #[test]
 fn the_bill_of_materials_is_one_for_others_and_lists_what_is_inside() {
     let folder = TempDir::new().unwrap();
-    let module = folder.path().join("hcloud.wasm");
-    std::fs::write(&module, embedded_guests::HCLOUD).unwrap();
+    let module = |guest: &embedded_guests::EmbeddedGuest| {
+        let path = folder.path().join(format!("{}.wasm", guest.name));
+        std::fs::write(&path, guest.wasm).unwrap();
+        Module {
+            name: guest.name.to_owned(),
+            package: format!("guest-{}", guest.name),
+            path,
+        }
+    };
     let binary = |architecture| Binary {
         architecture,
         path: super::CCM.into(),
-        modules: vec![Module {
-            name: "hcloud".to_owned(),
-            package: "guest-hcloud".to_owned(),
-            path: module.clone(),
-        }],
+        modules: embedded_guests::ALL.iter().map(module).collect(),
     };
     let release = Release {
         checkout: super::checkout(),

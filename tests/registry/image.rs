@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use ccm_delivery::source::Source as _;
+use ccm_tests::helm::Helm;
 use ccm_tests::registry::{self, Registry};
 use release_artifacts::{Architecture, Binary, Module, Release};
 use serde_json::Value;
@@ -35,14 +36,21 @@ fn json(output: &Output) -> Value {
     serde_json::from_str(&text(output)).unwrap()
 }
 
-/// The binary under test without its debugging information, and the module inside of it.
+/// The binary under test without its debugging information, and the modules inside of it.
 fn release(folder: &Path) -> Release {
     let binary = folder.join("ccm");
     let mut strip = Command::new("strip");
     strip.arg("-o").arg(&binary).arg(env!("CARGO_BIN_EXE_ccm"));
     text(&strip.output().expect("strip, of binutils"));
-    let module = folder.join("hcloud.wasm");
-    fs::write(&module, embedded_guests::HCLOUD).unwrap();
+    let modules = embedded_guests::ALL.iter().map(|guest| {
+        let path = folder.join(format!("{}.wasm", guest.name));
+        fs::write(&path, guest.wasm).unwrap();
+        Module {
+            name: guest.name.to_owned(),
+            package: format!("guest-{}", guest.name),
+            path,
+        }
+    });
     let architecture = match std::env::consts::ARCH {
         "aarch64" => Architecture::Arm64,
         _ => Architecture::Amd64,
@@ -56,11 +64,7 @@ fn release(folder: &Path) -> Release {
         binaries: vec![Binary {
             architecture,
             path: binary,
-            modules: vec![Module {
-                name: "hcloud".to_owned(),
-                package: "guest-hcloud".to_owned(),
-                path: module,
-            }],
+            modules: modules.collect(),
         }],
     }
 }
@@ -100,7 +104,12 @@ async fn an_image_is_made_twice_published_verified_and_run() {
     }
     let mut sums = Command::new("sha256sum");
     sums.args(["--check", "--strict", "SHA256SUMS"]);
-    assert!(text(&sums.current_dir(&first).output().unwrap()).contains("tar.gz: OK"));
+    let sums = text(&sums.current_dir(&first).output().unwrap());
+    assert!(
+        sums.contains("tar.gz: OK") && sums.contains(".tgz: OK"),
+        "{sums}"
+    );
+    charted(&first, &release);
 
     let registry = Registry::start().await.unwrap();
     let reference = format!("{}/ccm/ccm:v{}", registry.host(), release.version);
@@ -145,16 +154,37 @@ async fn an_image_is_made_twice_published_verified_and_run() {
     runs(&root, &first, &release);
 }
 
+/// Helm makes of the packaged chart what it makes of the checkout's folder, and kustomize's base is in an archive of its own.
+fn charted(published: &Path, release: &Release) {
+    let helm = Helm::new().unwrap();
+    let packed = published.join(format!("ccm-{}.tgz", release.version));
+    let folder = checkout().join("deploy/chart");
+    let rendered = |chart: &Path| helm.template(chart, &[]).unwrap();
+    assert_eq!(rendered(&packed), rendered(&folder));
+    let name = format!("ccm-{}-kustomize", release.version);
+    let mut list = Command::new("tar");
+    list.arg("-tzf")
+        .arg(published.join(format!("{name}.tar.gz")));
+    let listed = text(&list.output().unwrap());
+    let base = format!("{name}/base/kustomization.yaml");
+    assert!(listed.lines().any(|line| line == base), "{listed}");
+    let packed = Command::new("tar").arg("-tzf").arg(&packed).output();
+    let listed = text(&packed.unwrap());
+    assert!(!listed.contains("ccm/ci/"), "{listed}");
+}
+
 /// Each module is published beside the image, signed, in the form that `ccm` reads.
 async fn by_itself(registry: &Registry, version: &str) {
-    let tag = format!("ccm/ccm-hcloud:v{version}");
-    let mut source = source(settings(registry, &tag));
-    let artifact = source.next().await.unwrap();
-    assert_eq!(*artifact.wasm, *embedded_guests::HCLOUD);
-    let reference = format!("{}/{tag}", registry.host());
-    let mut arguments = vec!["verify", "--output=text", "--key", "cosign.pub"];
-    arguments.extend(["--insecure-ignore-tlog=true", &reference]);
-    text(&registry.cosign(arguments).unwrap());
+    for guest in embedded_guests::ALL {
+        let tag = format!("ccm/ccm-{}:v{version}", guest.name);
+        let mut source = source(settings(registry, &tag));
+        let artifact = source.next().await.unwrap();
+        assert_eq!(*artifact.wasm, *guest.wasm, "{tag}");
+        let reference = format!("{}/{tag}", registry.host());
+        let mut arguments = vec!["verify", "--output=text", "--key", "cosign.pub"];
+        arguments.extend(["--insecure-ignore-tlog=true", &reference]);
+        text(&registry.cosign(arguments).unwrap());
+    }
 }
 
 /// What crane reads in the registry is what a container is to be.
@@ -218,19 +248,28 @@ fn runs(root: &Path, published: &Path, release: &Release) {
     let sbom = published.join(format!("sbom/ccm-linux-{}.cdx.json", here()));
     let sbom: Value = serde_json::from_slice(&fs::read(sbom).unwrap()).unwrap();
     let components = sbom["components"].as_array().unwrap();
-    let module = components
-        .iter()
-        .find(|one| one["name"] == "hcloud")
-        .unwrap();
-    let digest = module["hashes"][0]["content"].as_str().unwrap();
+    // What the program says of itself is what is listed: no module more, and none less.
     let modules = version["modules"].as_array().unwrap();
-    let embedded = modules.iter().find(|one| one["name"] == "hcloud").unwrap();
-    assert_eq!(embedded["digest"], format!("sha256:{digest}"));
-    let inside = module["components"].as_array().unwrap();
-    assert!(
-        inside.iter().any(|one| one["name"] == "wit-bindgen"),
-        "{module}"
-    );
+    let said = modules
+        .iter()
+        .map(|one| (&one["name"], one["digest"].clone()));
+    let listed = components
+        .iter()
+        .filter(|one| one["type"] == "application")
+        .map(|one| {
+            let digest = one["hashes"][0]["content"].as_str().unwrap();
+            (&one["name"], Value::from(format!("sha256:{digest}")))
+        });
+    assert_eq!(said.collect::<Vec<_>>(), listed.clone().collect::<Vec<_>>());
+    assert_eq!(listed.count(), embedded_guests::ALL.len());
+    let modules = components.iter().filter(|one| one["type"] == "application");
+    for module in modules {
+        let inside = module["components"].as_array().unwrap();
+        assert!(
+            inside.iter().any(|one| one["name"] == "wit-bindgen"),
+            "{module}"
+        );
+    }
     assert!(components.iter().any(|one| one["name"] == "wasmtime"));
 
     for path in [
@@ -265,7 +304,7 @@ fn a_module_that_is_not_in_the_binary_is_not_listed() {
     fs::write(&release.binaries[0].modules[0].path, b"\0asm another").unwrap();
     let error = release_artifacts::sbom(&release, &release.binaries[0]).unwrap_err();
     assert!(
-        error.to_string().contains("is not the module hcloud"),
+        error.to_string().contains("is not the module aws"),
         "{error}"
     );
     release.binaries.clear();

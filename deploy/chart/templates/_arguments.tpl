@@ -114,6 +114,9 @@
 {{- if and .Values.monitoring.serviceMonitor.enabled $monitor.enabled -}}
 {{- fail "monitoring.podMonitor and monitoring.serviceMonitor scrape the same pods: enable one of them" -}}
 {{- end -}}
+{{- if and .Values.providerObjects.secrets (not (include "ccm.isOn" (dict "root" . "name" "enable-provider-objects" "default" "false"))) -}}
+{{- fail "providerObjects.secrets are for objects that configure providers: set args.enable-provider-objects, or remove them" -}}
+{{- end -}}
 {{- if and .Values.configFiles (not .Values.config) -}}
 {{- fail "configFiles are mounted beside the file that config makes, and config is empty" -}}
 {{- end -}}

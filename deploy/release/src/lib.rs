@@ -6,6 +6,7 @@
 mod archive;
 mod image;
 mod layout;
+mod manifests;
 mod module;
 mod package_tree;
 mod provenance;
@@ -117,7 +118,8 @@ const SOURCE: &str = "https://wasm-ccm.dev";
 const LICENSE: &str = "Apache-2.0";
 
 /// Writes everything into `output`, which must not exist yet: `image/` (an OCI layout), one archive and one bill of
-/// materials for each architecture, each embedded module as a file and as an OCI layout in `modules/`, `SHA256SUMS`, `provenance.json` (in-toto) and `predicate.json` (its predicate alone).
+/// materials for each architecture, the Helm chart and the folders of kustomize, each embedded module as a file and as an OCI
+/// layout in `modules/`, `SHA256SUMS`, `provenance.json` (in-toto) and `predicate.json` (its predicate alone).
 /// Returns the digest of the image's index.
 ///
 /// # Errors
@@ -157,6 +159,7 @@ pub fn package(release: &Release, output: &Path) -> Result<String> {
     for module in release.modules()? {
         module.publish(release, &output.join("modules"))?;
     }
+    manifests::publish(release, output)?;
     let sums = sums(output)?;
     let lines: String = sums
         .iter()
@@ -212,7 +215,7 @@ fn completions(release: &Release) -> Result<Vec<(&'static str, Vec<u8>)>> {
     scripts.into_iter().collect()
 }
 
-/// Name and SHA-256 of every archive, bill of materials and module, in the order of names.
+/// Name and SHA-256 of every archive, chart, bill of materials and module, in the order of names.
 fn sums(output: &Path) -> Result<Vec<(String, String)>> {
     let mut sums = Vec::new();
     for folder in ["", "sbom", "modules"] {

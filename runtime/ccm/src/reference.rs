@@ -7,6 +7,7 @@
     reason = "tests"
 )]
 
+mod annotations;
 mod source;
 
 use std::fmt::Write as _;
@@ -358,75 +359,10 @@ fn every_event_reason_is_defined_in_one_place() {
 }
 
 #[test]
-fn the_page_of_annotations_is_what_the_constants_say() {
-    let row = |constant: &source::Constant| {
-        let documentation = source::without_statements(&constant.documentation);
-        format!("| `{}` | {} |\n", constant.value, cell(&documentation))
-    };
-    let shared = source::constants(&read("runtime/core/src/well_known.rs"));
-    let guest = source::constants(&read("guests/hcloud/src/load_balancer/annotations.rs"));
-    let mut body = String::new();
-    let mut rows = 0;
-    type Place = fn(&str) -> bool;
-    let tables: [(&str, &str, Place); 3] = [
-        (
-            "Of this project",
-            "Labels, annotations and conditions under `wasm-ccm.dev/`. No provider may write under it.",
-            |name| name.starts_with("wasm-ccm.dev/"),
-        ),
-        (
-            "Of Kubernetes, and of autoscalers",
-            "Labels, annotations, taints and finalizers that others define, and that `ccm` reads or writes.",
-            |name| {
-                name.contains('/') && !name.starts_with("wasm-ccm.dev/")
-                    || name == "ToBeDeletedByClusterAutoscaler"
-            },
-        ),
-        (
-            "Of the provider hcloud",
-            "Annotations of Services, with the meaning that they have for Hetzner's own manager.",
-            |name| name.starts_with("load-balancer.hetzner.cloud/"),
-        ),
-    ];
-    for (heading, about, belongs) in tables {
-        write!(
-            body,
-            "## {heading}\n\n{about}\n\n| Name | Meaning |\n|---|---|\n"
-        )
-        .unwrap();
-        let mut seen = std::collections::BTreeSet::new();
-        for constant in shared.iter().chain(&guest) {
-            if belongs(&constant.value) && seen.insert(&constant.value) {
-                // The finder of the third table must not take those of the second one.
-                if heading == "Of Kubernetes, and of autoscalers"
-                    && constant.value.starts_with("load-balancer.hetzner.cloud/")
-                {
-                    continue;
-                }
-                assert!(
-                    !constant.documentation.is_empty(),
-                    "{} is not explained",
-                    constant.value
-                );
-                body.push_str(&row(constant));
-                rows += 1;
-            }
-        }
-        body.push('\n');
-    }
-    assert!(rows > 60, "{rows}");
-    hold(
-        "annotations.md",
-        "Labels, annotations and taints",
-        "Every name that other programs and people share with `ccm`. Other programs match on them: none of them changes.",
-        &body,
-    );
-}
-
-#[test]
 fn the_page_of_the_configuration_is_what_its_types_say() {
     let mut types = source::types(&[
         read("runtime/ccm/src/config/raw.rs"),
+        read("runtime/ccm/src/config/raw_credential.rs"),
         read("runtime/ccm/src/config/proxy.rs"),
         read("runtime/ccm/src/config/secret.rs"),
         read("runtime/host/src/egress/rules.rs"),
@@ -434,26 +370,32 @@ fn the_page_of_the_configuration_is_what_its_types_say() {
     // Of the forms of a proxy, the mapping has keys.
     let mapping = types.remove("RawProxyServer").unwrap();
     types.insert("RawProxy".to_owned(), mapping);
-    let mut body =
-        String::from("## The file\n\n| Key | Value | Required | Meaning |\n|---|---|---|---|\n");
-    let rows = source::rows(&types, "RawConfig", "");
-    assert!(rows.len() > 50, "{}", rows.len());
-    for row in rows {
-        assert!(
-            !row.documentation.is_empty(),
-            "{} is not explained",
-            row.path
-        );
-        let required = if row.is_required { "yes" } else { "" };
-        writeln!(
-            body,
-            "| `{}` | {} | {required} | {} |",
-            row.path,
-            row.value,
-            cell(&source::without_statements(&row.documentation))
-        )
-        .unwrap();
+    let mut body = String::new();
+    let head = "| Key | Value | Required | Meaning |\n|---|---|---|---|";
+    for (heading, about, name) in [
+        ("The file", "", "RawConfig"),
+        (
+            "Secret references",
+            "Wherever the table above says \"secret reference\": exactly one of `env`, `file` and `secret`.\n\n",
+            source::SECRET,
+        ),
+    ] {
+        writeln!(body, "## {heading}\n\n{about}{head}").unwrap();
+        for row in source::rows(&types, name, "") {
+            assert!(
+                !row.documentation.is_empty(),
+                "{} is not explained",
+                row.path
+            );
+            let required = if row.is_required { "yes" } else { "" };
+            let meaning = cell(&source::without_statements(&row.documentation));
+            let source::Row { path, value, .. } = row;
+            writeln!(body, "| `{path}` | {value} | {required} | {meaning} |").unwrap();
+        }
+        body.push('\n');
     }
+    let rows = body.lines().filter(|line| line.starts_with("| `")).count();
+    assert!(rows > 100, "{rows}");
     for guest in embedded_guests::ALL {
         keys(&mut body, guest.name);
     }
@@ -470,7 +412,7 @@ fn the_page_of_the_configuration_is_what_its_types_say() {
 fn keys(body: &mut String, guest: &str) {
     let manifest = read(&format!("guests/{guest}/manifest.json"));
     let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
-    writeln!(body, "\n## Keys and variables of {guest}\n").unwrap();
+    writeln!(body, "## Keys and variables of {guest}\n").unwrap();
     body.push_str(
         "Under `config`, or, where the entry has no `grants`, as variables of the process.\n\n| Key | Meaning |\n|---|---|\n",
     );
@@ -478,4 +420,5 @@ fn keys(body: &mut String, guest: &str) {
         let (key, why) = (key["key"].as_str().unwrap(), key["why"].as_str().unwrap());
         writeln!(body, "| `{key}` | {} |", cell(why)).unwrap();
     }
+    body.push('\n');
 }

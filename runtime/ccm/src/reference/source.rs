@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A constant text.
+#[derive(Clone)]
 pub(super) struct Constant {
     pub(super) value: String,
     pub(super) documentation: String,
@@ -32,6 +33,29 @@ pub(super) fn constants(text: &str) -> Vec<Constant> {
             documentation.clear();
         } else {
             documentation.clear();
+        }
+    }
+    found
+}
+
+/// `    NAME = "…": …;` with the comment above it, as in a macro that declares constants.
+pub(super) fn declarations(text: &str) -> Vec<Constant> {
+    let mut found = Vec::new();
+    let mut documentation = String::new();
+    for line in text.lines() {
+        if let Some(comment) = line.strip_prefix("    ///") {
+            documentation.push_str(comment);
+            continue;
+        }
+        let documentation = std::mem::take(&mut documentation);
+        if line.starts_with("    ")
+            && let Some((_, rest)) = line.split_once(" = \"")
+            && let Some((value, _)) = rest.split_once("\": ")
+        {
+            found.push(Constant {
+                value: value.to_owned(),
+                documentation,
+            });
         }
     }
     found
@@ -167,6 +191,9 @@ fn camel(name: &str) -> String {
     key
 }
 
+/// The type of a reference to a secret, which has many places: what is below it is told once.
+pub(super) const SECRET: &str = "SecretSource";
+
 /// One key of the file.
 pub(super) struct Row {
     pub(super) path: String,
@@ -201,7 +228,7 @@ fn of_field(
     let mut many = "";
     loop {
         let inside = |outer: &str| is_a.strip_prefix(outer)?.strip_suffix('>');
-        if let Some(inner) = inside("Option<") {
+        if let Some(inner) = inside("Option<").or_else(|| inside("Box<")) {
             is_a = inner;
         } else if let Some(inner) = inside("Vec<") {
             (is_a, many) = (inner, "list of ");
@@ -218,9 +245,13 @@ fn of_field(
         "PathBuf" => "file",
         "bool" => "true or false",
         "u32" => "number",
+        SECRET => "secret reference",
+        // A variant with fields of its own.
+        "" => "",
         other => match types.get(other) {
             Some(inner) if inner.is_enum => "one of the following",
-            _ => "",
+            Some(_) => "",
+            None => panic!("{here}: no source that is read here has the type {other}"),
         },
     };
     let value = match (many, value) {
@@ -237,7 +268,7 @@ fn of_field(
         is_required: field.is_required && !is_variant,
         documentation: field.documentation.clone(),
     }];
-    if types.contains_key(is_a) {
+    if is_a != SECRET && types.contains_key(is_a) {
         rows.extend(self::rows(types, is_a, &here));
     }
     for inner in &field.fields {

@@ -1,0 +1,94 @@
+//! The page of labels, annotations and taints, from the constants of the runtime and of the shipped providers.
+
+use std::fmt::Write as _;
+
+use super::{cell, hold, read, source};
+
+#[test]
+fn the_page_of_annotations_is_what_the_constants_say() {
+    let shared = source::constants(&read("runtime/core/src/well_known.rs"));
+    let of_kubernetes = |name: &str| {
+        name == "ToBeDeletedByClusterAutoscaler"
+            || name.contains('/')
+                && !name.starts_with("wasm-ccm.dev/")
+                && !name.starts_with("load-balancer.hetzner.cloud/")
+    };
+    let hcloud = source::constants(&read("guests/hcloud/src/load_balancer/annotations.rs"));
+    let aws = read("guests/aws/src/load_balancer/annotations.rs");
+    let prefix = &source::constants(&aws)[0].value;
+    let aws = source::constants(&aws).into_iter().skip(1);
+    let digitalocean = source::declarations(&read(
+        "guests/digitalocean/src/load_balancer/annotations.rs",
+    ));
+    let full = |mut constant: source::Constant| {
+        constant.value.insert_str(0, prefix);
+        constant
+    };
+    let other: fn(&str) -> bool = |_| true;
+    let tables: [(&str, &str, Vec<source::Constant>, fn(&str) -> bool, usize); 5] = [
+        (
+            "Of this project",
+            "Labels, annotations and conditions under `wasm-ccm.dev/`. No provider may write under it.",
+            shared.clone(),
+            |name| name.starts_with("wasm-ccm.dev/"),
+            10,
+        ),
+        (
+            "Of Kubernetes, and of autoscalers",
+            "Labels, annotations, taints and finalizers that others define, and that `ccm` reads or writes.",
+            shared,
+            of_kubernetes,
+            15,
+        ),
+        (
+            "Of the provider hcloud",
+            "Annotations of Services, with the meaning that they have for Hetzner's own manager.",
+            hcloud,
+            |name| name.starts_with("load-balancer.hetzner.cloud/"),
+            36,
+        ),
+        (
+            "Of the provider aws",
+            "Annotations of Services of the Go provider. `guests/README.md` says for each whether network and classic load \
+             balancers have it.",
+            aws.map(full).collect(),
+            other,
+            30,
+        ),
+        (
+            "Of the provider digitalocean",
+            "Annotations of Services of the Go manager. `guests/README.md` says which have no effect, or none after creation.",
+            digitalocean,
+            other,
+            39,
+        ),
+    ];
+    let mut body = String::new();
+    for (heading, about, constants, belongs, at_least) in tables {
+        write!(
+            body,
+            "## {heading}\n\n{about}\n\n| Name | Meaning |\n|---|---|\n"
+        )
+        .unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        for source::Constant {
+            value,
+            documentation,
+        } in &constants
+        {
+            if belongs(value) && seen.insert(value) {
+                assert!(!documentation.is_empty(), "{value} is not explained");
+                let meaning = cell(&source::without_statements(documentation));
+                writeln!(body, "| `{value}` | {meaning} |").unwrap();
+            }
+        }
+        assert!(seen.len() >= at_least, "{heading}: {}", seen.len());
+        body.push('\n');
+    }
+    hold(
+        "annotations.md",
+        "Labels, annotations and taints",
+        "Every name that other programs and people share with `ccm`. Other programs match on them: none of them changes.",
+        &body,
+    );
+}

@@ -1,0 +1,86 @@
+//! What `ccm provider init` writes, brought to work with the rights of `components/provider-objects` and no others.
+
+use std::process::Command;
+
+use ccm_sim::hetzner::ServerSpec;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+use crate::delivered::Delivered;
+use crate::deploy::apply;
+use crate::provider_objects::{FLAG, has, said};
+use crate::providers::joins;
+use crate::services::{PLACE, Services};
+use crate::world::{Setup, World};
+
+const CLASS: &str = "example.com/web";
+
+/// What a person changes of it: where the API is, fewer grants, a place for load balancers, and a class of Services.
+fn edited(text: &str, endpoint: &str) -> Value {
+    let mut object: Value = serde_saphyr::from_str(text).unwrap();
+    let spec = &mut object["spec"];
+    let targets = spec["grants"]["targets"].as_array_mut().unwrap();
+    targets.truncate(1);
+    targets[0]["endpoint"] = json!(endpoint);
+    targets[0]["addresses"] = json!(["127.0.0.1", "::1"]);
+    spec["config"] = json!({PLACE.0: PLACE.1});
+    spec["loadBalancerClasses"] = json!([CLASS]);
+    object
+}
+
+#[tokio::test]
+async fn what_init_writes_serves_nodes_and_a_class_of_services_with_the_rights_of_the_component() {
+    let world = World::start(Setup {
+        rights: &["../components/provider-objects/rbac.yaml"],
+        server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
+        ..Setup::default()
+    })
+    .await;
+    let delivered = Delivered::of(&world).await;
+    let services = Services::of(&world).await;
+    let admin = world.api.client_for("admin").await.unwrap();
+    world.cloud.add_server(ServerSpec::named("worker-1"));
+
+    let mut init = Command::new(env!("CARGO_BIN_EXE_ccm"));
+    init.args(["provider", "init", "embedded:hcloud"]);
+    let object = edited(&said(init).await, &world.endpoint());
+    let reference = &object["spec"]["grants"]["targets"][0]["credential"]["bearer"]["secret"];
+    assert_eq!(reference["name"], "hcloud", "the one that may be read");
+    let secret: Secret = serde_json::from_value(json!({
+        "metadata": {"name": "hcloud"},
+        "stringData": {reference["key"].as_str().unwrap(): world.token()},
+    }))
+    .unwrap();
+    let secrets: Api<Secret> = Api::namespaced(admin.clone(), "kube-system");
+    let params = PostParams::default();
+    secrets.create(&params, &secret).await.unwrap();
+    apply(&admin, &object).await.unwrap();
+
+    let cache = format!("--compiled-cache-dir={}", delivered.cache().display());
+    let arguments = ["run", FLAG, &cache].map(str::to_owned);
+    let mut ccm = world.spawn(&arguments, &[]);
+    has(&delivered, &mut ccm, "hcloud", ("Ready", "True", "Serving")).await;
+    joins(&world, &mut ccm, "worker-1", json!({}), "hcloud").await;
+    let mut spec = crate::services::load_balancer(&[80]);
+    spec["loadBalancerClass"] = json!(CLASS);
+    services.create("web", spec).await;
+    services.has_address(&mut ccm, "web").await;
+    services.delete("web").await;
+    services.is_gone(&mut ccm, "web").await;
+    world.stop(ccm).await;
+
+    let log = world.asked();
+    let refused: Vec<_> = log.iter().filter(|entry| entry.code == 403).collect();
+    assert!(refused.is_empty(), "not granted: {refused:?}");
+    let read = log.iter().filter(|entry| entry.resource == "secrets");
+    let mut verbs: Vec<_> = read.map(|entry| entry.verb.as_str()).collect();
+    verbs.sort_unstable();
+    verbs.dedup();
+    assert_eq!(
+        verbs,
+        ["list", "watch"],
+        "of the Secret that the role names"
+    );
+}
