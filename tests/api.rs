@@ -9,7 +9,7 @@ mod creates;
 mod deletes;
 #[path = "api/normal.rs"]
 #[cfg_attr(
-    not(feature = "cluster"),
+    not(feature = "cluster-tests"),
     allow(dead_code, reason = "only two answers can be compared")
 )]
 mod normal;
@@ -83,7 +83,7 @@ async fn the_in_memory_api_answers_as_the_table_says() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-#[cfg(feature = "cluster")]
+#[cfg(feature = "cluster-tests")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_answers_like_the_in_memory_one() {
     use ccm_tests::apiserver::ApiServer;
@@ -109,7 +109,7 @@ async fn a_real_api_server_answers_like_the_in_memory_one() {
 }
 
 /// The rows about forgotten history, on a server of their own: it forgets every second, and is restarted once.
-#[cfg(feature = "cluster")]
+#[cfg(feature = "cluster-tests")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_forgets_like_the_in_memory_one() {
     use ccm_tests::apiserver::{ApiServer, StartOptions};
@@ -148,7 +148,7 @@ async fn a_real_api_server_forgets_like_the_in_memory_one() {
 }
 
 /// In what the real answer differs from the table and from the in-memory one.
-#[cfg(feature = "cluster")]
+#[cfg(feature = "cluster-tests")]
 async fn compare(row: &Row, number: usize, theirs: anyhow::Result<Answer>) -> Vec<String> {
     let (ours, theirs) = match (in_memory(row, number).await, theirs) {
         (Ok(ours), Ok(theirs)) => (ours, theirs),

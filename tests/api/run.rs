@@ -78,7 +78,7 @@ pub(crate) async fn ask(client: &Client, row: &Row, names: Names) -> Result<Answ
 }
 
 /// Waits until a real server has forgotten what it knows now.
-#[cfg(feature = "cluster")]
+#[cfg(feature = "cluster-tests")]
 pub(crate) async fn until_forgotten(client: &Client) -> Result<()> {
     let list = crate::row::get("/api/v1/configmaps");
     let now = succeed(client, &list, &Names::default()).await?;
@@ -97,7 +97,7 @@ pub(crate) async fn until_forgotten(client: &Client) -> Result<()> {
 }
 
 /// Applies the definition that users apply, and waits until a real server serves the kind.
-#[cfg(feature = "cluster")]
+#[cfg(feature = "cluster-tests")]
 pub(crate) async fn define_providers(client: &Client) -> Result<()> {
     let definition = include_str!("../../deploy/kustomize/base/crd.yaml");
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -28,7 +28,7 @@ use crate::metrics::QueueName;
 use crate::node::{NodeChange, wait_until};
 use crate::provider_controllers::{Ended, when_ended};
 use crate::queue::{Capacity, Queue};
-use crate::reconcile::{Conclusion, Performer as _, converse};
+use crate::reconcile::{Conclusion, Performer as _, reconcile};
 use crate::{Settings, Stopped};
 
 /// Handle to the running controller.
@@ -341,7 +341,7 @@ impl IpamController {
         let (executor, clock) = (self.executor.clone(), self.clock);
         let task = self
             .reconciliations
-            .spawn(async move { converse(facts, &*executor, clock).await });
+            .spawn(async move { reconcile(facts, &*executor, clock).await });
         self.about.insert(task.id(), node);
     }
 

@@ -20,7 +20,7 @@ use crate::executor::EffectExecutor;
 use crate::lookup_batch;
 use crate::metrics::QueueName;
 use crate::queue::{Capacity, Queue};
-use crate::reconcile::{Conclusion, converse};
+use crate::reconcile::{Conclusion, reconcile};
 use memory::Memory;
 
 /// Maximum concurrent reconciliations: two full batches of new nodes and two of known ones, one in a call and one
@@ -290,7 +290,7 @@ impl NodeController {
         let (executor, clock) = (self.executor.clone(), self.clock);
         let task = self
             .reconciliations
-            .spawn(async move { converse(facts, &*executor, clock).await });
+            .spawn(async move { reconcile(facts, &*executor, clock).await });
         self.low_priority += usize::from(!is_urgent);
         self.names.insert(task.id(), (name, is_urgent));
     }

@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::clock::Clock;
 use crate::executor::{EffectExecutor, Priority, WritePermit};
-use crate::reconcile::{Conclusion, converse};
+use crate::reconcile::{Conclusion, reconcile};
 
 /// Runs the passes for one provider.
 pub(crate) struct NodeLifecycleController {
@@ -141,7 +141,7 @@ impl NodeLifecycleController {
             let names = vec![name(&facts.node).to_owned()];
             let (executor, clock) = (self.executor.clone(), self.clock);
             let task = self.tasks.spawn(async move {
-                Ended::Reconciliation(Box::new(converse(facts, &*executor, clock).await))
+                Ended::Reconciliation(Box::new(reconcile(facts, &*executor, clock).await))
             });
             self.names.insert(task.id(), names);
         }

@@ -46,7 +46,7 @@ pub(crate) enum Capacity {
     /// Urgent turns only.
     Urgent,
     /// Non-urgent turns only.
-    Calm,
+    LowPriority,
 }
 
 impl Queue {
@@ -165,7 +165,7 @@ impl Queue {
             .urgent
             .keys()
             .next()
-            .filter(|_| capacity != Capacity::Calm);
+            .filter(|_| capacity != Capacity::LowPriority);
         let low_priority = self
             .low_priority
             .keys()
@@ -181,7 +181,7 @@ impl Queue {
         self.count(now);
         let is_due =
             |line: &BTreeMap<Due, String>| line.keys().next().is_some_and(|turn| turn.at <= now);
-        let is_urgent = capacity != Capacity::Calm && is_due(&self.urgent);
+        let is_urgent = capacity != Capacity::LowPriority && is_due(&self.urgent);
         let is_low_priority = capacity != Capacity::Urgent && is_due(&self.low_priority);
         if !is_urgent && !is_low_priority {
             return None;

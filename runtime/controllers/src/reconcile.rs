@@ -236,7 +236,7 @@ impl<F> Conclusion<F> {
 }
 
 /// Runs one reconciliation of one object.
-pub(crate) async fn converse<F: Facts, D: Performer>(
+pub(crate) async fn reconcile<F: Facts, D: Performer>(
     mut facts: F,
     executor: &D,
     clock: Clock,

@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::executor::{EffectExecutor, Priority, WritePermit};
 use crate::metrics::{QueueMeter, QueueName};
 use crate::node::{NodeChange, wait_until};
-use crate::reconcile::{self, Conclusion, Severity, Wait, converse};
+use crate::reconcile::{self, Conclusion, Severity, Wait, reconcile};
 
 /// Name of the listing of routes in logs and plans.
 const LISTING: &str = "routes";
@@ -36,7 +36,7 @@ pub(crate) struct RouteController {
     memory: Memory,
     tasks: JoinSet<Ended>,
     /// The key of each reconciliation; `None` for the listing.
-    talks: HashMap<Id, Option<Key>>,
+    running: HashMap<Id, Option<Key>>,
     /// The foreign routes that were logged last.
     told: Foreign,
     has_listed: bool,
@@ -71,7 +71,7 @@ impl RouteController {
             settings,
             changes,
             tasks: JoinSet::new(),
-            talks: HashMap::new(),
+            running: HashMap::new(),
             told: Foreign::default(),
             has_listed: false,
             has_passed: false,
@@ -114,7 +114,7 @@ impl RouteController {
     }
 
     fn has_room(&self) -> bool {
-        let held = self.talks.values().flatten().count();
+        let held = self.running.values().flatten().count();
         held < self.settings.concurrent_syncs.get()
     }
 
@@ -157,7 +157,7 @@ impl RouteController {
         self.executor.metrics().passes_routes();
         let executor = self.executor.clone();
         let task = self.tasks.spawn(async move { ask(nodes, &executor).await });
-        self.talks.insert(task.id(), None);
+        self.running.insert(task.id(), None);
     }
 
     fn start_reconciliations(&mut self) {
@@ -171,9 +171,9 @@ impl RouteController {
             let key = facts.key();
             let (executor, clock) = (self.executor.clone(), self.clock);
             let task = self.tasks.spawn(async move {
-                Ended::Reconciliation(Box::new(converse(facts, &*executor, clock).await))
+                Ended::Reconciliation(Box::new(reconcile(facts, &*executor, clock).await))
             });
-            self.talks.insert(task.id(), Some(key));
+            self.running.insert(task.id(), Some(key));
         }
     }
 
@@ -182,7 +182,7 @@ impl RouteController {
             Ok((id, _)) => *id,
             Err(error) => error.id(),
         };
-        let talk = self.talks.remove(&id).flatten();
+        let key = self.running.remove(&id).flatten();
         match ended {
             Ok((_, Ended::Listing(answer))) => self.listed(&answer),
             Ok((_, Ended::Reconciliation(conclusion))) => {
@@ -192,7 +192,7 @@ impl RouteController {
                 tracing::error!(
                     "a reconciliation about routes ended with a panic; this is a defect"
                 );
-                match talk {
+                match key {
                     Some(key) => self.memory.abandon(&key, self.clock.now()),
                     None => {
                         let why = "the listing ended with a panic".to_owned();

@@ -25,7 +25,7 @@ use crate::executor::EffectExecutor;
 use crate::metrics::{QueueMeter, QueueName};
 use crate::node::wait_until;
 use crate::queue::{Capacity, Queue};
-use crate::reconcile::{Conclusion, Facts as _, converse};
+use crate::reconcile::{Conclusion, Facts as _, reconcile};
 use memory::{Memory, Next, Slot, uid};
 
 pub(crate) use nodes::{NodeNews, NodeSet, node_news};
@@ -48,7 +48,7 @@ pub(crate) struct ServiceController {
     /// Whether all Services were listed once.
     is_listed: bool,
     reconciliations: JoinSet<Conclusion<Facts>>,
-    talks: HashMap<Id, Talk>,
+    running: HashMap<Id, Running>,
     /// Number of running reconciliations that are not urgent.
     low_priority: usize,
     pass: Option<Pass>,
@@ -57,7 +57,7 @@ pub(crate) struct ServiceController {
 }
 
 /// The subject of a running reconciliation.
-struct Talk {
+struct Running {
     key: String,
     uid: String,
     is_urgent: bool,
@@ -98,7 +98,7 @@ impl ServiceController {
             slots: BTreeMap::new(),
             is_listed: false,
             reconciliations: JoinSet::new(),
-            talks: HashMap::new(),
+            running: HashMap::new(),
             low_priority: 0,
             pass: None,
             first: None,
@@ -246,7 +246,7 @@ impl ServiceController {
         self.nodes.settle();
         let targets = self.nodes.targets();
         // A running reconciliation may have sent older targets.
-        let running: HashSet<&str> = self.talks.values().map(|talk| &*talk.key).collect();
+        let running: HashSet<&str> = self.running.values().map(|running| &*running.key).collect();
         let mut left = HashSet::new();
         for (key, slot) in &self.slots {
             let current = slot.current.as_ref();
@@ -316,7 +316,7 @@ impl ServiceController {
         let most = all - all / 4;
         Some(match self.low_priority < most {
             true if self.reconciliations.len() - self.low_priority < most => Capacity::Any,
-            true => Capacity::Calm,
+            true => Capacity::LowPriority,
             false => Capacity::Urgent,
         })
     }
@@ -343,14 +343,14 @@ impl ServiceController {
         let (executor, clock) = (self.executor.clone(), self.clock);
         let task = self
             .reconciliations
-            .spawn(async move { converse(facts, &*executor, clock).await });
+            .spawn(async move { reconcile(facts, &*executor, clock).await });
         self.low_priority += usize::from(!is_urgent);
-        let talk = Talk {
+        let running = Running {
             key,
             uid,
             is_urgent,
         };
-        self.talks.insert(task.id(), talk);
+        self.running.insert(task.id(), running);
     }
 
     fn conclude(&mut self, ended: Result<(Id, Conclusion<Facts>), JoinError>) {
@@ -359,14 +359,14 @@ impl ServiceController {
             Ok((id, _)) => *id,
             Err(error) => error.id(),
         };
-        let Some(talk) = self.talks.remove(&id) else {
+        let Some(running) = self.running.remove(&id) else {
             return;
         };
-        let Talk {
+        let Running {
             key,
             uid,
             is_urgent,
-        } = talk;
+        } = running;
         self.low_priority -= usize::from(!is_urgent);
         let is_anothers = matches!(&ended, Ok((_, conclusion)) if conclusion.facts.is_anothers());
         if ended

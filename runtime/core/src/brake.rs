@@ -15,7 +15,7 @@ pub mod target_removal;
 use std::fmt;
 
 pub use allowance::{Allowance, Allowances};
-pub use budget::{Budget, BudgetLevel, Budgets};
+pub use budget::{Budget, BudgetLevel};
 pub use cluster::{ClusterBudgets, Objects, Spent};
 pub use rise::Rise;
 pub use shared::SharedBudget;

@@ -1,5 +1,5 @@
 //! Decides what the service controller does about one Service of type LoadBalancer (`tests/conformance.md`, SVC). Pure:
-//! nothing here talks to a cluster or a cloud, and the time is an argument.
+//! nothing here running to a cluster or a cloud, and the time is an argument.
 //!
 //! Creation: one patch writes finalizer and owner; the provider is called; its answer is checked; one patch writes
 //! status and condition; an Event reports it. Removal: take budget; the provider deletes; a second look proves that

@@ -194,7 +194,7 @@ impl World {
         while let Some(index) = self.on_the_wire.iter().position(|(at, ..)| *at <= self.now) {
             let (_, survey, answer) = self.on_the_wire.remove(index).unwrap();
             self.memory.absorb(&survey, &answer, self.both().moment);
-            self.converse_with_all();
+            self.reconcile_all();
         }
         // With everybody Ready a pass finds nothing; one in a while is enough to see who has come.
         let period = if self.is_calm() { 60 } else { 5 };
@@ -202,7 +202,7 @@ impl World {
             for survey in self.with_pass(Memory::begin) {
                 self.ask(survey);
             }
-            self.converse_with_all();
+            self.reconcile_all();
         }
     }
 
@@ -248,18 +248,18 @@ impl World {
         self.on_the_wire.push_back((at, survey, answer));
     }
 
-    fn converse_with_all(&mut self) {
+    fn reconcile_all(&mut self) {
         for mut facts in self.with_pass(Memory::facts) {
             if let (Some(mutant), Finding::Gone(evidence)) = (self.mutant, &mut facts.finding) {
                 mutant.tamper(evidence);
             }
-            let when = self.converse(&mut facts);
+            let when = self.reconcile(&mut facts);
             let now = self.both().moment;
             self.memory.conclude(&facts, &when, now);
         }
     }
 
-    fn converse(&mut self, facts: &mut Facts) -> When {
+    fn reconcile(&mut self, facts: &mut Facts) -> When {
         for _ in 0..50 {
             let effects = match decide(facts, self.both()) {
                 Decision::Done(when) => return when,

@@ -1,8 +1,8 @@
 //! Sliding-window budgets: what of an allowance is spent, and what is left. The caller supplies the current time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use super::{Allowance, Allowances, Brake, Rise};
+use super::{Allowance, Rise};
 use crate::moment::Moment;
 
 /// The spent part of one allowance.
@@ -68,11 +68,6 @@ impl Budget {
         Err(free.map_or(Moment(std::time::Duration::MAX), |at| at.after(window)))
     }
 
-    /// Returns the newest entry: that change was refused permanently.
-    pub fn give_back(&mut self) {
-        self.spent.pop_back();
-    }
-
     /// How full the budget is, given `objects` objects of the kind.
     pub fn standing(&self, now: Moment, objects: usize) -> BudgetLevel {
         let window = self.allowance.window;
@@ -81,35 +76,5 @@ impl Budget {
             taken: self.spent.iter().filter(counts).count(),
             allowed: self.allowance.of(objects),
         }
-    }
-}
-
-/// One budget for each brake.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Budgets {
-    allowances: Allowances,
-    budgets: BTreeMap<Brake, Budget>,
-}
-
-impl Budgets {
-    /// Budgets with nothing spent.
-    pub fn new(allowances: &Allowances) -> Budgets {
-        Budgets {
-            allowances: allowances.clone(),
-            budgets: BTreeMap::new(),
-        }
-    }
-
-    /// The budget of one brake.
-    pub fn of(&mut self, brake: Brake) -> &mut Budget {
-        let allowance = self.allowances.of(brake);
-        let budget = self.budgets.entry(brake);
-        budget.or_insert_with(|| Budget::new(allowance))
-    }
-
-    /// Replaces the spent entries of this brake with those saved before the process started.
-    pub fn restore(&mut self, brake: Brake, spent: impl Iterator<Item = Moment>) {
-        let budget = Budget::restore(self.allowances.of(brake), spent);
-        self.budgets.insert(brake, budget);
     }
 }

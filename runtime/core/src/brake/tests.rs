@@ -109,21 +109,13 @@ fn an_allowance_of_zero_stops_for_good() {
 
 #[test]
 fn one_brake_spends_nothing_of_another() {
-    let mut budgets = Budgets::new(&Allowances::default());
+    let mut budgets = ClusterBudgets::new(&Allowances::default());
     for _ in 0..3 {
-        assert_eq!(
-            budgets.of(Brake::NodeDeletion).take(at(1), 5, Rise::NONE),
-            Ok(())
-        );
+        assert_eq!(take(&mut budgets, "a", 1, of(5)), Ok(()));
     }
-    assert!(
-        budgets
-            .of(Brake::NodeDeletion)
-            .take(at(1), 5, Rise::NONE)
-            .is_err()
-    );
+    assert!(take(&mut budgets, "a", 1, of(5)).is_err());
     for brake in Brake::ALL {
-        let taken = budgets.of(brake).take(at(1), 5, Rise::NONE);
+        let taken = budgets.take("a", brake, at(1), of(5), Rise::NONE);
         assert_eq!(taken.is_ok(), brake != Brake::NodeDeletion, "{brake}");
     }
 }
@@ -139,27 +131,18 @@ fn what_an_operator_says_replaces_the_default_of_this_brake_only() {
     };
     assert!(allowances.set(Brake::NodeDeletion, said));
     assert!(!allowances.set(Brake::NodeDeletion, said));
-    let mut budgets = Budgets::new(&allowances);
-    assert_eq!(
-        budgets.of(Brake::NodeDeletion).take(at(0), 99, Rise::NONE),
-        Ok(())
-    );
-    assert_eq!(
-        budgets.of(Brake::NodeDeletion).take(at(1), 99, Rise::NONE),
-        Err(at(60))
-    );
-    assert_eq!(
-        budgets.of(Brake::Relabel).take(at(1), 99, Rise::NONE),
-        Ok(())
-    );
+    let mut budget = Budget::new(allowances.of(Brake::NodeDeletion));
+    assert_eq!(budget.take(at(0), 99, Rise::NONE), Ok(()));
+    assert_eq!(budget.take(at(1), 99, Rise::NONE), Err(at(60)));
+    let mut other = Budget::new(allowances.of(Brake::Relabel));
+    assert_eq!(other.take(at(0), 99, Rise::NONE), Ok(()));
+    assert_eq!(other.take(at(1), 99, Rise::NONE), Ok(()));
 }
 
 #[test]
 fn a_restored_budget_goes_on_where_it_was() {
-    let mut budgets = Budgets::new(&Allowances::default());
     let spent = [at(20), at(0), at(10)];
-    budgets.restore(Brake::NodeDeletion, spent.into_iter());
-    let budget = budgets.of(Brake::NodeDeletion);
+    let mut budget = Budget::restore(tenth(), spent.into_iter());
     assert_eq!(budget.take(at(30), 5, Rise::NONE), Err(at(600)));
     assert_eq!(budget.take(at(600), 5, Rise::NONE), Ok(()));
     assert_eq!(

@@ -5,7 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::effective_targets::effective_targets;
 use super::facts::{Facts, Withheld};
-use super::retained_state::{Begun, RetainedState, Setback};
+use super::retained_state::{Begun, EnsureFailure, RetainedState};
 use super::stored_state::{
     class, has_finalizer, is_load_balancer, load_balancer_status, recorded_owner,
 };
@@ -35,7 +35,7 @@ impl RetainedState {
             _ => 0,
         };
         let is_over = matches!(last, Step::Rest | Step::Stay(_));
-        let setback = setback(&facts, &last, when, now.moment);
+        let ensure_failure = ensure_failure(&facts, &last, when, now.moment);
         let told_why = match last {
             Step::Stay(why) => Some(why),
             _ => None,
@@ -48,8 +48,10 @@ impl RetainedState {
                 ..RetainedState::default()
             };
         }
-        let failures = match &setback {
-            Some(setback) if facts.past.setback.as_ref() == Some(setback) => facts.past.failures,
+        let failures = match &ensure_failure {
+            Some(ensure_failure) if facts.past.ensure_failure.as_ref() == Some(ensure_failure) => {
+                facts.past.failures
+            }
             _ => failures,
         };
         let past = RetainedState {
@@ -57,7 +59,7 @@ impl RetainedState {
             drift_due: facts.past.drift_due && facts.state.ensured.is_none() && !is_over,
             told_why,
             was_foreign,
-            setback,
+            ensure_failure,
             wish: effective_targets(&facts, now.moment).wish,
             empty_since: match ensure::is_emptied(&facts) {
                 Some(true) => facts.past.empty_since.or(Some(now.moment)),
@@ -155,11 +157,16 @@ fn is_unsure(error: &ProviderError) -> bool {
     )
 }
 
-fn setback(facts: &Facts, last: &Step<'_>, when: &When, now: Moment) -> Option<Setback> {
+fn ensure_failure(
+    facts: &Facts,
+    last: &Step<'_>,
+    when: &When,
+    now: Moment,
+) -> Option<EnsureFailure> {
     let wanted = facts.wanted();
     match (last, when) {
-        (Step::Wait(obstacle), When::Retry { after, why }) if obstacle.is_setback() => {
-            Some(Setback {
+        (Step::Wait(obstacle), When::Retry { after, why }) if obstacle.is_ensure_failure() => {
+            Some(EnsureFailure {
                 wanted,
                 why: why.clone(),
                 until: now.after(*after),
@@ -167,7 +174,7 @@ fn setback(facts: &Facts, last: &Step<'_>, when: &When, now: Moment) -> Option<S
             })
         }
         _ if facts.state.ensured.is_some() => None,
-        _ => facts.past.setback_of(&wanted, now).cloned(),
+        _ => facts.past.ensure_failure_of(&wanted, now).cloned(),
     }
 }
 

@@ -70,12 +70,12 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
         }
         return update::ask(facts, targets);
     }
-    let setback = facts.past.setback_of(&wanted, now.moment);
-    let setback = setback.map(|setback| Obstacle::Setback {
-        why: &setback.why,
-        again: now.moment.until(setback.until),
+    let ensure_failure = facts.past.ensure_failure_of(&wanted, now.moment);
+    let ensure_failure = ensure_failure.map(|ensure_failure| Obstacle::EnsureFailure {
+        why: &ensure_failure.why,
+        again: now.moment.until(ensure_failure.until),
     });
-    hold.or(setback).map_or(Step::Rest, Step::Wait)
+    hold.or(ensure_failure).map_or(Step::Rest, Step::Wait)
 }
 
 /// Removes deleted nodes from the load balancer whatever ensure returns: an error in the Service or a limit must not
@@ -125,7 +125,7 @@ fn has_to_ensure(facts: &Facts, wanted: &Arc<CloudService>, now: Moment) -> bool
         return true;
     }
     let past = &facts.past;
-    if past.setback_of(wanted, now).is_some() {
+    if past.ensure_failure_of(wanted, now).is_some() {
         return false;
     }
     let is_emptied_again = past

@@ -54,7 +54,7 @@ pub struct RetainedState {
     /// Reported reason for leaving the Service alone.
     pub(super) told_why: Option<String>,
     /// The load balancer could not be made as wanted.
-    pub(super) setback: Option<Setback>,
+    pub(super) ensure_failure: Option<EnsureFailure>,
 }
 
 /// Request to a provider that may change something.
@@ -94,7 +94,7 @@ const LONG: Duration = Duration::from_secs(600);
 
 /// Why a load balancer is not as wanted, and when to retry. Until then its targets follow the nodes.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Setback {
+pub(super) struct EnsureFailure {
     /// The Service as wanted then: a different one is tried at once.
     pub(super) wanted: Arc<CloudService>,
     pub(super) why: String,
@@ -116,15 +116,21 @@ impl RetainedState {
         confirmed.is_none_or(|confirmed| !are_same(confirmed, &targets.nodes))
     }
 
-    /// Whether targets follow the nodes during a setback.
+    /// Whether targets follow the nodes after a failed ensure.
     pub fn follows_nodes(&self) -> bool {
-        let setback = self.setback.as_ref();
-        self.targets.is_some() && setback.is_some_and(|setback| !setback.is_stale)
+        let ensure_failure = self.ensure_failure.as_ref();
+        self.targets.is_some()
+            && ensure_failure.is_some_and(|ensure_failure| !ensure_failure.is_stale)
     }
 
-    /// The setback that delays a request for `wanted`, if any.
-    pub(super) fn setback_of(&self, wanted: &Arc<CloudService>, now: Moment) -> Option<&Setback> {
-        let setback = self.setback.as_ref();
-        setback.filter(|setback| setback.until > now && setback.wanted == *wanted)
+    /// The failed ensure that delays a request for `wanted`, if any.
+    pub(super) fn ensure_failure_of(
+        &self,
+        wanted: &Arc<CloudService>,
+        now: Moment,
+    ) -> Option<&EnsureFailure> {
+        let ensure_failure = self.ensure_failure.as_ref();
+        ensure_failure
+            .filter(|ensure_failure| ensure_failure.until > now && ensure_failure.wanted == *wanted)
     }
 }

@@ -32,7 +32,7 @@ pub(super) enum Obstacle<'a> {
     /// The source ranges cannot be parsed.
     SourceRanges(SourceRangesError),
     /// The load balancer could not be made as wanted earlier; an Event was recorded then.
-    Setback {
+    EnsureFailure {
         /// Reason of the failure.
         why: &'a str,
         /// Time until the retry.
@@ -176,13 +176,13 @@ impl Obstacle<'_> {
                 | Obstacle::Emptied { .. }
                 | Obstacle::NodesUnsynced
                 | Obstacle::ServicesUnsynced
-                | Obstacle::Setback { .. }
+                | Obstacle::EnsureFailure { .. }
         )
     }
 
     /// Whether ensuring failed and is retried later, so that the targets follow the nodes until then. Not for a pending
     /// or throttled operation, nor for a load balancer of another owner.
-    pub(super) fn is_setback(&self) -> bool {
+    pub(super) fn is_ensure_failure(&self) -> bool {
         match self {
             Obstacle::Provider { doing, error } => {
                 *doing == Doing::Ensure && !matches!(error, ProviderError::Throttled { .. })
@@ -214,7 +214,7 @@ impl Obstacle<'_> {
                 format!("failed to {}: {error}", doing.as_str())
             }
             Obstacle::SourceRanges(error) => error.to_string(),
-            Obstacle::Setback { why, .. } => (*why).to_owned(),
+            Obstacle::EnsureFailure { why, .. } => (*why).to_owned(),
             Obstacle::Answer(unusable) => {
                 format!("the provider's answer was not used: {}", unusable.told())
             }
@@ -341,7 +341,7 @@ impl Obstacle<'_> {
             Obstacle::Pending { pending, .. } => return Retry::After(patience(pending)),
             Obstacle::Begun { again }
             | Obstacle::Removal { again }
-            | Obstacle::Setback { again, .. }
+            | Obstacle::EnsureFailure { again, .. }
             | Obstacle::Late { again }
             | Obstacle::Emptied { again } => return Retry::After((*again).max(ASKED.0)),
             Obstacle::NodesUnsynced | Obstacle::ServicesUnsynced => {

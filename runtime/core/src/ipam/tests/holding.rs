@@ -162,7 +162,7 @@ fn ipam_021_and_025_the_next_free_block_of_each_range_is_written() {
         }
         assert_eq!(start(&mut memory, &api), [""; 0], "{id}");
         api.add(node("new", "new", ""));
-        let (done, _) = talk(&mut memory, &mut api, "new", Fate::Made);
+        let (done, _) = reconcile(&mut memory, &mut api, "new", Fate::Made);
         assert_eq!(
             done,
             [format!("patch node/new podCIDRs={expected}")],
@@ -182,7 +182,7 @@ fn ipam_025_without_a_free_block_nothing_is_written() {
     }
     start(&mut memory, &api);
     api.add(node("new", "new", ""));
-    let (done, when) = talk(&mut memory, &mut api, "new", Fate::Made);
+    let (done, when) = reconcile(&mut memory, &mut api, "new", Fate::Made);
     assert_eq!(done, ["event node/new Warning CIDRNotAvailable"], "{id}");
     let why = "CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range 127.123.234.0/28";
     assert!(when.to_string().ends_with(why), "{id}: {when}");
@@ -220,7 +220,7 @@ fn ipam_024_the_block_of_a_deleted_node_is_free() {
         for (index, block) in expected.iter().enumerate() {
             let name = format!("new{index}");
             api.add(node(&name, &name, ""));
-            let (done, _) = talk(&mut memory, &mut api, &name, Fate::Made);
+            let (done, _) = reconcile(&mut memory, &mut api, &name, Fate::Made);
             assert_eq!(
                 done,
                 [format!("patch node/{name} podCIDRs={block}")],
@@ -236,10 +236,10 @@ fn edge_096_of_two_ranges_nothing_is_taken_when_one_is_full() {
     let mut api = Api::default();
     for name in ["a", "b"] {
         api.add(node(name, name, ""));
-        talk(&mut memory, &mut api, name, Fate::Made);
+        reconcile(&mut memory, &mut api, name, Fate::Made);
     }
     for _ in 0..5 {
-        talk(&mut memory, &mut api, "b", Fate::Made);
+        reconcile(&mut memory, &mut api, "b", Fate::Made);
     }
     let used: Vec<usize> = memory
         .allocator()
@@ -252,7 +252,7 @@ fn edge_096_of_two_ranges_nothing_is_taken_when_one_is_full() {
     api.nodes.remove("a");
     memory.forget("a");
     assert_eq!(memory.woken(), ["b"]);
-    let (done, _) = talk(&mut memory, &mut api, "b", Fate::Made);
+    let (done, _) = reconcile(&mut memory, &mut api, "b", Fate::Made);
     assert_eq!(done, ["patch node/b podCIDRs=10.0.1.0/24,fd00::/64"]);
 }
 
@@ -264,11 +264,11 @@ fn a_promise_is_broken_when_the_api_server_has_the_block_for_somebody_else() {
     api.add(node("b", "b", ""));
     start(&mut memory, &api);
     // Both were promised one; a's write has no answer, and a leader before has given a's block to b.
-    talk(&mut memory, &mut api, "a", Fate::Lost);
+    reconcile(&mut memory, &mut api, "a", Fate::Lost);
     let late = node("b", "b", "10.0.0.0/24");
     api.add(late.clone());
     assert!(memory.see(&late));
-    let (done, _) = talk(&mut memory, &mut api, "a", Fate::Made);
+    let (done, _) = reconcile(&mut memory, &mut api, "a", Fate::Made);
     assert_eq!(done, ["patch node/a podCIDRs=10.0.2.0/24"]);
     assert_eq!(
         memory.allocator().families()[0].used(),

@@ -85,7 +85,7 @@ struct World {
     /// What the leader knows, and what the watch has not told it yet.
     cache: BTreeMap<String, Arc<Node>>,
     news: VecDeque<(String, Option<Arc<Node>>)>,
-    talks: BTreeMap<String, Facts>,
+    running: BTreeMap<String, Facts>,
     on_the_way: Vec<(String, PodCidrsPatch)>,
 }
 
@@ -112,7 +112,7 @@ impl World {
             is_settled: true,
             cache: BTreeMap::new(),
             news: VecDeque::new(),
-            talks: BTreeMap::new(),
+            running: BTreeMap::new(),
             on_the_way: Vec::new(),
         }
     }
@@ -132,18 +132,18 @@ impl World {
                 let idle = self
                     .cache
                     .keys()
-                    .filter(|name| !self.talks.contains_key(*name));
+                    .filter(|name| !self.running.contains_key(*name));
                 if let Some(name) = pick(idle, *which) {
                     self.begin(&name);
                 }
             }
             Step::Act(which, fate) => {
-                if let Some(name) = pick(self.talks.keys(), *which) {
+                if let Some(name) = pick(self.running.keys(), *which) {
                     self.act(&name, *fate);
                 }
             }
             Step::Delay(which) => {
-                if let Some(name) = pick(self.talks.keys(), *which) {
+                if let Some(name) = pick(self.running.keys(), *which) {
                     self.delay(&name);
                 }
             }
@@ -194,7 +194,7 @@ impl World {
     }
 
     fn begin(&mut self, name: &str) {
-        if !self.is_settled || self.talks.contains_key(name) {
+        if !self.is_settled || self.running.contains_key(name) {
             return;
         }
         let facts = self
@@ -202,12 +202,12 @@ impl World {
             .get(name)
             .and_then(|node| self.memory.begin(node.clone()));
         if let Some(facts) = facts {
-            self.talks.insert(name.to_owned(), facts);
+            self.running.insert(name.to_owned(), facts);
         }
     }
 
     fn act(&mut self, name: &str, fate: Fate) {
-        let Some(mut facts) = self.talks.remove(name) else {
+        let Some(mut facts) = self.running.remove(name) else {
             return;
         };
         match decide(&facts) {
@@ -220,7 +220,7 @@ impl World {
                         self.changed(name);
                     }
                 }
-                self.talks.insert(name.to_owned(), facts);
+                self.running.insert(name.to_owned(), facts);
             }
         }
     }
@@ -230,7 +230,7 @@ impl World {
     }
 
     fn delay(&mut self, name: &str) {
-        let Some(facts) = self.talks.get_mut(name) else {
+        let Some(facts) = self.running.get_mut(name) else {
             return;
         };
         if let Decision::Do(effects) = decide(facts)
@@ -253,9 +253,9 @@ impl World {
         if !self.is_settled {
             self.settle();
         }
-        let names: Vec<String> = self.talks.keys().cloned().collect();
+        let names: Vec<String> = self.running.keys().cloned().collect();
         names.iter().for_each(|name| self.delay(name));
-        self.talks.clear();
+        self.running.clear();
         self.news.clear();
         self.memory = Memory::new(&self.settings).unwrap();
         self.cache = self.api.nodes.clone();

@@ -66,7 +66,7 @@ fn ipam_024_a_node_that_is_going_keeps_its_block_until_it_is_gone() {
 #[test]
 fn ipam_027_a_write_that_was_refused_is_told_once_and_gives_the_block_back() {
     let (mut memory, mut api) = one_node();
-    let (done, when) = talk(&mut memory, &mut api, "a", Fate::Refused);
+    let (done, when) = reconcile(&mut memory, &mut api, "a", Fate::Refused);
     let patch = |block: &str| format!("patch node/a podCIDRs=10.0.{block}.0/24");
     assert_eq!(
         done,
@@ -77,10 +77,10 @@ fn ipam_027_a_write_that_was_refused_is_told_once_and_gives_the_block_back() {
     );
     assert!(is_retry(&when));
     assert_eq!(used(&memory), 0);
-    let (done, _) = talk(&mut memory, &mut api, "a", Fate::Refused);
+    let (done, _) = reconcile(&mut memory, &mut api, "a", Fate::Refused);
     assert_eq!(done, [patch("1")], "it was told");
     assert_eq!(memory.failures("a"), 2);
-    let (done, when) = talk(&mut memory, &mut api, "a", Fate::Made);
+    let (done, when) = reconcile(&mut memory, &mut api, "a", Fate::Made);
     assert_eq!((done, when), (vec![patch("2")], When::AwaitChange));
     assert_eq!((used(&memory), memory.failures("a")), (1, 0));
 }
@@ -95,7 +95,7 @@ fn ipam_027_a_write_without_an_answer_keeps_the_block_until_the_node_was_read() 
         (Fate::Unheard, vec!["read node/a"]),
     ] {
         let (mut memory, mut api) = one_node();
-        let (done, when) = talk(&mut memory, &mut api, "a", fate);
+        let (done, when) = reconcile(&mut memory, &mut api, "a", fate);
         assert_eq!(done, ["patch node/a podCIDRs=10.0.0.0/24"]);
         assert!(is_retry(&when) && used(&memory) == 1, "{when}");
         let mut cached = api.clone();
@@ -113,13 +113,13 @@ fn ipam_027_a_write_without_an_answer_keeps_the_block_until_the_node_was_read() 
 fn ipam_027_what_may_pass_by_itself_is_told_when_it_lasts() {
     let (mut memory, mut api) = one_node();
     for _ in 0..2 {
-        let (done, _) = talk(&mut memory, &mut api, "a", Fate::Lost);
+        let (done, _) = reconcile(&mut memory, &mut api, "a", Fate::Lost);
         assert!(
             done.iter().all(|effect| !effect.starts_with("event")),
             "{done:?}"
         );
     }
-    let (done, _) = talk(&mut memory, &mut api, "a", Fate::Lost);
+    let (done, _) = reconcile(&mut memory, &mut api, "a", Fate::Lost);
     assert_eq!(
         done.last().unwrap(),
         "event node/a Warning CIDRAssignmentFailed"
@@ -131,7 +131,7 @@ fn ipam_027_what_may_pass_by_itself_is_told_when_it_lasts() {
 fn ipam_027b_an_old_answer_of_the_watch_allocates_nothing_again() {
     let (mut memory, mut api) = one_node();
     let before = api.get("a").unwrap();
-    talk(&mut memory, &mut api, "a", Fate::Made);
+    reconcile(&mut memory, &mut api, "a", Fate::Made);
     assert!(!memory.see(&before));
     assert_eq!(memory.begin(before), None);
     assert_eq!(used(&memory), 1);
@@ -250,11 +250,11 @@ fn ipam_022_and_028_what_is_wrong_with_a_node_is_told_once_and_nothing_is_writte
     let mut api = Api::default();
     api.add(node("a", "1", "192.168.0.0/24"));
     assert!(memory.see(&api.get("a").unwrap()));
-    let (done, when) = talk(&mut memory, &mut api, "a", Fate::Made);
+    let (done, when) = reconcile(&mut memory, &mut api, "a", Fate::Made);
     assert_eq!(done, ["event node/a Warning InvalidPodCIDR"]);
     assert_eq!(when, When::AwaitChange);
     assert!(!memory.see(&api.get("a").unwrap()), "a heartbeat");
-    assert_eq!(talk(&mut memory, &mut api, "a", Fate::Made).0, [""; 0]);
+    assert_eq!(reconcile(&mut memory, &mut api, "a", Fate::Made).0, [""; 0]);
 }
 
 #[test]
@@ -337,11 +337,11 @@ fn ipam_023_a_deletion_that_nobody_told_of_is_noticed_by_the_next_list() {
 #[test]
 fn a_node_that_was_made_again_has_nothing_of_the_one_before() {
     let (mut memory, mut api) = one_node();
-    talk(&mut memory, &mut api, "a", Fate::Made);
+    reconcile(&mut memory, &mut api, "a", Fate::Made);
     // Its deletion was not heard of.
     api.add(node("a", "2", ""));
     assert!(memory.see(&api.get("a").unwrap()));
     assert_eq!(used(&memory), 0);
-    let (done, _) = talk(&mut memory, &mut api, "a", Fate::Made);
+    let (done, _) = reconcile(&mut memory, &mut api, "a", Fate::Made);
     assert_eq!(done, ["patch node/a podCIDRs=10.0.1.0/24"]);
 }

@@ -266,7 +266,7 @@ impl World {
                 self.check(&name)?;
             }
             if writer == Writer::Ours
-                && let Some(facts) = self.ours.talks.get_mut(&name)
+                && let Some(facts) = self.ours.running.get_mut(&name)
             {
                 let node = crate::node::object::node_ref(&facts.node);
                 facts.absorb(&Effect::PatchPodCidrs(node, patch), outcome);

@@ -138,7 +138,7 @@ pub(super) fn unheard() -> Outcome {
 }
 
 /// A whole reconciliation: what was done, and how it ended.
-pub(super) fn talk(
+pub(super) fn reconcile(
     memory: &mut Memory,
     api: &mut Api,
     name: &str,

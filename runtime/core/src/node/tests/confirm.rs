@@ -66,7 +66,7 @@ fn an_internal_ip_of_a_ready_node_changes_after_two_equal_answers() {
     later(&mut world, 9);
     changes_nothing(&mut world);
     later(&mut world, 1);
-    let second = world.talk();
+    let second = world.reconcile();
     assert_eq!(second.effects[1], "take budget internal-ip node/node0");
     assert_eq!(second.end, When::AwaitChange);
     assert_eq!(internal_ips(&world), ["10.0.0.9"]);
@@ -87,7 +87,7 @@ fn an_answer_that_is_another_one_every_time_never_changes_anything() {
         &mut world,
         &[(InternalIp, "10.0.0.1"), (ExternalIp, "192.0.2.1")],
     );
-    world.talk();
+    world.reconcile();
     later(&mut world, 60);
     answers(&mut world, &[(InternalIp, "10.0.0.9")]);
     changes_nothing(&mut world);
@@ -104,7 +104,7 @@ fn an_error_in_between_is_no_answer_and_takes_nothing_back() {
     changes_nothing(&mut world);
     world.answer = answer;
     later(&mut world, 5);
-    world.talk();
+    world.reconcile();
     assert_eq!(internal_ips(&world), ["10.0.0.9"]);
 }
 
@@ -120,7 +120,7 @@ fn without_budget_an_internal_ip_stays_and_an_event_says_so() {
     assert!(matches!(braked.end, When::Retry { after, .. } if after == Duration::from_secs(120)));
     world.budget = Ok(());
     later(&mut world, 120);
-    world.talk();
+    world.reconcile();
     assert_eq!(internal_ips(&world), ["10.0.0.9"]);
 }
 
@@ -128,26 +128,26 @@ fn without_budget_an_internal_ip_stays_and_an_event_says_so() {
 fn a_change_that_is_refused_for_ever_leaves_the_budget_to_the_others() {
     let mut world = ready(initialised());
     answers(&mut world, &[(InternalIp, "10.0.0.9")]);
-    world.talk();
+    world.reconcile();
     let mut taken = 0;
     for _ in 0..60 {
         later(&mut world, 10);
         world.errors = vec![ClusterError::Rejected("a webhook says no".to_owned())];
-        let talk = world.talk();
-        let budgets = talk.effects.iter().filter(|act| act.starts_with("take"));
+        let run = world.reconcile();
+        let budgets = run.effects.iter().filter(|act| act.starts_with("take"));
         taken += budgets.count();
     }
     assert_eq!(taken, 2, "in ten minutes");
     world.errors.clear();
     later(&mut world, 300);
-    world.talk();
+    world.reconcile();
     assert_eq!(internal_ips(&world), ["10.0.0.9"]);
     // Another change is paid for.
     answers(&mut world, &[(InternalIp, "10.0.0.8")]);
-    world.talk();
+    world.reconcile();
     later(&mut world, 10);
-    let talk = world.talk();
-    assert_eq!(talk.effects[1], "take budget internal-ip node/node0");
+    let run = world.reconcile();
+    assert_eq!(run.effects[1], "take budget internal-ip node/node0");
     assert_eq!(internal_ips(&world), ["10.0.0.8"]);
 }
 
@@ -185,8 +185,8 @@ fn what_counts_as_a_change_of_an_internal_ip() {
                 world = ready(world);
             }
             answers(&mut world, answered);
-            let talk = world.talk();
-            let is_held = matches!(talk.end, When::Retry { .. });
+            let run = world.reconcile();
+            let is_held = matches!(run.end, When::Retry { .. });
             assert_eq!(
                 is_held,
                 is_change && is_ready,
@@ -202,7 +202,7 @@ fn a_tainted_node_that_is_ready_needs_two_equal_answers_too() {
     world.stored["status"]["addresses"] = json!([{ "type": "InternalIP", "address": "10.0.0.8" }]);
     changes_nothing(&mut world);
     later(&mut world, 10);
-    world.talk();
+    world.reconcile();
     assert_eq!(internal_ips(&world), ["10.0.0.1"]);
     assert_eq!(world.stored["spec"]["taints"], json!([]));
 }
@@ -216,8 +216,8 @@ fn labels_follow_a_resize_and_a_move_when_that_is_asked_for_after_two_equal_answ
     world.rules.reconcile_labels = true;
     changes_nothing(&mut world);
     later(&mut world, 10);
-    let talk = world.talk();
-    assert_eq!(talk.effects[1], "take budget relabel node/node0");
+    let run = world.reconcile();
+    assert_eq!(run.effects[1], "take budget relabel node/node0");
     let labels = &world.stored["metadata"]["labels"];
     for (key, value) in [
         ("node.kubernetes.io/instance-type", "small"),
@@ -258,8 +258,8 @@ fn the_two_brakes_have_budgets_of_their_own() {
     world.rules.reconcile_labels = true;
     world.rules.confirm_after = Duration::ZERO;
     answers(&mut world, &[(InternalIp, "10.0.0.9")]);
-    let talk = world.talk();
-    let taken: Vec<_> = talk
+    let run = world.reconcile();
+    let taken: Vec<_> = run
         .effects
         .iter()
         .filter(|one| one.starts_with("take"))
@@ -278,14 +278,14 @@ fn one_provider_id_for_two_nodes_holds_both_new_nodes() {
     for is_stored in [true, false] {
         let mut world = world();
         clashing(&mut world, twin(is_stored));
-        let talk = changes_nothing(&mut world);
-        assert_eq!(talk.events[0].0, "DuplicateProviderID");
+        let run = changes_nothing(&mut world);
+        assert_eq!(run.events[0].0, "DuplicateProviderID");
         assert!(
-            talk.events[0]
+            run.events[0]
                 .1
                 .contains("sim://42 is also that of node \"node9\"")
         );
-        assert!(matches!(talk.end, When::Retry { .. }));
+        assert!(matches!(run.end, When::Retry { .. }));
     }
 }
 
@@ -294,12 +294,12 @@ fn a_node_that_has_the_provider_id_written_down_is_not_held_by_one_that_has_not(
     let mut world = initialised();
     answers(&mut world, &[(InternalIp, "10.0.0.9")]);
     clashing(&mut world, twin(false));
-    world.talk();
+    world.reconcile();
     assert_eq!(internal_ips(&world), ["10.0.0.9"]);
     answers(&mut world, &[(InternalIp, "10.0.0.7")]);
     clashing(&mut world, twin(true));
-    let talk = changes_nothing(&mut world);
-    assert_eq!(talk.events[0].0, "DuplicateProviderID");
+    let run = changes_nothing(&mut world);
+    assert_eq!(run.events[0].0, "DuplicateProviderID");
 }
 
 #[test]
@@ -313,12 +313,12 @@ fn another_nodes_address_is_refused_unless_the_node_has_it_already() {
     };
     let mut world = world();
     clashing(&mut world, holder("10.0.0.1"));
-    let talk = changes_nothing(&mut world);
-    assert_eq!(talk.events[0].0, "InvalidProviderAnswer");
+    let run = changes_nothing(&mut world);
+    assert_eq!(run.events[0].0, "InvalidProviderAnswer");
     assert!(
-        talk.events[0].1.contains("the node \"node9\" has it"),
+        run.events[0].1.contains("the node \"node9\" has it"),
         "{:?}",
-        talk.events
+        run.events
     );
 
     let mut world = initialised();
@@ -331,6 +331,6 @@ fn another_nodes_address_is_refused_unless_the_node_has_it_already() {
         ..instance()
     });
     clashing(&mut world, holder("10.0.0.2"));
-    world.talk();
+    world.reconcile();
     assert_eq!(internal_ips(&world), ["10.0.0.1"]);
 }

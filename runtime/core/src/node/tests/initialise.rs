@@ -21,9 +21,9 @@ fn stored_addresses(world: &World) -> String {
 #[test]
 fn node_045_addresses_are_stored_before_the_taint_goes() {
     let mut world = world();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.effects,
+        run.effects,
         [
             "find node/node0",
             "patch node/node0/status addresses(3)",
@@ -31,7 +31,7 @@ fn node_045_addresses_are_stored_before_the_taint_goes() {
             "event node/node0 Normal Synced",
         ]
     );
-    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(run.end, When::AwaitChange);
     assert_eq!(
         stored_addresses(&world),
         "InternalIP=10.0.0.1 ExternalIP=192.0.2.1 Hostname=kubelets-name"
@@ -56,13 +56,13 @@ fn node_045_addresses_are_stored_before_the_taint_goes() {
 fn node_046_the_event_is_recorded_only_after_the_patch() {
     let mut world = world();
     world.errors = vec![ClusterError::Unavailable("gone away".to_owned()); 2];
-    let talk = world.talk();
-    assert!(talk.events.is_empty());
-    let talk = world.talk();
-    assert!(talk.events.is_empty());
-    let talk = world.talk();
+    let run = world.reconcile();
+    assert!(run.events.is_empty());
+    let run = world.reconcile();
+    assert!(run.events.is_empty());
+    let run = world.reconcile();
     assert_eq!(
-        talk.events,
+        run.events,
         [("Synced".to_owned(), "Node synced successfully".to_owned())]
     );
 }
@@ -78,7 +78,7 @@ fn node_011_the_key_alone_makes_a_node_uninitialised() {
         world.stored["spec"]["taints"][0]["value"] = json!(value);
         world.stored["spec"]["taints"][0]["effect"] = json!(effect);
         assert!(is_uninitialized(&world.node()), "{value} {effect}");
-        world.talk();
+        world.reconcile();
         assert!(!is_uninitialized(&world.node()), "{value} {effect}");
     }
 }
@@ -92,7 +92,7 @@ fn node_035_every_taint_of_the_key_goes_and_the_others_keep_their_order() {
         json!({ "key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoExecute" });
     let other = |key: &str| json!({ "key": key, "value": "v", "effect": "NoSchedule" });
     world.stored["spec"]["taints"] = json!([other("z"), ours, other("a"), again, other("m")]);
-    world.talk();
+    world.reconcile();
     assert_eq!(
         world.stored["spec"]["taints"],
         json!([other("z"), other("a"), other("m")])
@@ -107,15 +107,14 @@ fn node_022_a_stored_provider_id_is_enough() {
         provider_id: String::new(),
         ..instance()
     });
-    let talk = world.talk();
+    let run = world.reconcile();
     assert!(!is_uninitialized(&world.node()));
     assert!(
-        !talk
-            .effects
+        !run.effects
             .iter()
             .any(|effect| effect.contains("providerID")),
         "{:?}",
-        talk.effects
+        run.effects
     );
 }
 
@@ -124,7 +123,7 @@ fn node_025_a_node_ip_that_is_known_comes_first() {
     let mut world = world();
     world.stored["metadata"]["annotations"] =
         json!({ "alpha.kubernetes.io/provided-node-ip": "192.0.2.1" });
-    world.talk();
+    world.reconcile();
     assert_eq!(
         stored_addresses(&world),
         "ExternalIP=192.0.2.1 InternalIP=10.0.0.1 Hostname=kubelets-name"
@@ -138,7 +137,7 @@ fn node_056_an_answer_without_addresses_initialises_and_keeps_what_is_stored() {
         addresses: Vec::new(),
         ..instance()
     });
-    world.talk();
+    world.reconcile();
     assert!(!is_uninitialized(&world.node()));
     assert_eq!(stored_addresses(&world), "Hostname=kubelets-name");
 }
@@ -151,19 +150,19 @@ fn an_answer_with_one_wrong_part_initialises_and_says_what_was_left_out() {
         labels: vec![("node-role.kubernetes.io/master".to_owned(), String::new())],
         ..instance()
     });
-    let talk = world.talk();
+    let run = world.reconcile();
     assert!(!is_uninitialized(&world.node()));
     assert_eq!(
         world.stored["metadata"]["labels"]["topology.kubernetes.io/zone"],
         json!(null)
     );
-    let reasons: Vec<&str> = talk
+    let reasons: Vec<&str> = run
         .events
         .iter()
         .map(|(reason, _)| reason.as_str())
         .collect();
     assert_eq!(reasons, ["InvalidProviderAnswer", "Synced"]);
-    assert!(talk.events[0].1.contains("no zone") && talk.events[0].1.contains("node-role"));
+    assert!(run.events[0].1.contains("no zone") && run.events[0].1.contains("node-role"));
 }
 
 #[test]
@@ -180,52 +179,52 @@ fn node_041_a_conflict_is_answered_by_reading_and_deciding_again() {
         { "type": "InternalIP", "address": "10.0.0.1" },
         { "type": "ExternalIP", "address": "192.0.2.1" }
     ]);
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.effects
+        run.effects
             .iter()
             .filter(|effect| effect.starts_with("find"))
             .count(),
         1
     );
     assert_eq!(
-        talk.effects[1],
-        talk.effects[3].replace("taints(1)", "taints(0)")
+        run.effects[1],
+        run.effects[3].replace("taints(1)", "taints(0)")
     );
-    assert_eq!(talk.effects[2], "read node/node0");
+    assert_eq!(run.effects[2], "read node/node0");
     assert_eq!(
         world.stored["spec"]["taints"],
         json!([{ "key": "meanwhile", "effect": "NoExecute" }])
     );
-    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(run.end, When::AwaitChange);
 }
 
 #[test]
 fn node_048_the_taint_put_back_initialises_again_and_refreshes_the_labels() {
     let mut world = world();
-    world.talk();
+    world.reconcile();
     world.stored["spec"]["taints"] = json!([{ "key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule" }]);
     world.answer = found(Instance {
         instance_type: Some("large".to_owned()),
         ..instance()
     });
-    let talk = world.talk();
+    let run = world.reconcile();
     assert!(!is_uninitialized(&world.node()));
     assert_eq!(
         world.stored["metadata"]["labels"]["node.kubernetes.io/instance-type"],
         "large"
     );
-    assert_eq!(talk.events.last().unwrap().0, "Synced");
+    assert_eq!(run.events.last().unwrap().0, "Synced");
 }
 
 #[test]
 fn in_plan_mode_everything_is_said_and_nothing_is_written() {
     let mut world = world();
     world.withholds = true;
-    let talk = changes_nothing(&mut world);
-    assert_eq!(talk.effects.len(), 3, "{:?}", talk.effects);
-    assert!(talk.effects[2].contains("-taint(uninitialized)"));
-    assert_eq!(talk.end, When::AwaitChange);
+    let run = changes_nothing(&mut world);
+    assert_eq!(run.effects.len(), 3, "{:?}", run.effects);
+    assert!(run.effects[2].contains("-taint(uninitialized)"));
+    assert_eq!(run.end, When::AwaitChange);
 }
 
 #[test]
@@ -234,16 +233,16 @@ fn node_046_a_lost_answer_to_the_last_write_loses_no_event() {
         let mut world = world();
         world.loses = true;
         let stale = world.node();
-        let first = world.talk();
+        let first = world.reconcile();
         assert_eq!(
             (first.events, world.stored["spec"]["taints"].clone()),
             (vec![], json!([]))
         );
         // The cache may have seen the write by now, or not.
         let cached = if is_cached { world.node() } else { stale };
-        let next = world.talk_from(cached);
+        let next = world.reconcile_from(cached);
         assert_eq!(next.events.len(), 1, "{:?}", next.effects);
         assert_eq!(next.events[0].0, "Synced");
-        assert_eq!(world.talk().events, [], "it is said once");
+        assert_eq!(world.reconcile().events, [], "it is said once");
     }
 }

@@ -10,9 +10,9 @@ use serde_json::json;
 fn node_012_an_untainted_node_is_not_asked_about() {
     let mut world = initialised();
     world.refresh = false;
-    let talk = world.talk();
-    assert!(talk.effects.is_empty(), "{:?}", talk.effects);
-    assert_eq!(talk.end, When::AwaitChange);
+    let run = world.reconcile();
+    assert!(run.effects.is_empty(), "{:?}", run.effects);
+    assert_eq!(run.end, When::AwaitChange);
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn what_no_provider_owns_is_never_touched() {
         let mut world = initialised();
         world.stored["metadata"]["labels"] = json!({ "beta.kubernetes.io/instance-type": "t" });
         world.stored["spec"] = spec;
-        assert!(world.talk().effects.is_empty());
+        assert!(world.reconcile().effects.is_empty());
     }
 }
 
@@ -39,8 +39,8 @@ fn node_070_deprecated_labels_are_copied_to_the_current_ones_in_one_patch() {
         "beta.kubernetes.io/instance-type": "t",
         "node.kubernetes.io/instance-type": "edited",
     });
-    let talk = world.talk();
-    assert_eq!(talk.effects, ["patch node/node0 labels(2)"]);
+    let run = world.reconcile();
+    assert_eq!(run.effects, ["patch node/node0 labels(2)"]);
     assert_eq!(
         world.stored["metadata"]["labels"]["topology.kubernetes.io/zone"],
         "z"
@@ -49,7 +49,10 @@ fn node_070_deprecated_labels_are_copied_to_the_current_ones_in_one_patch() {
         world.stored["metadata"]["labels"]["node.kubernetes.io/instance-type"],
         "t"
     );
-    assert!(world.talk().effects.is_empty(), "nothing is left to do");
+    assert!(
+        world.reconcile().effects.is_empty(),
+        "nothing is left to do"
+    );
 }
 
 #[test]
@@ -58,10 +61,10 @@ fn node_073_a_conflict_over_labels_is_read_again_and_retried() {
     world.refresh = false;
     world.stored["metadata"]["labels"]["beta.kubernetes.io/instance-type"] = json!("t");
     world.errors = vec![ClusterError::Conflict("busy".to_owned())];
-    let talk = world.talk();
+    let run = world.reconcile();
     let patch = "patch node/node0 labels(1)";
-    assert_eq!(talk.effects, [patch, "read node/node0", patch]);
-    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(run.effects, [patch, "read node/node0", patch]);
+    assert_eq!(run.end, When::AwaitChange);
 }
 
 #[test]
@@ -75,9 +78,9 @@ fn node_050_an_address_that_changed_is_stored_in_the_periodic_pass() {
         addresses: moved,
         ..instance()
     });
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.effects,
+        run.effects,
         ["find node/node0", "patch node/node0/status addresses(3)"]
     );
     assert_eq!(
@@ -85,7 +88,7 @@ fn node_050_an_address_that_changed_is_stored_in_the_periodic_pass() {
         "192.0.2.9"
     );
     assert_eq!(
-        world.talk().effects,
+        world.reconcile().effects,
         ["find node/node0"],
         "what is equal is not written"
     );
@@ -98,7 +101,7 @@ fn node_055_the_periodic_pass_leaves_labels_alone() {
         instance_type: Some("large".to_owned()),
         ..instance()
     });
-    assert_eq!(world.talk().effects, ["find node/node0"]);
+    assert_eq!(world.reconcile().effects, ["find node/node0"]);
 }
 
 #[test]
@@ -113,8 +116,8 @@ fn node_057_dual_stack_addresses_are_not_written_again_and_again() {
         addresses: dual,
         ..instance()
     });
-    assert_eq!(world.talk().effects.len(), 2);
-    assert_eq!(world.talk().effects, ["find node/node0"]);
+    assert_eq!(world.reconcile().effects.len(), 2);
+    assert_eq!(world.reconcile().effects, ["find node/node0"]);
 }
 
 #[test]
@@ -126,9 +129,9 @@ fn node_053_a_failed_look_up_waits_for_the_next_pass() {
     ] {
         let mut world = initialised();
         world.answer = answer;
-        let talk = world.talk();
-        assert_eq!(talk.effects, ["find node/node0"]);
-        assert!(matches!(talk.end, When::Blocked { .. }), "{:?}", talk.end);
+        let run = world.reconcile();
+        assert_eq!(run.effects, ["find node/node0"]);
+        assert!(matches!(run.end, When::Blocked { .. }), "{:?}", run.end);
     }
 }
 
@@ -137,7 +140,7 @@ fn a_gone_instance_changes_nothing_here() {
     let mut world = initialised();
     world.answer = looked(Lookup::Gone);
     let before = world.stored.clone();
-    assert_eq!(world.talk().effects, ["find node/node0"]);
+    assert_eq!(world.reconcile().effects, ["find node/node0"]);
     assert_eq!(world.stored, before);
 }
 
@@ -149,9 +152,9 @@ fn node_059_a_failed_write_of_addresses_is_retried() {
         ..instance()
     });
     world.errors = vec![ClusterError::Unavailable("restarting".to_owned())];
-    let talk = world.talk();
-    assert!(matches!(talk.end, When::Retry { .. }), "{:?}", talk.end);
-    assert_eq!(world.talk().end, When::AwaitChange);
+    let run = world.reconcile();
+    assert!(matches!(run.end, When::Retry { .. }), "{:?}", run.end);
+    assert_eq!(world.reconcile().end, When::AwaitChange);
     assert_eq!(
         world.stored["status"]["addresses"][0]["address"],
         "10.0.0.7"
@@ -163,15 +166,15 @@ fn node_060_a_changed_node_ip_is_followed_in_the_next_pass() {
     let mut world = initialised();
     world.stored["metadata"]["annotations"] =
         json!({ "alpha.kubernetes.io/provided-node-ip": "192.0.2.1" });
-    world.talk();
+    world.reconcile();
     assert_eq!(
         world.stored["status"]["addresses"][0]["address"],
         "192.0.2.1"
     );
     world.stored["metadata"]["annotations"] =
         json!({ "alpha.kubernetes.io/provided-node-ip": "nonsense" });
-    let talk = world.talk();
-    assert_eq!(talk.events[0].0, "InvalidProvidedNodeIP");
+    let run = world.reconcile();
+    assert_eq!(run.events[0].0, "InvalidProvidedNodeIP");
     assert_eq!(
         world.stored["status"]["addresses"][0]["address"], "192.0.2.1",
         "nothing is written"
@@ -186,9 +189,9 @@ fn another_provider_id_in_the_periodic_pass_is_told_and_changes_nothing() {
         ..instance()
     });
     let before = world.stored.clone();
-    let talk = world.talk();
-    assert_eq!(talk.events[0].0, "InvalidProviderAnswer");
-    assert!(matches!(talk.end, When::Blocked { .. }));
+    let run = world.reconcile();
+    assert_eq!(run.events[0].0, "InvalidProviderAnswer");
+    assert!(matches!(run.end, When::Blocked { .. }));
     assert_eq!(world.stored, before);
 }
 
@@ -196,14 +199,14 @@ fn another_provider_id_in_the_periodic_pass_is_told_and_changes_nothing() {
 fn the_owner_of_a_node_that_another_manager_initialised_is_written_down_once() {
     let mut world = initialised();
     world.stored["metadata"]["labels"] = json!({});
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.effects,
+        run.effects,
         ["find node/node0", "patch node/node0 labels(1)"]
     );
     assert_eq!(
         world.stored["metadata"]["labels"]["wasm-ccm.dev/provider"],
         "sim"
     );
-    assert_eq!(world.talk().effects, ["find node/node0"]);
+    assert_eq!(world.reconcile().effects, ["find node/node0"]);
 }

@@ -107,7 +107,7 @@ proptest! {
         world.answer = looked(answer);
         world.refresh = refresh;
         let was_waiting = is_uninitialized(&world.node());
-        let talk = world.talk();
+        let run = world.reconcile();
         let is_waiting = is_uninitialized(&world.node());
 
         let id = |node: &Value| node["spec"]["providerID"].as_str().unwrap_or_default().to_owned();
@@ -116,7 +116,7 @@ proptest! {
             prop_assert!(id(&world.stored).starts_with("sim://"), "no node without a provider ID");
         }
         prop_assert!(!is_waiting || was_waiting, "no node is tainted");
-        prop_assert!(!is_waiting || talk.end != When::AwaitChange, "who waits is told why");
+        prop_assert!(!is_waiting || run.end != When::AwaitChange, "who waits is told why");
 
         let others = |node: &Value| {
             let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();

@@ -63,7 +63,7 @@ fn upstream_reconcile_node_labels_the_deprecated_names_lead() {
             world.stored["metadata"]["labels"][key] = json!(value);
         }
         let expected = vec!["patch node/node0 labels(3)"; patches];
-        assert_eq!(world.talk().effects, expected, "{id}");
+        assert_eq!(world.reconcile().effects, expected, "{id}");
         let labels = world.stored["metadata"]["labels"].as_object().unwrap();
         assert_eq!(labels.len(), 7, "{id}: six, and the owner's: {labels:?}");
         for (key, value) in deprecated.iter().chain(&right) {
@@ -133,7 +133,7 @@ fn upstream_get_instance_metadata_the_stored_provider_id_stands_in_for_a_missing
             changes_nothing(&mut world);
             continue;
         };
-        world.talk();
+        world.reconcile();
         assert!(!is_uninitialized(&world.node()), "{id}");
         assert_eq!(world.stored["spec"]["providerID"], provider_id, "{id}");
         assert_eq!(stored(&world), MACHINE, "{id}");
@@ -165,7 +165,7 @@ fn upstream_add_to_node_addresses_the_same_address_of_the_same_type_is_stored_on
             addresses: list(&offered),
             ..instance()
         });
-        world.talk();
+        world.reconcile();
         assert!(!is_uninitialized(&world.node()), "{id}");
         assert_eq!(stored(&world), expected, "{id}");
     }
@@ -213,10 +213,10 @@ fn left_of(taints: &Value) -> (Value, bool) {
     let mut world = initialised();
     world.refresh = false;
     world.stored["spec"]["taints"] = taints.clone();
-    let talk = world.talk();
+    let run = world.reconcile();
     (
         world.stored["spec"]["taints"].clone(),
-        !talk.effects.is_empty(),
+        !run.effects.is_empty(),
     )
 }
 

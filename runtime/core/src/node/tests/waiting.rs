@@ -13,14 +13,14 @@ use std::time::Duration;
 fn node_020_a_failed_look_up_keeps_the_taint_and_comes_back() {
     let mut world = world();
     world.answer = Err(ProviderError::Unavailable("502".to_owned()));
-    let talk = changes_nothing(&mut world);
+    let run = changes_nothing(&mut world);
     assert_eq!(
-        talk.effects,
+        run.effects,
         ["find node/node0"],
         "what may pass by itself is not told at once"
     );
     assert_eq!(
-        talk.end,
+        run.end,
         When::Retry {
             after: Duration::from_secs(1),
             why: "failed to look up the instance: unavailable: 502".to_owned()
@@ -49,15 +49,15 @@ fn a_node_that_waits_says_why_after_a_while_and_soon_if_its_machine_is_not_known
 fn what_a_person_has_to_change_is_told_at_once() {
     let mut world = world();
     world.answer = Err(ProviderError::Denied("401".to_owned()));
-    let talk = changes_nothing(&mut world);
+    let run = changes_nothing(&mut world);
     assert_eq!(
-        talk.events,
+        run.events,
         [(
             "InstanceLookupFailed".to_owned(),
             "failed to look up the instance: denied: 401".to_owned()
         )]
     );
-    assert!(matches!(talk.end, When::Retry { after, .. } if after == Duration::from_secs(10)));
+    assert!(matches!(run.end, When::Retry { after, .. } if after == Duration::from_secs(10)));
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn a_provider_that_is_broken_is_told_of_at_the_first_node_that_waits_for_it() {
     ] {
         let mut world = world();
         world.answer = Err(error.clone());
-        let talk = changes_nothing(&mut world);
-        let [(reason, message)] = talk.events.as_slice() else {
-            panic!("{error}: {:?}", talk.events);
+        let run = changes_nothing(&mut world);
+        let [(reason, message)] = run.events.as_slice() else {
+            panic!("{error}: {:?}", run.events);
         };
         assert_eq!(reason, "InstanceLookupFailed");
         assert!(message.ends_with(&error.to_string()), "{message}");
@@ -101,12 +101,12 @@ fn node_021_a_machine_that_is_not_known_keeps_the_taint_and_is_asked_for_again()
         let mut world = world();
         world.answer = looked(lookup.clone());
         world.failures = 3;
-        let talk = changes_nothing(&mut world);
-        assert_eq!(talk.effects, ["find node/node0"]);
+        let run = changes_nothing(&mut world);
+        assert_eq!(run.effects, ["find node/node0"]);
         assert!(
-            matches!(talk.end, When::Retry { after, .. } if after == Duration::from_secs(8)),
+            matches!(run.end, When::Retry { after, .. } if after == Duration::from_secs(8)),
             "{lookup:?} {:?}",
-            talk.end
+            run.end
         );
     }
 }
@@ -118,23 +118,23 @@ fn node_022_without_any_provider_id_the_taint_stays() {
         provider_id: String::new(),
         ..instance()
     });
-    let talk = changes_nothing(&mut world);
-    assert_eq!(talk.events[0].0, "InvalidProviderAnswer");
+    let run = changes_nothing(&mut world);
+    assert_eq!(run.events[0].0, "InvalidProviderAnswer");
     assert!(
-        talk.events[0].1.contains("did not set a provider ID"),
+        run.events[0].1.contains("did not set a provider ID"),
         "{:?}",
-        talk.events
+        run.events
     );
-    assert!(matches!(talk.end, When::Retry { .. }));
+    assert!(matches!(run.end, When::Retry { .. }));
 }
 
 #[test]
 fn node_024_another_provider_id_than_the_stored_one_holds_the_node() {
     let mut world = world();
     world.stored["spec"]["providerID"] = json!("sim://41");
-    let talk = changes_nothing(&mut world);
-    assert_eq!(talk.events[0].0, "InvalidProviderAnswer");
-    assert!(talk.events[0].1.contains("sim://41") && talk.events[0].1.contains("sim://42"));
+    let run = changes_nothing(&mut world);
+    assert_eq!(run.events[0].0, "InvalidProviderAnswer");
+    assert!(run.events[0].1.contains("sim://41") && run.events[0].1.contains("sim://42"));
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn a_node_of_another_provider_is_not_even_asked_about() {
         } else {
             world.stored["spec"]["providerID"] = json!(value);
         }
-        let talk = changes_nothing(&mut world);
-        assert!(talk.effects.is_empty());
-        assert!(matches!(talk.end, When::Blocked { .. }), "{:?}", talk.end);
+        let run = changes_nothing(&mut world);
+        assert!(run.effects.is_empty());
+        assert!(matches!(run.end, When::Blocked { .. }), "{:?}", run.end);
     }
 }
 
@@ -158,9 +158,9 @@ fn node_025_a_node_ip_that_cannot_be_honoured_keeps_the_taint() {
         let mut world = world();
         world.stored["metadata"]["annotations"] =
             json!({ "alpha.kubernetes.io/provided-node-ip": provided });
-        let talk = changes_nothing(&mut world);
-        assert_eq!(talk.events[0].0, "InvalidProvidedNodeIP", "{provided}");
-        assert!(matches!(talk.end, When::Retry { .. }));
+        let run = changes_nothing(&mut world);
+        assert_eq!(run.events[0].0, "InvalidProvidedNodeIP", "{provided}");
+        assert!(matches!(run.end, When::Retry { .. }));
     }
     let mut world = world();
     world.stored["metadata"]["annotations"] =
@@ -216,8 +216,8 @@ fn what_the_provider_wants_recorded_is_recorded_once() {
 fn node_041_endless_conflicts_end_after_twenty_and_come_back_later() {
     let mut world = world();
     world.errors = vec![ClusterError::Conflict("busy".to_owned()); 40];
-    let talk = world.talk();
-    assert!(matches!(talk.end, When::Retry { .. }), "{:?}", talk.end);
+    let run = world.reconcile();
+    assert!(matches!(run.end, When::Retry { .. }), "{:?}", run.end);
     assert_eq!(world.errors.len(), 19);
 }
 
@@ -228,12 +228,12 @@ fn node_042_a_node_that_was_made_again_meanwhile_is_left_alone() {
     world.stored["metadata"]["uid"] = json!("u1");
     world.stored["metadata"]["resourceVersion"] = json!("9");
     let before = world.stored.clone();
-    let talk = world.talk_from(cached);
+    let run = world.reconcile_from(cached);
     assert_eq!(
-        talk.effects.last().map(String::as_str),
+        run.effects.last().map(String::as_str),
         Some("read node/node0")
     );
-    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(run.end, When::AwaitChange);
     assert_eq!(world.stored, before);
 }
 
@@ -241,10 +241,10 @@ fn node_042_a_node_that_was_made_again_meanwhile_is_left_alone() {
 fn node_043_what_the_api_server_rejects_is_told_and_backs_off() {
     let mut world = world();
     world.errors = vec![ClusterError::Rejected("no such field".to_owned())];
-    let talk = changes_nothing(&mut world);
-    assert_eq!(talk.events[0].0, "NodeUpdateFailed");
-    assert!(talk.events[0].1.contains("no such field"));
-    let end = talk.end;
+    let run = changes_nothing(&mut world);
+    assert_eq!(run.events[0].0, "NodeUpdateFailed");
+    assert!(run.events[0].1.contains("no such field"));
+    let end = run.end;
     assert!(
         matches!(end, When::Retry { after, .. } if after == Duration::from_secs(1)),
         "{end:?}"
@@ -255,11 +255,11 @@ fn node_043_what_the_api_server_rejects_is_told_and_backs_off() {
 fn a_taint_that_somebody_puts_back_at_once_is_not_fought_over() {
     let mut world = world();
     world.puts_taint_back = true;
-    let talk = world.talk();
-    let removals = talk
+    let run = world.reconcile();
+    let removals = run
         .effects
         .iter()
         .filter(|effect| effect.contains("-taint"));
-    assert_eq!(removals.count(), 1, "{:?}", talk.effects);
-    assert!(matches!(talk.end, When::Retry { .. }), "{:?}", talk.end);
+    assert_eq!(removals.count(), 1, "{:?}", run.effects);
+    assert!(matches!(run.end, When::Retry { .. }), "{:?}", run.end);
 }

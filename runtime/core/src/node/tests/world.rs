@@ -48,7 +48,7 @@ pub(super) struct World {
 }
 
 /// How a reconciliation went: what was done, and when to come back.
-pub(super) struct Talk {
+pub(super) struct Run {
     pub(super) effects: Vec<String>,
     /// Reason and message of every Event.
     pub(super) events: Vec<(String, String)>,
@@ -139,13 +139,13 @@ impl World {
     }
 
     /// Holds one reconciliation about the node as it is stored now.
-    pub(super) fn talk(&mut self) -> Talk {
+    pub(super) fn reconcile(&mut self) -> Run {
         let cached = self.node();
-        self.talk_from(cached)
+        self.reconcile_from(cached)
     }
 
     /// The same, beginning with a cached copy.
-    pub(super) fn talk_from(&mut self, cached: Node) -> Talk {
+    pub(super) fn reconcile_from(&mut self, cached: Node) -> Run {
         let ownership = OwnershipContext::alone("sim", vec!["sim".to_owned()]);
         let mut facts = Facts::new(
             Arc::new(cached),
@@ -160,7 +160,7 @@ impl World {
                 reservation: self.reservation.clone(),
             },
         );
-        let mut talk = Talk {
+        let mut run = Run {
             effects: Vec::new(),
             events: Vec::new(),
             end: When::AwaitChange,
@@ -168,7 +168,7 @@ impl World {
         for _ in 0..100 {
             match decide(&facts, self.now) {
                 Decision::Done(end) => {
-                    talk.end = end;
+                    run.end = end;
                     self.is_unanswered = facts.is_unanswered();
                     self.reservation = facts.reservation(self.now);
                     if let Some(proposed) = proposal(&facts) {
@@ -176,12 +176,12 @@ impl World {
                         let before = before.filter(|(before, _)| *before == proposed);
                         self.proposal = before.or(Some((proposed, self.now)));
                     }
-                    return talk;
+                    return run;
                 }
                 Decision::Do(effects) => {
                     assert_ne!(effects, [], "an empty list of effects would never end");
                     for effect in effects {
-                        let outcome = self.perform(&effect, &mut talk);
+                        let outcome = self.perform(&effect, &mut run);
                         let goes_on = outcome.is_success();
                         facts.absorb(&effect, outcome);
                         if !goes_on {
@@ -191,11 +191,11 @@ impl World {
                 }
             }
         }
-        panic!("the reconciliation does not end: {:?}", talk.effects);
+        panic!("the reconciliation does not end: {:?}", run.effects);
     }
 
-    fn perform(&mut self, effect: &Effect, talk: &mut Talk) -> Outcome {
-        talk.effects.push(effect.to_string());
+    fn perform(&mut self, effect: &Effect, run: &mut Run) -> Outcome {
+        run.effects.push(effect.to_string());
         match effect {
             Effect::Find(_) => Outcome::Looked(self.answer.clone()),
             Effect::ReadNode(_) => Outcome::Node(Ok(Some(Box::new(self.node())))),
@@ -203,7 +203,7 @@ impl World {
             Effect::PatchNodeStatus(_, patch) => self.write(patch.to_json()),
             Effect::PatchNode(_, patch) => self.write(patch.to_json()),
             Effect::RecordNodeEvent(_, event) => {
-                talk.events
+                run.events
                     .push((event.reason.clone(), event.message.clone()));
                 Outcome::Recorded
             }
@@ -264,9 +264,9 @@ fn merge(target: &mut Value, patch: &Value) {
 }
 
 /// Holds a reconciliation that must leave the stored node exactly as it is.
-pub(super) fn changes_nothing(world: &mut World) -> Talk {
+pub(super) fn changes_nothing(world: &mut World) -> Run {
     let before = world.stored.clone();
-    let talk = world.talk();
-    assert_eq!(world.stored, before, "{:?}", talk.effects);
-    talk
+    let run = world.reconcile();
+    assert_eq!(world.stored, before, "{:?}", run.effects);
+    run
 }

@@ -9,13 +9,15 @@ use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::brake::{Allowances, Budgets};
+use crate::brake::{Allowances, ClusterBudgets, Objects};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{FindReply, Instance, Lookup};
 use crate::effect::Outcome;
 use crate::moment::Moment;
 use crate::ownership::OwnershipContext;
 use crate::settings::LifecycleRules;
+
+const PROVIDER: &str = "sim";
 
 pub(super) type Answer = Result<FindReply, ProviderError>;
 
@@ -36,7 +38,7 @@ pub(super) struct World {
     pub(super) locked: BTreeSet<String>,
     drained: BTreeSet<String>,
     memory: Memory,
-    budgets: Budgets,
+    budgets: ClusterBudgets,
     versions: u64,
 }
 
@@ -55,7 +57,7 @@ impl World {
             locked: BTreeSet::new(),
             drained: BTreeSet::new(),
             memory: Memory::default(),
-            budgets: Budgets::new(&Allowances::default()),
+            budgets: ClusterBudgets::new(&Allowances::default()),
             versions: 1,
         };
         for name in names {
@@ -149,7 +151,7 @@ impl World {
             .values()
             .map(|node| Arc::new(serde_json::from_value(node.clone()).unwrap()))
             .collect();
-        let ownership = Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()]));
+        let ownership = Arc::new(OwnershipContext::alone(PROVIDER, vec!["sim".to_owned()]));
         let rules = Arc::new(self.rules.clone());
         let pass = Pass {
             nodes: &nodes,
@@ -164,7 +166,7 @@ impl World {
             memory.absorb(&survey, &answer, pass.now.moment);
         }
         for mut facts in memory.facts(&pass) {
-            let when = self.converse(&mut facts);
+            let when = self.reconcile(&mut facts);
             memory.conclude(&facts, &when, self.both().moment);
         }
         self.memory = memory;
@@ -184,7 +186,7 @@ impl World {
         (self.lie)(Ok(reply), survey.is_fresh, self.asked)
     }
 
-    fn converse(&mut self, facts: &mut Facts) -> When {
+    fn reconcile(&mut self, facts: &mut Facts) -> When {
         for _ in 0..20 {
             let effects = match decide(facts, self.both()) {
                 Decision::Done(when) => return when,
@@ -216,11 +218,16 @@ impl World {
             Effect::ReadPods(node) => Outcome::Drained(self.drained.contains(&node.name)),
             Effect::TakeBudget(_, brake, rise) => {
                 let (now, count) = (self.both().moment, self.nodes.len());
-                Outcome::Budget(self.budgets.of(*brake).take(now, count, *rise))
+                let objects = Objects {
+                    own: count,
+                    all: count,
+                };
+                let taken = self.budgets.take(PROVIDER, *brake, now, objects, *rise);
+                Outcome::Budget(taken.map(drop))
             }
             Effect::DeleteNode(node, deletion) if self.locked.contains(&node.name) => {
                 if let Some(brake) = deletion.brake {
-                    self.budgets.of(brake).give_back();
+                    self.budgets.refused(PROVIDER, brake);
                 }
                 let why = "an admission webhook says no".to_owned();
                 Outcome::Node(Err(ClusterError::Rejected(why)))
@@ -240,7 +247,7 @@ impl World {
                 if !self.refusals.is_empty() {
                     let error = self.refusals.remove(0);
                     if let (Some(brake), true) = (deletion.brake, error.is_final()) {
-                        self.budgets.of(brake).give_back();
+                        self.budgets.refused(PROVIDER, brake);
                     }
                     return Outcome::Node(Err(error));
                 }

@@ -27,7 +27,7 @@ fn routes_with_one_identification_are_told_apart_and_the_same_thing_twice_is_one
     let complete = true;
     world.answer(Ok(ListRoutesReply { routes, complete }));
     while let Some(facts) = world.next() {
-        world.converse(facts);
+        world.reconcile(facts);
     }
     let deleted: Vec<_> = world
         .deleted

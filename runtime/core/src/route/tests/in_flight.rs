@@ -22,7 +22,7 @@ fn ends_meanwhile(answer: Result<Progress, ProviderError>, milliseconds: u64) ->
     let facts: Vec<_> = std::iter::from_fn(|| world.next()).collect();
     assert_eq!(facts.len(), 2);
     let listed = world.begin_listing();
-    facts.into_iter().for_each(|facts| world.converse(facts));
+    facts.into_iter().for_each(|facts| world.reconcile(facts));
     world.now += milliseconds;
     world.end_listing(listed);
     world.changes.clear();
@@ -57,7 +57,7 @@ fn what_was_planned_for_a_node_that_is_another_providers_by_now_is_not_made() {
     let first = world.next().unwrap();
     world.ownership.schemes = vec!["other".to_owned()];
     world.with_pass(|memory, pass| memory.look_around(pass));
-    world.converse(first);
+    world.reconcile(first);
     assert!(world.next().is_none(), "the other one is not begun");
 }
 

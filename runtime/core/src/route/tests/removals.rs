@@ -478,7 +478,7 @@ fn an_old_listing_undoes_nothing_that_was_done_since() {
     assert!(world.next().is_none(), "both are busy");
     let listed = world.begin_listing();
     for facts in facts {
-        world.converse(facts);
+        world.reconcile(facts);
     }
     world.end_listing(listed);
     assert!(world.next().is_none(), "the answer is older than they are");

@@ -12,7 +12,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::brake::{Allowances, Budgets};
+use crate::brake::{Allowances, ClusterBudgets};
 use crate::cloud_route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
 use crate::effect::{Answered, ClusterError, Outcome, RouteEffect, RouteOutcome};
 use crate::load_balancer::Progress;
@@ -39,6 +39,8 @@ pub(super) struct Route {
     pub(super) hop: Hop,
 }
 
+const PROVIDER: &str = "sim";
+
 pub(super) type Answer = Result<ListRoutesReply, ProviderError>;
 pub(super) type Change = Result<Progress, ProviderError>;
 
@@ -61,7 +63,7 @@ pub(super) struct World {
     pub(super) refusals: VecDeque<ClusterError>,
     /// Events of the provider in each answer.
     pub(super) events: Vec<CloudEvent>,
-    pub(super) budgets: Option<Budgets>,
+    pub(super) budgets: Option<ClusterBudgets>,
     /// What is spent of them cannot be written down.
     pub(super) is_ledger_away: bool,
     pub(super) ownership: OwnershipContext,
@@ -100,7 +102,7 @@ pub(super) fn world(cluster: &[&str]) -> World {
         events: Vec::new(),
         budgets: None,
         is_ledger_away: false,
-        ownership: OwnershipContext::alone("sim", vec!["sim".to_owned()]),
+        ownership: OwnershipContext::alone(PROVIDER, vec!["sim".to_owned()]),
         mode: Mode::Enforce,
         now: 1_000_000,
         log: Vec::new(),
@@ -292,7 +294,7 @@ impl World {
 
     fn work(&mut self) {
         while let Some(facts) = self.next() {
-            self.converse(facts);
+            self.reconcile(facts);
         }
     }
 
@@ -364,7 +366,7 @@ impl World {
         }
     }
 
-    pub(super) fn converse(&mut self, mut facts: Facts) {
+    pub(super) fn reconcile(&mut self, mut facts: Facts) {
         for _ in 0..128 {
             let effects = match decide(&facts, self.now()) {
                 Decision::Done(_) => {
@@ -407,7 +409,7 @@ impl World {
     }
 
     pub(super) fn brake(&mut self) {
-        self.budgets = Some(Budgets::new(&Allowances::default()));
+        self.budgets = Some(ClusterBudgets::new(&Allowances::default()));
     }
 }
 

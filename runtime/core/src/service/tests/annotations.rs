@@ -13,9 +13,9 @@ fn what_was_granted_is_written_with_the_status_and_costs_no_second_question() {
         Some("7"),
     )]
     .into();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts()[3],
+        run.acts()[3],
         "patch annotations(1) status=192.0.2.1 wasm-ccm.dev/LoadBalancer=true"
     );
     assert_eq!(world.annotation("lb.example.com/id"), Some("7"));
@@ -25,7 +25,7 @@ fn what_was_granted_is_written_with_the_status_and_costs_no_second_question() {
         .as_object_mut()
         .unwrap()
         .remove("lb.example.com/id");
-    world.talk();
+    world.reconcile();
     assert_eq!(world.annotation("lb.example.com/id"), Some("7"));
 }
 
@@ -34,10 +34,10 @@ fn a_wish_can_remove_and_is_heard_while_something_is_begun() {
     let mut world = made();
     world.stored["metadata"]["annotations"]["lb.example.com/old"] = json!("x");
     world.ensure = [wishing(begun("h"), "lb.example.com/old", None)].into();
-    let talk = world.talk();
-    assert_eq!(talk.acts(), ["ensure targets(2)", "patch annotations(1)"]);
+    let run = world.reconcile();
+    assert_eq!(run.acts(), ["ensure targets(2)", "patch annotations(1)"]);
     assert_eq!(world.annotation("lb.example.com/old"), None);
-    assert_ne!(talk.end, When::AwaitChange);
+    assert_ne!(run.end, When::AwaitChange);
     does_nothing(&mut world);
 }
 
@@ -73,19 +73,19 @@ fn what_was_not_granted_is_left_out_and_said() {
         let before = world.annotation(OWNER).map(str::to_owned);
         assert_eq!(before, None);
         world.ensure = [wishing(ready(&["192.0.2.1"], 0), key, Some(value))].into();
-        let talk = world.talk();
+        let run = world.reconcile();
         assert_eq!(
             world.stored["metadata"]["annotations"],
             json!({ OWNER: "sim" }),
             "{key}"
         );
-        let told = talk
+        let told = run
             .events
             .iter()
             .find(|(reason, _)| reason == "InvalidProviderAnswer");
         assert!(told.unwrap().1.contains(problem), "{key}: {told:?}");
         assert_eq!(world.addresses(), ["192.0.2.1"], "the rest is good");
-        assert_eq!(talk.end, When::AwaitChange);
+        assert_eq!(run.end, When::AwaitChange);
     }
 }
 
@@ -97,7 +97,7 @@ fn more_than_sixteen_annotations_are_too_many() {
         answer = wishing(answer, &format!("lb.example.com/k{number}"), Some("v"));
     }
     world.ensure = [answer].into();
-    world.talk();
+    world.reconcile();
     let written = world.stored["metadata"]["annotations"]
         .as_object()
         .unwrap()
@@ -120,13 +120,13 @@ fn f26_the_providers_events_are_recorded_if_they_are_fit() {
         event("not a reason", "x"),
     ];
     world.ensure = [answer].into();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.events[1],
+        run.events[1],
         ("TypeDeprecated".to_owned(), "lb11is old".to_owned())
     );
     assert_eq!(
-        talk.said(),
+        run.said(),
         [
             "EnsuringLoadBalancer",
             "TypeDeprecated",

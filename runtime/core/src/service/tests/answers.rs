@@ -34,12 +34,12 @@ fn hostname(text: &str) -> Ingress {
 }
 
 fn refuses(mut world: World, problem: &str) {
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(world.addresses(), ["192.0.2.1"], "{problem}");
-    assert_eq!(talk.said(), ["InvalidProviderAnswer"], "{problem}");
-    let message = &talk.events[0].1;
+    assert_eq!(run.said(), ["InvalidProviderAnswer"], "{problem}");
+    let message = &run.events[0].1;
     assert!(message.contains(problem), "{problem}: {message}");
-    assert_eq!(talk.again(), Duration::from_secs(10));
+    assert_eq!(run.again(), Duration::from_secs(10));
     assert_eq!(
         world.condition("wasm-ccm.dev/LoadBalancer"),
         Some(("False".to_owned(), "InvalidAnswer".to_owned()))
@@ -94,7 +94,7 @@ fn what_a_service_has_is_not_taken_away_because_somebody_else_claims_it() {
         ip: "192.0.2.1".parse().unwrap(),
         by: "service/evil/external-ip".to_owned(),
     }];
-    world.talk();
+    world.reconcile();
     assert_eq!(world.addresses(), ["192.0.2.1", "192.0.2.2"]);
 }
 
@@ -108,7 +108,7 @@ fn f18_outside_of_what_the_operator_allows_is_nothing() {
     refuses(allowed("192.0.2.7"), "outside of ingressCIDRs");
     for text in ["198.51.100.7", "2001:db8::7"] {
         let mut world = allowed(text);
-        world.talk();
+        world.reconcile();
         assert_eq!(world.addresses(), [text]);
     }
 }
@@ -176,7 +176,7 @@ fn iface_013_everything_that_an_ingress_can_have_is_stored_as_it_was_said() {
         hostname("other.example.com"),
     ];
     let mut world = answering(said.clone());
-    world.talk();
+    world.reconcile();
     assert_eq!(
         world.stored["status"]["loadBalancer"]["ingress"],
         serde_json::json!([

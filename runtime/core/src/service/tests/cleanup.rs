@@ -24,9 +24,9 @@ fn svc_043_the_finalizer_goes_after_absence_is_proven() {
     let mut world = made();
     world.stored["metadata"]["finalizers"] = json!(["foo", FINALIZER, "bar"]);
     world.delete_object();
-    let talk = world.talk();
-    assert_eq!(talk.acts(), REMOVAL);
-    assert_eq!(talk.end, When::AwaitChange);
+    let run = world.reconcile();
+    assert_eq!(run.acts(), REMOVAL);
+    assert_eq!(run.end, When::AwaitChange);
     assert_eq!(
         world.stored["metadata"]["finalizers"],
         json!(["foo", "bar"])
@@ -39,19 +39,19 @@ fn svc_043_the_finalizer_goes_after_absence_is_proven() {
 fn svc_045_another_type_clears_the_status_in_the_same_patch() {
     let mut world = made();
     world.stored["spec"]["type"] = json!("ClusterIP");
-    let talk = world.talk();
+    let run = world.reconcile();
     let mut expected = REMOVAL.map(str::to_owned);
     expected[5] =
         "patch -finalizer annotations(1) status=no ingress wasm-ccm.dev/LoadBalancer=false"
             .to_owned();
-    assert_eq!(talk.acts(), expected);
+    assert_eq!(run.acts(), expected);
     assert!(!world.has_finalizer() && world.addresses().is_empty());
     does_nothing(&mut world);
     // And back again.
     world.stored["spec"]["type"] = json!("LoadBalancer");
     world.ensure = [ready(&["192.0.2.2"], 1)].into();
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
     assert!(world.has_finalizer());
 }
 
@@ -59,14 +59,14 @@ fn svc_045_another_type_clears_the_status_in_the_same_patch() {
 fn a_service_that_changes_its_type_in_the_middle_of_its_creation_is_cleaned_up() {
     let mut world = world();
     world.ensure = [begun("action 7")].into();
-    world.talk();
+    world.reconcile();
     world.stored["spec"]["type"] = json!("ClusterIP");
-    let talk = world.talk();
+    let run = world.reconcile();
     assert!(
-        talk.acts()
+        run.acts()
             .contains(&"delete load balancer of hint".to_owned()),
         "{:?}",
-        talk.acts()
+        run.acts()
     );
     assert!(!world.has_finalizer());
     assert_eq!(world.annotation(OWNER), None);
@@ -98,12 +98,12 @@ fn f21_the_finalizer_stays_until_a_read_proves_absence() {
     .into();
     let mut delays = Vec::new();
     for _ in 0..4 {
-        let talk = world.talk();
-        delays.push(talk.again().as_secs());
-        assert!(world.has_finalizer(), "{:?}", talk.acts());
+        let run = world.reconcile();
+        delays.push(run.again().as_secs());
+        assert!(world.has_finalizer(), "{:?}", run.acts());
     }
     assert_eq!(delays, [1, 2, 4, 8]);
-    assert_eq!(world.talk().end, When::AwaitChange);
+    assert_eq!(world.reconcile().end, When::AwaitChange);
     assert!(!world.has_finalizer());
 }
 
@@ -119,17 +119,17 @@ fn a_load_balancer_that_is_still_there_is_said_and_deleted_again() {
         absent(),
     ]
     .into();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.events[1],
+        run.events[1],
         (
             "SyncLoadBalancerFailed".to_owned(),
             "Error syncing load balancer: the provider reported the deletion, but still finds the load balancer".to_owned()
         )
     );
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts()[..2],
+        run.acts()[..2],
         ["delete load balancer of", "get load balancer of"],
         "no second budget, and no second announcement"
     );
@@ -140,9 +140,9 @@ fn svc_041_an_error_is_told_and_keeps_the_finalizer() {
     let mut world = made();
     world.delete_object();
     world.delete = [Err(unavailable())].into();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.events[1].1,
+        run.events[1].1,
         "Error syncing load balancer: failed to delete load balancer: unavailable: 502"
     );
     assert!(world.has_finalizer());
@@ -153,9 +153,9 @@ fn svc_040_an_error_of_the_proving_look_is_told_and_keeps_the_finalizer() {
     let mut world = made();
     world.delete_object();
     world.get = [Err(denied())].into();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.events[1].1,
+        run.events[1].1,
         "Error syncing load balancer: failed to check if load balancer exists after cleanup: denied: 401"
     );
     assert_eq!(
@@ -173,9 +173,9 @@ fn svc_054_what_somebody_else_implements_holds_nothing() {
         world.is_gone = is_gone;
         world.delete = [Err(ProviderError::Elsewhere)].into();
         world.get = [Err(ProviderError::Elsewhere)].into();
-        let talk = world.talk();
-        assert_eq!(talk.end, When::AwaitChange);
-        assert_eq!(talk.said(), ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+        let run = world.reconcile();
+        assert_eq!(run.end, When::AwaitChange);
+        assert_eq!(run.said(), ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
         assert_eq!(
             world.has_finalizer(),
             is_gone,
@@ -193,13 +193,13 @@ fn a_deletion_that_takes_long_is_asked_about_with_its_hint() {
         Ok(Progress::Done),
     ]
     .into();
-    let talk = world.talk();
-    assert_eq!(talk.again(), Duration::from_millis(500));
+    let run = world.reconcile();
+    assert_eq!(run.again(), Duration::from_millis(500));
     does_nothing(&mut world);
     world.wait(1);
-    let talk = world.talk();
-    assert_eq!(talk.acts()[0], "delete load balancer of hint");
-    assert_eq!(talk.said(), ["DeletedLoadBalancer"]);
+    let run = world.reconcile();
+    assert_eq!(run.acts()[0], "delete load balancer of hint");
+    assert_eq!(run.said(), ["DeletedLoadBalancer"]);
 }
 
 #[test]
@@ -207,13 +207,13 @@ fn the_budget_is_taken_once_however_often_a_deletion_fails() {
     let mut world = made();
     world.delete_object();
     world.delete = [Err(unavailable())].into();
-    let taken = |talk: &Talk| {
-        let acts = talk.acts();
+    let taken = |run: &Run| {
+        let acts = run.acts();
         acts.iter()
             .filter(|act| act.starts_with("take budget"))
             .count()
     };
-    let all: usize = (0..5).map(|_| taken(&world.talk())).sum();
+    let all: usize = (0..5).map(|_| taken(&world.reconcile())).sum();
     assert_eq!(all, 1);
 }
 
@@ -222,10 +222,10 @@ fn without_budget_nothing_is_deleted_and_that_is_said() {
     let mut world = made();
     world.delete_object();
     world.budget = Err(Moment(Duration::from_secs(1_100)));
-    let talk = world.talk();
-    assert_eq!(talk.acts()[0], "take budget load-balancer-deletion");
-    assert_eq!(talk.said(), ["BrakeEngaged"]);
-    assert_eq!(talk.again(), Duration::from_secs(100));
+    let run = world.reconcile();
+    assert_eq!(run.acts()[0], "take budget load-balancer-deletion");
+    assert_eq!(run.said(), ["BrakeEngaged"]);
+    assert_eq!(run.again(), Duration::from_secs(100));
     assert!(world.has_finalizer());
 }
 
@@ -233,11 +233,11 @@ fn without_budget_nothing_is_deleted_and_that_is_said() {
 fn svc_050_and_052_what_is_gone_loses_its_load_balancer_and_nothing_is_written() {
     let mut world = made();
     world.is_gone = true;
-    let talk = world.talk();
-    let acts = talk.acts();
+    let run = world.reconcile();
+    let acts = run.acts();
     assert_eq!(acts[..5], REMOVAL[..5]);
     assert_eq!(acts[5..], REMOVAL[6..]);
-    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(run.end, When::AwaitChange);
     does_nothing(&mut world);
 }
 
@@ -258,7 +258,7 @@ fn svc_056_a_restart_loses_no_orphan_whose_last_state_is_known() {
     world.past = Default::default();
     world.is_gone = true;
     assert_eq!(
-        world.talk().said(),
+        world.reconcile().said(),
         ["DeletingLoadBalancer", "DeletedLoadBalancer"]
     );
 }
@@ -268,15 +268,15 @@ fn svc_053_an_error_about_what_is_gone_is_told_raw_and_comes_back() {
     let mut world = made();
     world.is_gone = true;
     world.delete = [Err(unavailable())].into();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.events[1],
+        run.events[1],
         (
             "DeleteLoadBalancerFailed".to_owned(),
             "Error deleting load balancer: unavailable: 502".to_owned()
         )
     );
-    assert_eq!(talk.again(), Duration::from_secs(1));
+    assert_eq!(run.again(), Duration::from_secs(1));
 }
 
 #[test]
@@ -284,10 +284,10 @@ fn what_is_released_is_not_deleted_again_when_the_object_goes() {
     let mut world = made();
     world.delete_object();
     let before = world.service();
-    world.talk();
+    world.reconcile();
     world.is_gone = true;
-    let talk = world.talk_from(before);
-    assert_eq!(talk.acts(), [] as [&str; 0]);
+    let run = world.reconcile_from(before);
+    assert_eq!(run.acts(), [] as [&str; 0]);
 }
 
 #[test]
@@ -296,8 +296,8 @@ fn edge_066_a_finalizer_that_was_removed_by_hand_leaks_nothing() {
     let mut world = made();
     world.stored["metadata"]["finalizers"] = json!(["other"]);
     world.delete_object();
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
     assert_eq!(world.annotation(OWNER), None);
     assert_eq!(world.stored["metadata"]["finalizers"], json!(["other"]));
 }
@@ -315,13 +315,13 @@ fn svc_044_the_end_is_said_after_the_last_write() {
     let mut world = made();
     world.delete_object();
     world.errors = vec![ClusterError::Unavailable("away".to_owned())];
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["DeletingLoadBalancer"]);
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["DeletingLoadBalancer"]);
     assert_eq!(
-        talk.why(),
+        run.why(),
         "failed to remove load balancer cleanup finalizer: unavailable: away"
     );
-    assert_eq!(world.talk().said(), ["DeletedLoadBalancer"]);
+    assert_eq!(world.reconcile().said(), ["DeletedLoadBalancer"]);
 }
 
 #[test]
@@ -341,11 +341,11 @@ fn nothing_is_let_go_of_on_the_word_of_an_account_in_which_nothing_known_was_fou
             missing: names(missing),
         });
         world.delete_object();
-        let talk = world.talk();
+        let run = world.reconcile();
         assert_eq!(!world.has_finalizer(), is_let_go, "{found:?} {missing:?}");
         if !is_let_go {
             assert_eq!(
-                talk.said().last().map(|last| &**last),
+                run.said().last().map(|last| &**last),
                 Some("SyncLoadBalancerFailed")
             );
             assert_eq!(
@@ -356,7 +356,7 @@ fn nothing_is_let_go_of_on_the_word_of_an_account_in_which_nothing_known_was_fou
             let until = json!("2026-01-01T00:00:00Z");
             world.stored["metadata"]["annotations"]["wasm-ccm.dev/delete-until"] = until;
             world.wait(10);
-            world.talk();
+            world.reconcile();
             assert!(!world.has_finalizer());
         }
     }
@@ -367,11 +367,11 @@ fn what_goes_with_its_namespace_waits_for_no_brake() {
     let mut world = made();
     world.budget = Err(world.now.after(Duration::from_secs(600)));
     world.delete_object();
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["BrakeEngaged"]);
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["BrakeEngaged"]);
     assert!(world.has_finalizer());
     world.namespace_goes = true;
-    world.talk();
+    world.reconcile();
     assert!(!world.has_finalizer());
 }
 
@@ -379,16 +379,16 @@ fn what_goes_with_its_namespace_waits_for_no_brake() {
 fn an_order_of_unknown_end_keeps_the_finalizer_for_half_a_minute() {
     let mut world = world();
     world.ensure = [Err(unavailable())].into();
-    world.talk();
+    world.reconcile();
     world.wait(5);
     world.delete_object();
-    world.talk();
+    world.reconcile();
     assert!(world.has_finalizer());
     world.wait(24);
-    world.talk();
+    world.reconcile();
     assert!(world.has_finalizer());
     world.wait(1);
-    world.talk();
+    world.reconcile();
     assert!(!world.has_finalizer());
 }
 
@@ -406,8 +406,8 @@ fn who_vouched_before_the_load_balancer_was_looked_for_does_not_vouch_for_its_ab
     world.meanwhile = Some(|stored| {
         stored["metadata"]["deletionTimestamp"] = json!("2025-01-01T00:00:00Z");
     });
-    world.talk();
-    world.talk();
+    world.reconcile();
+    world.reconcile();
     let calls = world.calls.iter();
     let calls: Vec<&str> = calls
         .filter_map(|call| match call {

@@ -22,14 +22,14 @@ fn f22_the_load_balancer_of_a_service_that_is_alive_is_not_taken_over() {
     world.rules.adoption = Adoption::Orphaned;
     world.owner = alive();
     world.ensure = [Err(conflict(Some("u1")))].into();
-    let talk = world.talk();
-    assert_eq!(talk.acts()[3], "find owner u1 for");
-    assert_eq!(talk.again(), Duration::from_secs(10));
+    let run = world.reconcile();
+    assert_eq!(run.acts()[3], "find owner u1 for");
+    assert_eq!(run.again(), Duration::from_secs(10));
     assert_eq!(
-        talk.why(),
+        run.why(),
         "the load balancer belongs to service/secret/shop"
     );
-    let told = &talk.events.last().unwrap().1;
+    let told = &run.events.last().unwrap().1;
     assert!(!told.contains("shop"), "not for this tenant: {told}");
     assert_eq!(
         world.condition("wasm-ccm.dev/LoadBalancer"),
@@ -92,25 +92,21 @@ fn f22_an_owner_may_be_named_by_its_name() {
         world.rules.adoption = Adoption::Orphaned;
         world.owner = state;
         world.ensure = [Err(named(namespace, name))].into();
-        let talk = world.talk();
-        let found = talk
+        let run = world.reconcile();
+        let found = run
             .acts()
             .into_iter()
             .find(|act| act.starts_with("find owner"));
         assert_eq!(found.as_deref(), looked, "{namespace}/{name}");
-        assert!(
-            talk.why().contains(why),
-            "{namespace}/{name}: {}",
-            talk.why()
-        );
+        assert!(run.why().contains(why), "{namespace}/{name}: {}", run.why());
         assert!(world.addresses().is_empty(), "{namespace}/{name}");
     }
     let mut world = world();
     world.rules.adoption = Adoption::Orphaned;
     world.ensure = [Err(named("secret", "shop")), ready(&["192.0.2.1"], 1)].into();
-    let talk = world.talk();
+    let run = world.reconcile();
     let adopts = "ensure targets(2) adopt=secret/shop".to_owned();
-    assert!(talk.acts().contains(&adopts), "{:?}", talk.acts());
+    assert!(run.acts().contains(&adopts), "{:?}", run.acts());
     assert_eq!(world.addresses(), ["192.0.2.1"]);
 }
 
@@ -124,8 +120,8 @@ fn what_a_provider_says_beside_an_error_is_recorded_once() {
     let mut world = world();
     world.failure_events = vec![event("NoFreeAddress"), event("not a reason")];
     world.ensure = [Err(unavailable())].into();
-    let talk = world.talk();
-    let said = talk.said();
+    let run = world.reconcile();
+    let said = run.said();
     let count = |reason: &str| said.iter().filter(|one| **one == reason).count();
     assert_eq!(count("NoFreeAddress"), 1, "{said:?}");
     assert_eq!(count("SyncLoadBalancerFailed"), 1, "{said:?}");
@@ -137,14 +133,14 @@ fn f22_without_leave_nothing_is_taken_over_and_the_setting_is_named() {
     for owner in [None, Some("u1")] {
         let mut world = world();
         world.ensure = [Err(conflict(owner))].into();
-        let talk = world.talk();
-        let told = &talk.events.last().unwrap().1;
+        let run = world.reconcile();
+        let told = &run.events.last().unwrap().1;
         assert!(
             told.ends_with("only with the setting adoptLoadBalancers"),
             "{told}"
         );
         assert!(world.addresses().is_empty());
-        assert_eq!(talk.again(), Duration::from_secs(10));
+        assert_eq!(run.again(), Duration::from_secs(10));
     }
 }
 
@@ -165,18 +161,18 @@ fn f22_what_has_no_owner_who_is_alive_is_taken_over_with_leave() {
         let mut world = world();
         world.rules.adoption = Adoption::Orphaned;
         world.ensure = [Err(conflict(owner)), ready(&["192.0.2.1"], 1)].into();
-        let talk = world.talk();
-        assert!(talk.acts().contains(&label.to_owned()), "{:?}", talk.acts());
+        let run = world.reconcile();
+        assert!(run.acts().contains(&label.to_owned()), "{:?}", run.acts());
         assert_eq!(
-            talk.said(),
+            run.said(),
             [
                 "EnsuringLoadBalancer",
                 "LoadBalancerAdopted",
                 "EnsuredLoadBalancer"
             ]
         );
-        assert_eq!(talk.events[1].1, told);
-        assert_eq!(talk.end, When::AwaitChange);
+        assert_eq!(run.events[1].1, told);
+        assert_eq!(run.end, When::AwaitChange);
     }
 }
 
@@ -197,13 +193,13 @@ fn f22_where_only_what_has_no_owner_may_be_taken_over_another_clusters_is_not() 
         world.rules.adoption = Adoption::Unowned;
         world.owner = state;
         world.ensure = [Err(conflict(owner)), ready(&["192.0.2.1"], 1)].into();
-        let talk = world.talk();
+        let run = world.reconcile();
         let ensured = world.calls.iter().filter(|call| call.is_cloud_change());
         assert_eq!(ensured.count(), calls, "{owner:?}");
         match told {
             None => assert_eq!(world.addresses(), ["192.0.2.1"]),
             Some(words) => {
-                let (_, message) = talk.events.last().unwrap();
+                let (_, message) = run.events.last().unwrap();
                 assert!(message.ends_with(words), "{message}");
                 assert!(world.addresses().is_empty());
             }
@@ -216,11 +212,11 @@ fn an_adoption_that_is_not_ready_yet_is_told_at_once_and_only_once() {
     let mut world = world();
     world.rules.adoption = Adoption::Unowned;
     world.ensure = [Err(conflict(None)), begun("h"), ready(&["192.0.2.1"], 1)].into();
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["EnsuringLoadBalancer", "LoadBalancerAdopted"]);
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["EnsuringLoadBalancer", "LoadBalancerAdopted"]);
     world.wait(1);
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["EnsuredLoadBalancer"]);
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["EnsuredLoadBalancer"]);
 }
 
 #[test]
@@ -229,13 +225,9 @@ fn an_owner_is_gone_only_when_all_services_are_known() {
     world.rules.adoption = Adoption::Orphaned;
     world.owner = OwnerState::Unsynced;
     world.ensure = [Err(conflict(Some("u1")))].into();
-    let talk = world.talk();
-    assert_eq!(talk.again(), Duration::from_secs(1));
-    assert_eq!(
-        talk.said(),
-        ["EnsuringLoadBalancer"],
-        "nothing is wrong yet"
-    );
+    let run = world.reconcile();
+    assert_eq!(run.again(), Duration::from_secs(1));
+    assert_eq!(run.said(), ["EnsuringLoadBalancer"], "nothing is wrong yet");
 }
 
 #[test]
@@ -243,14 +235,14 @@ fn a_provider_that_knows_no_end_of_conflicts_is_asked_twice() {
     let mut world = world();
     world.rules.adoption = Adoption::Orphaned;
     world.ensure = [Err(conflict(None))].into();
-    let talk = world.talk();
-    assert_eq!(talk.again(), Duration::from_secs(10));
+    let run = world.reconcile();
+    assert_eq!(run.again(), Duration::from_secs(10));
     assert_eq!(world.calls.len(), 2);
 
     // Its own UID, which it should have known.
     world.calls.clear();
     world.ensure = [Err(conflict(Some("u0")))].into();
-    world.talk();
+    world.reconcile();
     assert_eq!(world.calls.len(), 1);
 }
 
@@ -258,25 +250,25 @@ fn a_provider_that_knows_no_end_of_conflicts_is_asked_twice() {
 fn a_write_that_conflicts_is_made_again_from_a_fresh_read() {
     let mut world = world();
     world.errors = vec![ClusterError::Conflict("409".to_owned())];
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts()[1..4],
+        run.acts()[1..4],
         [
             "patch +finalizer annotations(1)",
             "read",
             "patch +finalizer annotations(1)"
         ]
     );
-    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(run.end, When::AwaitChange);
 }
 
 #[test]
 fn endless_conflicts_end_after_twenty_and_come_back_later() {
     let mut world = world();
     world.errors = vec![ClusterError::Conflict("409".to_owned()); 100];
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(100 - world.errors.len(), 21);
-    assert_eq!(talk.again(), Duration::from_millis(5));
+    assert_eq!(run.again(), Duration::from_millis(5));
     assert!(world.calls.iter().all(|call| !call.is_cloud_change()));
 }
 
@@ -284,8 +276,8 @@ fn endless_conflicts_end_after_twenty_and_come_back_later() {
 fn a_service_that_was_made_again_meanwhile_is_left_to_its_own_reconciliation() {
     let mut world = world();
     world.meanwhile = Some(|stored| stored["metadata"]["uid"] = json!("u1"));
-    let talk = world.talk();
-    assert_eq!(talk.end, When::AwaitChange);
+    let run = world.reconcile();
+    assert_eq!(run.end, When::AwaitChange);
     assert!(world.patches.is_empty());
     assert!(world.calls.iter().all(|call| !call.is_cloud_change()));
 }
@@ -296,14 +288,14 @@ fn svc_084_a_status_that_cannot_be_stored_is_told_and_asked_for_again() {
     world.ensure = [ready(&["192.0.2.2"], 0)].into();
     world.past.drift_due = true;
     world.errors = vec![ClusterError::Denied("403".to_owned())];
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.events[0].1,
+        run.events[0].1,
         "Error syncing load balancer: failed to update load balancer status: denied: 403"
     );
-    assert_eq!(talk.again(), Duration::from_secs(1));
-    let talk = world.talk();
-    assert_eq!(talk.acts()[0], "ensure targets(2)");
+    assert_eq!(run.again(), Duration::from_secs(1));
+    let run = world.reconcile();
+    assert_eq!(run.acts()[0], "ensure targets(2)");
     assert_eq!(world.addresses(), ["192.0.2.2"]);
 }
 
@@ -314,8 +306,8 @@ fn an_owner_that_is_no_uid_is_neither_asked_for_nor_taken_over_from() {
         let mut world = world();
         world.rules.adoption = Adoption::Orphaned;
         world.ensure = [Err(conflict(Some(owner)))].into();
-        let talk = world.talk();
-        assert_eq!(talk.again(), Duration::from_secs(10), "{owner:?}");
+        let run = world.reconcile();
+        assert_eq!(run.again(), Duration::from_secs(10), "{owner:?}");
         assert_eq!(world.calls.len(), 1, "{owner:?}");
     }
 }

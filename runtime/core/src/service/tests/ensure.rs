@@ -11,9 +11,9 @@ use std::time::Duration;
 #[test]
 fn svc_031_finalizer_and_owner_are_written_before_the_first_call() {
     let mut world = world();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts(),
+        run.acts(),
         [
             "event Normal EnsuringLoadBalancer",
             "patch +finalizer annotations(1)",
@@ -22,7 +22,7 @@ fn svc_031_finalizer_and_owner_are_written_before_the_first_call() {
             "event Normal EnsuredLoadBalancer",
         ]
     );
-    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(run.end, When::AwaitChange);
     assert!(world.has_finalizer());
     assert_eq!(world.annotation(OWNER), Some("sim"));
     assert_eq!(world.addresses(), ["192.0.2.1"]);
@@ -32,9 +32,9 @@ fn svc_031_finalizer_and_owner_are_written_before_the_first_call() {
 fn svc_031_without_the_finalizer_nothing_is_asked() {
     let mut world = world();
     world.errors = vec![crate::effect::ClusterError::Denied("403".to_owned())];
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.events.last().unwrap().1,
+        run.events.last().unwrap().1,
         "Error syncing load balancer: failed to add load balancer cleanup finalizer: denied: 403"
     );
     assert!(world.calls.is_empty());
@@ -44,12 +44,12 @@ fn svc_031_without_the_finalizer_nothing_is_asked() {
 fn a_finalizer_that_an_admission_webhook_takes_away_is_not_written_for_ever() {
     let mut world = world();
     world.takes_finalizer_away = true;
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(world.patches.len(), 1);
     assert!(
-        talk.why().contains("are not there after they were written"),
+        run.why().contains("are not there after they were written"),
         "{}",
-        talk.why()
+        run.why()
     );
     assert!(world.calls.is_empty());
 }
@@ -58,8 +58,8 @@ fn a_finalizer_that_an_admission_webhook_takes_away_is_not_written_for_ever() {
 fn svc_013_a_finalizer_that_was_removed_by_hand_is_there_again_at_the_next_look() {
     let mut world = made();
     world.stored["metadata"]["finalizers"] = json!(["other"]);
-    let talk = world.talk();
-    assert_eq!(talk.acts(), ["patch +finalizer"]);
+    let run = world.reconcile();
+    assert_eq!(run.acts(), ["patch +finalizer"]);
     assert_eq!(
         world.stored["metadata"]["finalizers"],
         json!(["other", FINALIZER])
@@ -69,8 +69,8 @@ fn svc_013_a_finalizer_that_was_removed_by_hand_is_there_again_at_the_next_look(
 #[test]
 fn what_is_made_is_neither_asked_about_nor_written_again() {
     let mut world = made();
-    let talk = does_nothing(&mut world);
-    assert_eq!(talk.end, When::AwaitChange);
+    let run = does_nothing(&mut world);
+    assert_eq!(run.end, When::AwaitChange);
     // What a write of our own, or kubectl, does is nothing to ask about either.
     world.stored["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] =
         json!("{}");
@@ -82,9 +82,9 @@ fn what_is_made_is_neither_asked_about_nor_written_again() {
 fn edge_070_only_what_changes_is_announced() {
     let mut world = made();
     world.past.drift_due = true;
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts(),
+        run.acts(),
         ["ensure targets(2)"],
         "a look that finds nothing says nothing"
     );
@@ -92,7 +92,7 @@ fn edge_070_only_what_changes_is_announced() {
 
     world.stored["metadata"]["annotations"]["example.com/x"] = json!("y");
     assert_eq!(
-        world.talk().acts(),
+        world.reconcile().acts(),
         ["ensure targets(2)"],
         "an annotation of anybody"
     );
@@ -100,7 +100,7 @@ fn edge_070_only_what_changes_is_announced() {
     world.stored["spec"]["ports"][0]["nodePort"] = json!(30081);
     world.ensure = [ready(&["192.0.2.1"], 1)].into();
     assert_eq!(
-        world.talk().acts(),
+        world.reconcile().acts(),
         [
             "event Normal EnsuringLoadBalancer",
             "ensure targets(2)",
@@ -114,16 +114,16 @@ fn a_recovery_is_said_after_a_failure_that_was() {
     let mut world = made();
     world.past.drift_due = true;
     world.ensure = [Err(denied())].into();
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["SyncLoadBalancerFailed"]);
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["SyncLoadBalancerFailed"]);
     // It is what it should be after all: nothing is changed, and nothing stored.
     world.wait(600);
     world.ensure = [ready(&["192.0.2.1"], 0)].into();
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["EnsuredLoadBalancer"]);
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["EnsuredLoadBalancer"]);
     world.past.drift_due = true;
-    let talk = world.talk();
-    assert_eq!(talk.said(), Vec::<&str>::new(), "once");
+    let run = world.reconcile();
+    assert_eq!(run.said(), Vec::<&str>::new(), "once");
 }
 
 #[test]
@@ -132,15 +132,15 @@ fn edge_070_ensured_is_said_after_the_status_is_stored() {
     world.stored["spec"]["ports"][0]["port"] = json!(81);
     world.ensure = [ready(&["192.0.2.2"], 1)].into();
     world.errors = vec![crate::effect::ClusterError::Unavailable("away".to_owned())];
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["EnsuringLoadBalancer"], "it is not stored");
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["EnsuringLoadBalancer"], "it is not stored");
     assert_eq!(
-        talk.why(),
+        run.why(),
         "failed to update load balancer status: unavailable: away"
     );
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.said(),
+        run.said(),
         ["EnsuredLoadBalancer"],
         "announced once, and ended once"
     );
@@ -151,7 +151,7 @@ fn edge_070_ensured_is_said_after_the_status_is_stored() {
 fn after_a_restart_everything_is_looked_at_once_and_nothing_is_announced() {
     let mut world = made();
     world.past = Default::default();
-    assert_eq!(world.talk().acts(), ["ensure targets(2)"]);
+    assert_eq!(world.reconcile().acts(), ["ensure targets(2)"]);
     does_nothing(&mut world);
 }
 
@@ -159,9 +159,9 @@ fn after_a_restart_everything_is_looked_at_once_and_nothing_is_announced() {
 fn edge_065_a_status_that_somebody_has_edited_is_repaired() {
     let mut world = made();
     world.stored["status"]["loadBalancer"] = json!({ "ingress": [{ "ip": "192.0.2.66" }] });
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts()[..2],
+        run.acts()[..2],
         ["ensure targets(2)", "patch status=192.0.2.1"]
     );
     does_nothing(&mut world);
@@ -171,9 +171,9 @@ fn edge_065_a_status_that_somebody_has_edited_is_repaired() {
 fn svc_035_what_somebody_else_implements_is_neither_said_nor_written() {
     let mut world = world();
     world.ensure = [Err(ProviderError::Elsewhere)].into();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts(),
+        run.acts(),
         [
             "event Normal EnsuringLoadBalancer",
             "patch +finalizer annotations(1)",
@@ -181,7 +181,7 @@ fn svc_035_what_somebody_else_implements_is_neither_said_nor_written() {
             "patch wasm-ccm.dev/LoadBalancer=true"
         ]
     );
-    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(run.end, When::AwaitChange);
     assert!(world.has_finalizer() && world.addresses().is_empty());
     does_nothing(&mut world);
 }
@@ -190,9 +190,9 @@ fn svc_035_what_somebody_else_implements_is_neither_said_nor_written() {
 fn svc_036_an_error_is_told_in_upstreams_words_and_comes_back() {
     let mut world = world();
     world.ensure = [Err(unavailable())].into();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.events.last().unwrap(),
+        run.events.last().unwrap(),
         &(
             "SyncLoadBalancerFailed".to_owned(),
             "Error syncing load balancer: failed to ensure load balancer: unavailable: 502"
@@ -201,7 +201,7 @@ fn svc_036_an_error_is_told_in_upstreams_words_and_comes_back() {
     );
     let mut delay = || {
         world.wait(20);
-        world.talk().again().as_secs()
+        world.reconcile().again().as_secs()
     };
     let delays = [delay(), delay(), delay(), delay()];
     assert_eq!(delays, [2, 4, 8, 16], "the first was 1 s");
@@ -214,20 +214,20 @@ fn svc_022_a_delay_that_the_cloud_asks_for_is_honoured_on_every_path() {
         message: "429".to_owned(),
         retry_after: Some(Duration::from_secs(42)),
     };
-    let after = |talk: Talk| match talk.end {
+    let after = |run: Run| match run.end {
         When::NotBefore { after, .. } => after.as_secs(),
         other => panic!("{other}"),
     };
     let mut world = world();
     world.ensure = [Err(throttled())].into();
-    assert_eq!(after(world.talk()), 42);
+    assert_eq!(after(world.reconcile()), 42);
 
     let mut world = made();
     world.with_nodes(&["a", "b", "c"]);
     world.update = [Err(throttled())].into();
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["UpdateLoadBalancerFailed"]);
-    assert_eq!(after(talk), 42);
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["UpdateLoadBalancerFailed"]);
+    assert_eq!(after(run), 42);
     assert_eq!(world.calls.len(), 1, "no second question");
 
     for (delete, get) in [(true, false), (false, true)] {
@@ -239,10 +239,10 @@ fn svc_022_a_delay_that_the_cloud_asks_for_is_honoured_on_every_path() {
         if get {
             world.get = [Err(throttled())].into();
         }
-        assert_eq!(after(world.talk()), 42);
+        assert_eq!(after(world.reconcile()), 42);
         assert!(world.has_finalizer());
         world.is_gone = true;
-        assert_eq!(after(world.talk()), 42, "also without the object");
+        assert_eq!(after(world.reconcile()), 42, "also without the object");
     }
 }
 
@@ -250,18 +250,18 @@ fn svc_022_a_delay_that_the_cloud_asks_for_is_honoured_on_every_path() {
 fn svc_032_without_nodes_it_is_said_once_and_the_provider_is_asked() {
     let mut world = world();
     world.with_nodes(&[]);
-    let talk = world.talk();
+    let run = world.reconcile();
     assert!(
-        talk.effects
+        run.effects
             .contains(&"ensure service/default/web targets(0)".to_owned())
     );
-    assert!(talk.events.contains(&(
+    assert!(run.events.contains(&(
         "UnAvailableLoadBalancer".to_owned(),
         "There are no available nodes for LoadBalancer".to_owned()
     )));
     world.past.drift_due = true;
     world.ensure = [ready(&["192.0.2.1"], 0)].into();
-    assert_eq!(world.talk().said(), [] as [&str; 0]);
+    assert_eq!(world.reconcile().said(), [] as [&str; 0]);
 }
 
 #[test]
@@ -273,19 +273,19 @@ fn what_was_begun_ends_without_a_wait_inside_of_the_reconciliation() {
         ready(&["192.0.2.1"], 0),
     ]
     .into();
-    let talk = world.talk();
-    assert_eq!(talk.again(), Duration::from_millis(500));
-    assert_eq!(talk.said(), ["EnsuringLoadBalancer"]);
+    let run = world.reconcile();
+    assert_eq!(run.again(), Duration::from_millis(500));
+    assert_eq!(run.said(), ["EnsuringLoadBalancer"]);
     // Whoever wakes it earlier is no reason to ask.
-    let talk = does_nothing(&mut world);
-    assert_eq!(talk.again(), Duration::from_millis(500));
+    let run = does_nothing(&mut world);
+    assert_eq!(run.again(), Duration::from_millis(500));
     world.wait(1);
-    assert_eq!(world.talk().acts(), ["ensure targets(2) hint"]);
+    assert_eq!(world.reconcile().acts(), ["ensure targets(2) hint"]);
     assert_eq!(world.past.failures, 0);
     world.wait(1);
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["EnsuredLoadBalancer"]);
-    assert_eq!(talk.end, When::AwaitChange);
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["EnsuredLoadBalancer"]);
+    assert_eq!(run.end, When::AwaitChange);
     assert_eq!(world.addresses(), ["192.0.2.1"]);
     assert_eq!(world.past.hint, None);
 }
@@ -294,12 +294,12 @@ fn what_was_begun_ends_without_a_wait_inside_of_the_reconciliation() {
 fn what_is_wanted_anew_does_not_wait_for_what_was_begun() {
     let mut world = world();
     world.ensure = [begun("action 7"), ready(&["192.0.2.1"], 0)].into();
-    world.talk();
+    world.reconcile();
     world.stored["spec"]["ports"][0]["port"] = json!(81);
-    let talk = world.talk();
-    assert_eq!(talk.end, When::AwaitChange);
+    let run = world.reconcile();
+    assert_eq!(run.end, When::AwaitChange);
     let Some(ServiceEffect::Ensure(request)) = world.calls.last() else {
-        panic!("{:?}", talk.effects);
+        panic!("{:?}", run.effects);
     };
     assert_eq!(request.service.ports[0].port, 81);
 }
@@ -316,7 +316,7 @@ fn a_provider_that_asks_for_no_or_endless_patience_gets_neither() {
         let mut long = pending("x");
         long.retry_after = Duration::from_millis(asked);
         world.ensure = [answered(Ensured::Pending(long), 0)].into();
-        assert_eq!(world.talk().again().as_millis(), millis);
+        assert_eq!(world.reconcile().again().as_millis(), millis);
     }
 }
 
@@ -324,9 +324,9 @@ fn a_provider_that_asks_for_no_or_endless_patience_gets_neither() {
 fn source_ranges_that_cannot_be_read_open_nothing() {
     let mut world = world();
     world.stored["spec"]["loadBalancerSourceRanges"] = json!(["10.0.0.1/33"]);
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["SyncLoadBalancerFailed"]);
-    assert_eq!(talk.again(), Duration::from_secs(10));
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["SyncLoadBalancerFailed"]);
+    assert_eq!(run.again(), Duration::from_secs(10));
     assert!(world.calls.is_empty());
     assert_eq!(
         world.condition("wasm-ccm.dev/LoadBalancer"),
@@ -341,16 +341,16 @@ fn edge_063_what_is_changed_while_the_status_is_written_is_not_lost() {
     world.stored["spec"]["ports"][0]["port"] = json!(81);
     world.ensure = [ready(&["192.0.2.7"], 1)].into();
     world.meanwhile = Some(|service| service["spec"]["ports"][0]["port"] = json!(82));
-    assert!(world.talk().is_outdated);
+    assert!(world.reconcile().is_outdated);
     assert_eq!(world.addresses(), ["192.0.2.7"]);
-    let next = world.talk();
+    let next = world.reconcile();
     assert!(!next.is_outdated);
     assert!(
         next.acts().iter().any(|act| act.starts_with("ensure")),
         "{:?}",
         next.acts()
     );
-    assert!(!world.talk().is_outdated);
+    assert!(!world.reconcile().is_outdated);
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn a_new_credential_makes_no_second_load_balancer_before_somebody_has_vouched_fo
         world.past.drift_due = true;
         world.nodes = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
         world.witnesses = witnesses.clone();
-        world.talk();
+        world.reconcile();
         assert_eq!(asked(&world), expected, "{witnesses:?}");
     }
 }

@@ -11,9 +11,9 @@ fn in_plan_mode_everything_is_worked_out_until_the_first_change_is_refused() {
     world.mode = Mode::Plan;
     world.withholds = true;
     let before = world.stored.clone();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts(),
+        run.acts(),
         [
             "event Normal EnsuringLoadBalancer",
             "patch +finalizer annotations(1)",
@@ -21,14 +21,14 @@ fn in_plan_mode_everything_is_worked_out_until_the_first_change_is_refused() {
         ]
     );
     assert_eq!(
-        talk.end,
+        run.end,
         When::AwaitChange,
         "it was refused, as it has to be"
     );
     assert_eq!(world.stored, before);
     // A second look is no second plan.
     assert_eq!(
-        world.talk().acts().last().unwrap(),
+        world.reconcile().acts().last().unwrap(),
         "patch +finalizer annotations(1)"
     );
 }
@@ -40,12 +40,12 @@ fn in_plan_mode_a_status_that_would_be_written_is_planned() {
     world.past = Default::default();
     world.ensure = [ready(&["192.0.2.2"], 0)].into();
     let before = world.stored.clone();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts()[..3],
+        run.acts()[..3],
         ["ensure targets(2)", "vouch for", "patch status=192.0.2.2"]
     );
-    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(run.end, When::AwaitChange);
     assert_eq!(world.stored, before);
 }
 
@@ -55,21 +55,21 @@ fn in_plan_mode_a_removal_is_planned_until_it_is_refused() {
     world.mode = Mode::Plan;
     world.delete_object();
     world.withholds = true;
-    let talk = world.talk();
-    assert_eq!(talk.acts().last().unwrap(), "delete load balancer of");
-    assert_eq!(talk.end, When::AwaitChange);
+    let run = world.reconcile();
+    assert_eq!(run.acts().last().unwrap(), "delete load balancer of");
+    assert_eq!(run.end, When::AwaitChange);
     assert!(world.has_finalizer());
 
     // Nothing is there: then the rest is planned, too.
     let mut world = made();
     world.mode = Mode::Plan;
     world.delete_object();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert!(
-        talk.acts()
+        run.acts()
             .contains(&"patch -finalizer annotations(1)".to_owned())
     );
-    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(run.end, When::AwaitChange);
     assert!(world.has_finalizer());
 }
 
@@ -83,11 +83,11 @@ fn in_plan_mode_what_the_provider_refuses_or_cannot_see_is_not_judged() {
         let mut world = world();
         world.mode = Mode::Plan;
         world.ensure = [Err(error.clone())].into();
-        let talk = world.talk();
-        assert!(talk.again() > std::time::Duration::ZERO, "{error}");
-        assert!(talk.why().ends_with(&error.to_string()), "{}", talk.why());
+        let run = world.reconcile();
+        assert!(run.again() > std::time::Duration::ZERO, "{error}");
+        assert!(run.why().ends_with(&error.to_string()), "{}", run.why());
         // What would only say so is no change.
-        let patches = talk.acts().into_iter();
+        let patches = run.acts().into_iter();
         let patches: Vec<_> = patches.filter(|act| act.starts_with("patch")).collect();
         assert_eq!(patches, ["patch +finalizer annotations(1)"]);
 
@@ -96,13 +96,13 @@ fn in_plan_mode_what_the_provider_refuses_or_cannot_see_is_not_judged() {
         world.with_nodes(&["a", "b", "c"]);
         world.update = [Err(error.clone())].into();
         world.ensure = [Err(error.clone())].into();
-        assert!(world.talk().why().ends_with(&error.to_string()));
+        assert!(world.reconcile().why().ends_with(&error.to_string()));
 
         let mut world = made();
         world.mode = Mode::Plan;
         world.delete_object();
         world.delete = [Err(error.clone())].into();
-        assert!(world.talk().why().ends_with(&error.to_string()));
+        assert!(world.reconcile().why().ends_with(&error.to_string()));
     }
 }
 
@@ -112,9 +112,9 @@ fn in_plan_mode_other_targets_are_planned_once() {
     world.mode = Mode::Plan;
     world.withholds = true;
     world.with_nodes(&["a", "b", "c"]);
-    let talk = world.talk();
-    assert_eq!(talk.acts(), ["update targets(3)"]);
-    assert_eq!(talk.end, When::AwaitChange);
+    let run = world.reconcile();
+    assert_eq!(run.acts(), ["update targets(3)"]);
+    assert_eq!(run.end, When::AwaitChange);
     does_nothing(&mut world);
 }
 
@@ -122,21 +122,21 @@ fn in_plan_mode_other_targets_are_planned_once() {
 fn in_observe_mode_changes_at_the_cloud_are_not_worked_out() {
     let mut world = world();
     world.mode = Mode::Observe;
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts(),
+        run.acts(),
         [
             "event Normal EnsuringLoadBalancer",
             "patch +finalizer annotations(1)",
             "get load balancer of"
         ]
     );
-    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(run.end, When::AwaitChange);
 
     let mut world = made();
     world.mode = Mode::Observe;
     world.delete_object();
-    let talk = world.talk();
-    assert_eq!(talk.acts(), ["get load balancer of"]);
+    let run = world.reconcile();
+    assert_eq!(run.acts(), ["get load balancer of"]);
     assert!(world.has_finalizer());
 }

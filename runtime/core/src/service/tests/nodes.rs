@@ -117,13 +117,13 @@ fn targets_are_sorted_by_name() {
 fn svc_066_another_set_of_nodes_alone_is_handed_as_a_set() {
     let mut world = made();
     world.with_nodes(&["a", "b", "c"]);
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts(),
+        run.acts(),
         ["update targets(3)", "event Normal UpdatedLoadBalancer"]
     );
-    assert_eq!(talk.events[0].1, "Updated load balancer with new hosts");
-    assert_eq!(talk.end, When::AwaitChange);
+    assert_eq!(run.events[0].1, "Updated load balancer with new hosts");
+    assert_eq!(run.end, When::AwaitChange);
     does_nothing(&mut world);
 }
 
@@ -133,7 +133,7 @@ fn edge_062_the_service_as_it_is_now_goes_with_its_nodes() {
     world.with_nodes(&["a", "b", "c"]);
     world.stored["metadata"]["labels"] = json!({ "x": "y" });
     world.stored["spec"]["ports"][0]["port"] = json!(81);
-    world.talk();
+    world.reconcile();
     let Some(ServiceEffect::Ensure(request)) = world.calls.last() else {
         panic!("{:?}", world.calls);
     };
@@ -151,9 +151,9 @@ fn svc_069_and_070_a_failed_update_is_told_and_the_whole_is_looked_at_at_once() 
         let mut world = made();
         world.with_nodes(&["a", "b", "c"]);
         world.update = [Err(error.clone())].into();
-        let talk = world.talk();
+        let run = world.reconcile();
         assert_eq!(
-            talk.acts(),
+            run.acts(),
             [
                 "update targets(3)",
                 "event Warning UpdateLoadBalancerFailed",
@@ -161,12 +161,12 @@ fn svc_069_and_070_a_failed_update_is_told_and_the_whole_is_looked_at_at_once() 
             ]
         );
         assert_eq!(
-            talk.events[0].1,
+            run.events[0].1,
             format!(
                 "Error updating load balancer with new hosts [a b c] [node names limited, total number of nodes: 3], error: {error}"
             )
         );
-        assert_eq!(talk.end, When::AwaitChange);
+        assert_eq!(run.end, When::AwaitChange);
         does_nothing(&mut world);
     }
 }
@@ -179,7 +179,7 @@ fn svc_069_an_event_has_at_most_twenty_names() {
         .chain(["a".to_owned(), "b".to_owned()])
         .collect();
     world.update = [Err(unavailable())].into();
-    let message = &world.talk().events[0].1;
+    let message = &world.reconcile().events[0].1;
     assert!(message.contains("[a b n00 n01 "), "{message}");
     assert!(
         message.contains("n17 <7 more>] [node names limited, total number of nodes: 27]"),
@@ -192,8 +192,8 @@ fn svc_069_what_somebody_else_implements_is_silent() {
     let mut world = made();
     world.with_nodes(&["a", "b", "c"]);
     world.update = [Err(ProviderError::Elsewhere)].into();
-    let talk = world.talk();
-    assert_eq!(talk.acts(), ["update targets(3)"]);
+    let run = world.reconcile();
+    assert_eq!(run.acts(), ["update targets(3)"]);
     does_nothing(&mut world);
 }
 
@@ -203,7 +203,7 @@ fn edge_063_what_was_not_confirmed_is_wanted_until_it_is() {
     world.with_nodes(&["a", "b", "c"]);
     world.update = [Err(unavailable())].into();
     world.ensure = [Err(unavailable())].into();
-    world.talk();
+    world.reconcile();
     let targets = |names: &[&str]| {
         let nodes: Vec<Node> = names.iter().map(|name| node(name)).collect();
         Targets::of(nodes.iter(), true)
@@ -213,7 +213,7 @@ fn edge_063_what_was_not_confirmed_is_wanted_until_it_is() {
         "tried is not confirmed"
     );
     world.ensure = [ready(&["192.0.2.1"], 1)].into();
-    world.talk();
+    world.reconcile();
     assert!(!world.past.wants_targets(&targets(&["a", "b", "c"])));
     assert!(world.past.wants_targets(&targets(&["a", "b"])));
     assert!(
@@ -227,12 +227,12 @@ fn an_update_that_takes_long_is_asked_about_with_its_hint() {
     let mut world = made();
     world.with_nodes(&["a", "b", "c"]);
     world.update = [Ok(Progress::Pending(pending("h"))), Ok(Progress::Done)].into();
-    assert_eq!(world.talk().again(), Duration::from_millis(500));
+    assert_eq!(world.reconcile().again(), Duration::from_millis(500));
     does_nothing(&mut world);
     world.wait(1);
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts(),
+        run.acts(),
         ["update targets(3) hint", "event Normal UpdatedLoadBalancer"]
     );
 }
@@ -241,21 +241,21 @@ fn an_update_that_takes_long_is_asked_about_with_its_hint() {
 fn most_targets_go_only_when_that_is_wanted_for_half_a_minute() {
     let mut world = world();
     world.with_nodes(&["a", "b", "c", "d"]);
-    world.talk();
+    world.reconcile();
     world.ensure = [ready(&["192.0.2.1"], 0)].into();
     world.calls.clear();
 
     world.with_nodes(&["a"]);
-    let talk = does_nothing(&mut world);
-    assert_eq!(talk.again(), Duration::from_secs(30));
+    let run = does_nothing(&mut world);
+    assert_eq!(run.again(), Duration::from_secs(30));
     // Who comes meanwhile does not wait.
     world.wait(10);
     world.with_nodes(&["a", "e"]);
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(effective_targets(&world), ["a", "b", "c", "d", "e"]);
-    assert_eq!(talk.again(), Duration::from_secs(20));
+    assert_eq!(run.again(), Duration::from_secs(20));
     world.wait(20);
-    assert_eq!(world.talk().end, When::AwaitChange);
+    assert_eq!(world.reconcile().end, When::AwaitChange);
     assert_eq!(effective_targets(&world), ["a", "e"]);
 }
 
@@ -264,9 +264,9 @@ fn most_targets_that_take_long_to_go_are_not_put_back_meanwhile() {
     let mut world = world();
     world.with_nodes(&["a", "b", "c", "d"]);
     world.ensure = [ready(&["192.0.2.1"], 0)].into();
-    world.talk();
+    world.reconcile();
     world.with_nodes(&["a"]);
-    world.talk();
+    world.reconcile();
     world.wait(30);
     world.update = [
         Ok(Progress::Pending(pending("b is going"))),
@@ -275,7 +275,7 @@ fn most_targets_that_take_long_to_go_are_not_put_back_meanwhile() {
     .into();
     world.ensure = [begun("c is going"), ready(&["192.0.2.1"], 1)].into();
     world.calls.clear();
-    while !matches!(world.talk().end, When::AwaitChange) {
+    while !matches!(world.reconcile().end, When::AwaitChange) {
         assert_eq!(effective_targets(&world), ["a"]);
         world.wait(2);
     }
@@ -312,7 +312,7 @@ fn targets_that_come_back_were_never_taken_away() {
 fn a_few_targets_go_at_once() {
     let mut world = made();
     world.with_nodes(&["a"]);
-    assert_eq!(world.talk().acts()[0], "update targets(1)");
+    assert_eq!(world.reconcile().acts()[0], "update targets(1)");
 }
 
 #[test]
@@ -336,9 +336,9 @@ fn after_a_restart_no_targets_at_all_are_wanted_twice() {
     world.with_nodes(&[]);
     assert_eq!(does_nothing(&mut world).again(), Duration::from_secs(30));
     world.wait(30);
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts(),
+        run.acts(),
         ["event Warning UnAvailableLoadBalancer", "ensure targets(0)"]
     );
 }
@@ -347,13 +347,13 @@ fn after_a_restart_no_targets_at_all_are_wanted_twice() {
 fn svc_068_the_last_target_gone_is_said_as_such() {
     let mut world = made();
     world.with_nodes(&[]);
-    world.talk();
+    world.reconcile();
     world.wait(30);
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts(),
+        run.acts(),
         ["update targets(0)", "event Warning UnAvailableLoadBalancer"]
     );
     world.with_nodes(&["a"]);
-    assert_eq!(world.talk().said(), ["UpdatedLoadBalancer"]);
+    assert_eq!(world.reconcile().said(), ["UpdatedLoadBalancer"]);
 }

@@ -98,7 +98,7 @@ fn edge_067_a_class_of_our_own_is_served() {
     world.stored["spec"]["loadBalancerClass"] = json!("fast");
     world.rules.classes = ["fast".to_owned()].into();
     world.rules.is_default = false;
-    assert_eq!(world.talk().end, When::AwaitChange);
+    assert_eq!(world.reconcile().end, When::AwaitChange);
     assert_eq!(world.addresses(), ["192.0.2.1"]);
 }
 
@@ -141,10 +141,10 @@ fn svc_011_the_finalizer_of_somebody_elses_class_survives_a_change_of_the_type()
     world.stored["metadata"] = json!({ "namespace": "default", "name": "web", "uid": "u0" });
     does_nothing(&mut world);
     world.stored["spec"] = json!({ "type": "LoadBalancer" });
-    world.talk();
+    world.reconcile();
     assert!(world.has_finalizer());
     world.stored["spec"]["type"] = json!("ClusterIP");
-    world.talk();
+    world.reconcile();
     assert!(!world.has_finalizer());
 }
 
@@ -154,9 +154,9 @@ fn a_service_of_the_go_manager_is_taken_over_without_a_change_at_the_cloud() {
     world.stored["metadata"]["finalizers"] = json!([FINALIZER]);
     world.stored["status"] = json!({ "loadBalancer": { "ingress": [{ "ip": "192.0.2.1" }] } });
     world.ensure = [ready(&["192.0.2.1"], 0)].into();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts(),
+        run.acts(),
         [
             "patch annotations(1)",
             "ensure targets(2)",
@@ -169,7 +169,7 @@ fn a_service_of_the_go_manager_is_taken_over_without_a_change_at_the_cloud() {
     let mut world = super::world::world();
     world.stored["metadata"]["finalizers"] = json!([FINALIZER]);
     world.stored["spec"]["type"] = json!("NodePort");
-    world.talk();
+    world.reconcile();
     assert!(!world.has_finalizer());
 }
 
@@ -179,12 +179,12 @@ fn an_owner_is_kept_when_defaults_and_classes_change() {
     world.rules.is_default = false;
     does_nothing(&mut world);
     world.past = Default::default();
-    assert_eq!(world.talk().acts(), ["ensure targets(2)"]);
+    assert_eq!(world.reconcile().acts(), ["ensure targets(2)"]);
 
     let mut world = super::world::world();
     world.stored["spec"]["loadBalancerClass"] = json!("fast");
     world.rules.classes = ["fast".to_owned()].into();
-    world.talk();
+    world.reconcile();
     world.rules.classes.clear();
     does_nothing(&mut world);
     assert!(world.has_finalizer());
@@ -196,8 +196,8 @@ fn what_has_got_somebody_elses_class_by_way_of_another_type_is_let_go() {
     // Both changes were seen as one.
     world.stored["spec"]["loadBalancerClass"] = json!("io.cilium/node");
     world.stored["status"]["loadBalancer"] = json!({ "ingress": [{ "ip": "198.51.100.9" }] });
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["DeletingLoadBalancer", "DeletedLoadBalancer"]);
     assert_eq!(world.annotation(OWNER), None);
     assert!(world.has_finalizer(), "the other one needs it");
     assert_eq!(world.addresses(), ["198.51.100.9"], "and it is its status");
@@ -231,14 +231,10 @@ fn who_evidently_waits_for_us_is_told_once_that_nobody_comes() {
     for (change, why) in changes {
         let mut world = world();
         change(&mut world);
-        let talk = world.talk();
-        assert_eq!(
-            talk.acts(),
-            ["event Warning LoadBalancerNotServed"],
-            "{why}"
-        );
-        assert_eq!(talk.events[0].1, why);
-        assert_eq!(talk.why(), why);
+        let run = world.reconcile();
+        assert_eq!(run.acts(), ["event Warning LoadBalancerNotServed"], "{why}");
+        assert_eq!(run.events[0].1, why);
+        assert_eq!(run.why(), why);
         assert!(world.patches.is_empty());
         does_nothing(&mut world);
     }

@@ -147,7 +147,7 @@ fn settle(world: &mut World) {
     world.is_synced = true;
     world.past.drift_due = true;
     for _ in 0..20 {
-        match world.talk().end {
+        match world.reconcile().end {
             When::AwaitChange => return,
             When::Retry { after, .. } | When::NotBefore { after, .. } => {
                 world.now = world.now.after(after.max(Duration::from_millis(1)));
@@ -168,23 +168,23 @@ proptest! {
             world.calls.clear();
             world.patches.clear();
             let had_mark = world.has_finalizer() || world.annotation(OWNER).is_some();
-            let talk = world.talk();
+            let run = world.reconcile();
 
-            let place = |needle: &str| talk.effects.iter().position(|effect| effect.contains(needle));
+            let place = |needle: &str| run.effects.iter().position(|effect| effect.contains(needle));
             if let Some(call) = place("ensure ").or(place("update ")) {
                 let is_marked = before["metadata"]["finalizers"].as_array()
                     .is_some_and(|all| all.contains(&json!(FINALIZER)))
                     && before["metadata"]["annotations"][OWNER] == "sim";
                 prop_assert!(is_marked || place("patch ").is_some_and(|patch| patch < call),
-                    "marked before any change: {:?}", talk.effects);
+                    "marked before any change: {:?}", run.effects);
             }
             if place("-finalizer").is_some() || had_mark && place("annotations(1)").is_some() && place("delete ").is_some() {
                 let get = place("get ");
-                prop_assert!(get.is_some(), "a look before the end: {:?}", talk.effects);
+                prop_assert!(get.is_some(), "a look before the end: {:?}", run.effects);
                 let answer = &world.get[0];
                 let proven = matches!(answer, Ok(GetReply { found: Found::Absent, complete: true }))
                     || matches!(answer, Err(ProviderError::Elsewhere));
-                prop_assert!(proven, "{:?} {:?}", answer, talk.effects);
+                prop_assert!(proven, "{:?} {:?}", answer, run.effects);
             }
             prop_assert_eq!(&before["spec"], &world.stored["spec"], "the spec is nobody's to write");
             prop_assert_eq!(&before["metadata"]["annotations"]["a"], &world.stored["metadata"]["annotations"]["a"]);
@@ -192,7 +192,7 @@ proptest! {
                 prop_assert!(["192.0.2.1", "192.0.2.2"].contains(&address.as_str()), "{} was written", address);
             }
             if !before["metadata"]["deletionTimestamp"].is_null() {
-                prop_assert!(place("+finalizer").is_none() && place("ensure ").is_none(), "{:?}", talk.effects);
+                prop_assert!(place("+finalizer").is_none() && place("ensure ").is_none(), "{:?}", run.effects);
             }
         }
         settle(&mut world);
@@ -218,7 +218,7 @@ proptest! {
                 if !keeps {
                     world.past.hint = None;
                 }
-                world.talk();
+                world.reconcile();
             }
             settle(&mut world);
             ends.push(world.stored);

@@ -20,15 +20,15 @@ fn f20_an_empty_status_is_believed_when_it_is_repeated() {
     let mut world = made();
     world.past.drift_due = true;
     world.ensure = [ready(&[], 0)].into();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(world.addresses(), ["192.0.2.1"]);
-    assert_eq!(talk.again(), Duration::from_secs(30));
-    assert_eq!(talk.said(), [] as [&str; 0]);
+    assert_eq!(run.again(), Duration::from_secs(30));
+    assert_eq!(run.said(), [] as [&str; 0]);
     world.wait(30);
-    let talk = world.talk();
-    assert_eq!(talk.end, When::AwaitChange);
+    let run = world.reconcile();
+    assert_eq!(run.end, When::AwaitChange);
     assert_eq!(
-        talk.acts(),
+        run.acts(),
         [
             "ensure targets(2)",
             "take budget status-clear",
@@ -46,12 +46,12 @@ fn f20_an_address_that_is_there_again_was_never_gone() {
     let mut world = made();
     world.past.drift_due = true;
     world.ensure = [ready(&[], 0), ready(&["192.0.2.1"], 0), ready(&[], 0)].into();
-    world.talk();
+    world.reconcile();
     world.wait(30);
-    assert_eq!(world.talk().end, When::AwaitChange);
+    assert_eq!(world.reconcile().end, When::AwaitChange);
     world.past.drift_due = true;
     assert_eq!(
-        world.talk().again(),
+        world.reconcile().again(),
         Duration::from_secs(30),
         "it begins anew"
     );
@@ -63,12 +63,12 @@ fn f20_many_services_are_not_cleared_at_once() {
     let mut world = made();
     world.past.drift_due = true;
     world.ensure = [ready(&[], 0)].into();
-    world.talk();
+    world.reconcile();
     world.wait(30);
     world.budget = Err(Moment(world.now.0 + Duration::from_secs(60)));
-    let talk = world.talk();
-    assert_eq!(talk.said(), ["BrakeEngaged"]);
-    assert_eq!(talk.again(), Duration::from_secs(60));
+    let run = world.reconcile();
+    assert_eq!(run.said(), ["BrakeEngaged"]);
+    assert_eq!(run.again(), Duration::from_secs(60));
     assert_eq!(world.addresses(), ["192.0.2.1"]);
 }
 
@@ -76,9 +76,9 @@ fn f20_many_services_are_not_cleared_at_once() {
 fn a_service_that_never_had_an_address_needs_no_confirmation() {
     let mut world = world();
     world.ensure = [ready(&[], 1)].into();
-    let talk = world.talk();
-    assert_eq!(talk.end, When::AwaitChange);
-    assert_eq!(talk.said(), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
+    let run = world.reconcile();
+    assert_eq!(run.end, When::AwaitChange);
+    assert_eq!(run.said(), ["EnsuringLoadBalancer", "EnsuredLoadBalancer"]);
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn svc_082_the_order_of_addresses_counts() {
         ready(&["192.0.2.1", "192.0.2.2"], 0),
     ]
     .into();
-    world.talk();
+    world.reconcile();
     assert_eq!(world.addresses(), ["192.0.2.2", "192.0.2.1"]);
     world.past.drift_due = true;
-    world.talk();
+    world.reconcile();
     assert_eq!(world.addresses(), ["192.0.2.1", "192.0.2.2"]);
 }
 
@@ -109,20 +109,20 @@ fn edge_069_a_condition_says_how_it_stands_and_is_written_when_that_changes() {
         ready(&["192.0.2.1"], 0),
     ]
     .into();
-    world.talk();
+    world.reconcile();
     assert_eq!(world.condition(OURS), pair("False", "Denied"));
     let since =
         |world: &World| world.stored["status"]["conditions"][0]["lastTransitionTime"].clone();
     assert_eq!(since(&world), json!("2023-11-14T22:13:20Z"));
     world.patches.clear();
     world.wait(300);
-    world.talk();
+    world.reconcile();
     assert!(world.patches.is_empty(), "the same again");
     world.wait(300);
-    world.talk();
+    world.reconcile();
     assert_eq!(world.condition(OURS), pair("False", "Unavailable"));
     world.wait(300);
-    world.talk();
+    world.reconcile();
     assert_eq!(world.condition(OURS), pair("True", "Ensured"));
 }
 
@@ -131,7 +131,7 @@ fn a_fault_that_passes_by_itself_costs_no_condition() {
     let mut world = made();
     world.past.drift_due = true;
     world.ensure = [Err(unavailable()), ready(&["192.0.2.1"], 0)].into();
-    world.talk();
+    world.reconcile();
     assert_eq!(world.condition(OURS), pair("True", "Ensured"));
     assert!(world.patches.is_empty());
 }
@@ -142,10 +142,10 @@ fn a_condition_that_cannot_be_written_changes_no_wait() {
     world.past.drift_due = true;
     world.ensure = [Err(denied())].into();
     world.errors = vec![crate::effect::ClusterError::Conflict("409".to_owned())];
-    let talk = world.talk();
-    assert_eq!(talk.again(), Duration::from_secs(10));
+    let run = world.reconcile();
+    assert_eq!(run.again(), Duration::from_secs(10));
     assert_eq!(
-        talk.acts().last().unwrap(),
+        run.acts().last().unwrap(),
         "patch wasm-ccm.dev/LoadBalancer=false"
     );
 }
@@ -169,7 +169,7 @@ fn ports_that_are_not_served_are_kubernetes_own_condition() {
     ] {
         world.past.drift_due = true;
         world.ensure = [with_error(error)].into();
-        world.talk();
+        world.reconcile();
         assert_eq!(world.condition(PORTS), expected);
     }
     let conditions = world.stored["status"]["conditions"].as_array().unwrap();
@@ -183,7 +183,7 @@ fn only_what_we_own_is_written() {
         "message": "", "lastTransitionTime": "2023-11-14T22:13:20Z" }]);
     world.stored["metadata"]["annotations"] = json!({ "a": "b" });
     let spec = world.stored["spec"].clone();
-    world.talk();
+    world.reconcile();
     assert_eq!(world.stored["spec"], spec);
     assert_eq!(
         world.stored["metadata"]["annotations"],
@@ -203,9 +203,9 @@ fn only_what_we_own_is_written() {
 fn what_the_api_server_fills_in_is_not_written_again() {
     let mut world = made();
     world.stored["status"]["loadBalancer"]["ingress"][0]["ipMode"] = json!("VIP");
-    let talk = world.talk();
+    let run = world.reconcile();
     assert_eq!(
-        talk.acts(),
+        run.acts(),
         ["ensure targets(2)"],
         "it looks once, and it is right"
     );
@@ -222,7 +222,7 @@ fn what_the_api_server_fills_in_is_not_written_again() {
         one.ingress[0].ip_mode = Some(said);
         world.past.drift_due = true;
         world.ensure = [answered(Ensured::Ready(one), 0)].into();
-        world.talk();
+        world.reconcile();
         assert_eq!(
             world.stored["status"]["loadBalancer"]["ingress"][0]["ipMode"],
             said.as_str()

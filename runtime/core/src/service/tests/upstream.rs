@@ -106,10 +106,10 @@ fn upstream_sync_load_balancer_if_needed() {
     for (id, change, expected, patches) in cases {
         let mut world = world();
         change(&mut world.stored);
-        let talk = world.talk();
-        assert_eq!(talk.end, When::AwaitChange, "{id}");
+        let run = world.reconcile();
+        assert_eq!(run.end, When::AwaitChange, "{id}");
         assert_eq!(calls(&world), expected, "{id}");
-        assert_eq!(world.patches.len(), patches, "{id}: {:?}", talk.effects);
+        assert_eq!(world.patches.len(), patches, "{id}: {:?}", run.effects);
         assert_eq!(world.has_finalizer(), expected.0 == 1, "{id}");
         // The status of what is being deleted goes with it.
         let is_kept = world.stored["metadata"]["deletionTimestamp"].is_string();
@@ -122,12 +122,12 @@ fn upstream_sync_load_balancer_if_needed() {
 fn upstream_process_service_create_or_update() {
     let mut world = made();
     assert_eq!(
-        world.talk().end,
+        world.reconcile().end,
         When::AwaitChange,
         "TestProcessServiceCreateOrUpdate/01"
     );
     world.stored["spec"]["loadBalancerIP"] = json!("192.0.2.9");
-    assert_eq!(world.talk().end, When::AwaitChange);
+    assert_eq!(world.reconcile().end, When::AwaitChange);
     let Some(ServiceEffect::Ensure(request)) = world.calls.last() else {
         panic!("{:?}", world.calls);
     };
@@ -146,12 +146,12 @@ fn upstream_process_service_create_or_update_k8s_error() {
     world.past.drift_due = true;
     world.ensure = [ready(&["192.0.2.2"], 0)].into();
     world.errors = vec![ClusterError::Conflict("the object has been modified".to_owned()); 30];
-    let talk = world.talk();
+    let run = world.reconcile();
     let expected = "failed to update load balancer status: conflict: the object has been modified";
-    assert_eq!(talk.why(), expected, "{id}");
+    assert_eq!(run.why(), expected, "{id}");
     let told = format!("Error syncing load balancer: {expected}");
     assert_eq!(
-        talk.events,
+        run.events,
         [("SyncLoadBalancerFailed".to_owned(), told)],
         "{id}"
     );
@@ -161,12 +161,8 @@ fn upstream_process_service_create_or_update_k8s_error() {
     world.past.drift_due = true;
     world.ensure = [ready(&["192.0.2.2"], 0)].into();
     world.is_missing = true;
-    let talk = world.talk();
-    assert_eq!(
-        (talk.end, talk.events.len()),
-        (When::AwaitChange, 0),
-        "{id}"
-    );
+    let run = world.reconcile();
+    assert_eq!((run.end, run.events.len()), (When::AwaitChange, 0), "{id}");
 }
 
 #[test]
@@ -174,7 +170,7 @@ fn upstream_sync_service_deletes_what_is_not_listed_any_more() {
     let id = "TestSyncService/02";
     let mut world = made();
     world.is_gone = true;
-    assert_eq!(world.talk().end, When::AwaitChange, "{id}");
+    assert_eq!(world.reconcile().end, When::AwaitChange, "{id}");
     assert_eq!(calls(&world), (0, 0, 1), "{id}");
     does_nothing(&mut world);
 }
@@ -190,16 +186,12 @@ fn upstream_process_service_deletion() {
     let mut world = made();
     world.is_gone = true;
     world.delete = [Err(ProviderError::Internal("error deletion".to_owned()))].into();
-    let talk = world.talk();
-    assert!(
-        talk.why().ends_with("error deletion"),
-        "{id}: {}",
-        talk.why()
-    );
+    let run = world.reconcile();
+    assert!(run.why().ends_with("error deletion"), "{id}: {}", run.why());
 
     let id = "TestProcessServiceDeletion/03";
     world.delete = [Ok(crate::load_balancer::Progress::Done)].into();
-    assert_eq!(world.talk().end, When::AwaitChange, "{id}");
+    assert_eq!(world.reconcile().end, When::AwaitChange, "{id}");
     assert_eq!(calls(&world).2, 2, "{id}");
 }
 
@@ -240,7 +232,7 @@ fn upstream_finalizers_are_written_when_they_change() {
     ] {
         let mut world = made();
         world.stored["metadata"]["finalizers"] = before;
-        world.talk();
+        world.reconcile();
         assert_eq!(world.patches.len(), patches, "{id}");
         assert!(world.has_finalizer(), "{id}");
     }
@@ -251,7 +243,7 @@ fn upstream_finalizers_are_written_when_they_change() {
         let mut world = world();
         world.stored["metadata"]["finalizers"] = before;
         world.stored["spec"]["type"] = json!("ClusterIP");
-        world.talk();
+        world.reconcile();
         assert_eq!(world.patches.len(), patches, "{id}");
         assert!(!world.has_finalizer(), "{id}");
     }
@@ -275,10 +267,10 @@ fn upstream_a_status_is_written_when_it_changes() {
         world.stored["status"]["loadBalancer"]["ingress"] = json!(ingress);
         world.past = Default::default();
         world.ensure = [ready(answered, 0)].into();
-        world.talk();
+        world.reconcile();
         // An empty one is believed the second time.
         world.wait(30);
-        world.talk();
+        world.reconcile();
         let written = world
             .patches
             .iter()
@@ -293,7 +285,7 @@ fn svc_022_upstream_service_queue_delay() {
     let mut world = made();
     world.past.drift_due = true;
     assert_eq!(
-        world.talk().end,
+        world.reconcile().end,
         When::AwaitChange,
         "TestServiceQueueDelay/01"
     );
@@ -301,9 +293,9 @@ fn svc_022_upstream_service_queue_delay() {
     let id = "TestServiceQueueDelay/02";
     world.past.drift_due = true;
     world.ensure = [Err(unavailable())].into();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert!(
-        matches!(talk.end, When::Retry { after, .. } if after == Duration::from_secs(1)),
+        matches!(run.end, When::Retry { after, .. } if after == Duration::from_secs(1)),
         "{id}"
     );
 
@@ -314,9 +306,9 @@ fn svc_022_upstream_service_queue_delay() {
         retry_after: Some(Duration::from_secs(42)),
     })]
     .into();
-    let talk = world.talk();
+    let run = world.reconcile();
     assert!(
-        matches!(talk.end, When::NotBefore { after, .. } if after == Duration::from_secs(42)),
+        matches!(run.end, When::NotBefore { after, .. } if after == Duration::from_secs(42)),
         "{id}"
     );
 }

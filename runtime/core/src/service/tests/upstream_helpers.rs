@@ -228,7 +228,7 @@ fn svc_080_a_patch_keeps_what_others_have_written_meanwhile() {
         stored["metadata"]["annotations"]["meanwhile"] = json!("kept");
         stored["spec"]["selector"] = json!({ "meanwhile": "kept" });
     });
-    world.talk();
+    world.reconcile();
     assert_eq!(world.annotation("meanwhile"), Some("kept"), "{id}");
     assert_eq!(
         world.stored["spec"]["selector"],

@@ -29,7 +29,7 @@ fn of_type(kind: &str) -> World {
     let mut world = world();
     world.stored["spec"]["type"] = json!(kind);
     world.with_nodes(&["node0", "node1"]);
-    world.talk();
+    world.reconcile();
     world.ensure = [ready(&["192.0.2.1"], 0)].into();
     world.calls.clear();
     world
@@ -63,7 +63,7 @@ fn upstream_update_nodes_in_external_load_balancer() {
         for kind in types {
             let mut world = of_type(kind);
             world.with_nodes(&["node0", "node1", "node73"]);
-            assert_eq!(world.talk().end, When::AwaitChange, "{id}");
+            assert_eq!(world.reconcile().end, When::AwaitChange, "{id}");
             all.extend(updates(&world));
         }
         assert_eq!(all, vec![["node0", "node1", "node73"]; expected], "{id}");
@@ -176,13 +176,13 @@ fn svc_061_and_069_upstream_node_changes_for_stable_node_set_enabled() {
             let mut world = world();
             world.stored["spec"]["externalTrafficPolicy"] = json!(policy);
             world.nodes = nodes(before);
-            world.talk();
+            world.reconcile();
             world.ensure = [ready(&["192.0.2.1"], 0)].into();
             world.nodes = nodes(after);
             if fails {
                 world.update = [Err(unavailable())].into();
             }
-            assert_eq!(world.talk().end, When::AwaitChange, "{id}");
+            assert_eq!(world.reconcile().end, When::AwaitChange, "{id}");
             count += updates(&world).len();
             does_nothing(&mut world);
         }
@@ -214,7 +214,7 @@ fn upstream_node_changes_in_external_load_balancer() {
                 .extend(names.iter().map(|name| (*name).to_owned()));
             world.nodes.sort();
             world.nodes.dedup();
-            world.talk();
+            world.reconcile();
             let expected = usize::from(world.nodes.len() > 2);
             assert_eq!(updates(&world).len(), expected, "{id}");
         }
@@ -228,8 +228,8 @@ fn upstream_node_changes_in_external_load_balancer() {
             let mut world = of_type("LoadBalancer");
             world.is_synced = false;
             world.with_nodes(&[]);
-            let talk = does_nothing(&mut world);
-            assert_ne!(talk.end, When::AwaitChange, "{id}: it comes back");
+            let run = does_nothing(&mut world);
+            assert_ne!(run.end, When::AwaitChange, "{id}: it comes back");
         }
     }
 }
@@ -267,7 +267,7 @@ fn edge_072_upstream_nodes_not_equal() {
     ] {
         let mut world = world();
         world.nodes = Vec::new();
-        world.talk();
+        world.reconcile();
         world.past.targets = Some(before.nodes);
         assert_eq!(world.past.wants_targets(&after), expected, "{id}");
     }
@@ -279,12 +279,12 @@ fn edge_061_upstream_slow_node_sync() {
     // Its update is under way while the third node comes …
     let mut slow = of_type("LoadBalancer");
     slow.with_nodes(&["node0", "node1", "node2"]);
-    slow.talk();
+    slow.reconcile();
     assert_eq!(updates(&slow).len(), 1, "{id}");
     // … and this one is made with all three.
     let mut other = world();
     other.with_nodes(&["node0", "node1", "node2"]);
-    other.talk();
+    other.reconcile();
     let Some(ServiceEffect::Ensure(request)) = other.calls.last() else {
         panic!("{id}: {:?}", other.calls);
     };

@@ -74,7 +74,7 @@ pub(super) struct World {
 }
 
 /// How a reconciliation went: what was done, and when to come back.
-pub(super) struct Talk {
+pub(super) struct Run {
     pub(super) effects: Vec<String>,
     /// Reason and message of every Event.
     pub(super) events: Vec<(String, String)>,
@@ -125,7 +125,7 @@ pub(super) fn world() -> World {
 /// The same after its creation, with an answer that changes nothing.
 pub(super) fn made() -> World {
     let mut world = world();
-    assert_eq!(world.talk().end, When::AwaitChange);
+    assert_eq!(world.reconcile().end, When::AwaitChange);
     assert_eq!(world.addresses(), ["192.0.2.1"]);
     world.ensure = [ready(&["192.0.2.1"], 0)].into();
     world.calls.clear();
@@ -257,13 +257,13 @@ impl World {
     }
 
     /// Holds one reconciliation about the Service as it is stored now.
-    pub(super) fn talk(&mut self) -> Talk {
+    pub(super) fn reconcile(&mut self) -> Run {
         let cached = self.service();
-        self.talk_from(cached)
+        self.reconcile_from(cached)
     }
 
     /// The same, beginning with a cached copy.
-    pub(super) fn talk_from(&mut self, cached: Service) -> Talk {
+    pub(super) fn reconcile_from(&mut self, cached: Service) -> Run {
         let ownership = OwnershipContext::alone("sim", vec!["sim".to_owned()]);
         let world = service::World::new(
             Arc::new(ownership),
@@ -281,7 +281,7 @@ impl World {
             self.past.clone(),
             self.account,
         );
-        let mut talk = Talk {
+        let mut run = Run {
             effects: Vec::new(),
             events: Vec::new(),
             end: When::AwaitChange,
@@ -294,15 +294,15 @@ impl World {
             };
             match decide(&facts, now) {
                 Decision::Done(end) => {
-                    talk.is_outdated = facts.is_outdated();
+                    run.is_outdated = facts.is_outdated();
                     self.past = RetainedState::after(facts, &end, self.now);
-                    talk.end = end;
-                    return talk;
+                    run.end = end;
+                    return run;
                 }
                 Decision::Do(effects) => {
                     assert_ne!(effects, [], "an empty list of effects would never end");
                     for effect in effects {
-                        let outcome = self.perform(&effect, &mut talk);
+                        let outcome = self.perform(&effect, &mut run);
                         let goes_on = outcome.is_success();
                         facts.absorb(&effect, outcome);
                         if !goes_on {
@@ -312,11 +312,11 @@ impl World {
                 }
             }
         }
-        panic!("the reconciliation does not end: {:?}", talk.effects);
+        panic!("the reconciliation does not end: {:?}", run.effects);
     }
 
-    fn perform(&mut self, effect: &Effect, talk: &mut Talk) -> Outcome {
-        talk.effects.push(effect.to_string());
+    fn perform(&mut self, effect: &Effect, run: &mut Run) -> Outcome {
+        run.effects.push(effect.to_string());
         let Effect::Service(service, act) = effect else {
             panic!("not an effect of this controller: {effect}");
         };
@@ -356,7 +356,7 @@ impl World {
                 of(ServiceOutcome::Service(self.write(body)))
             }
             ServiceEffect::RecordEvent(event) => {
-                talk.events
+                run.events
                     .push((event.reason.clone(), event.message.clone()));
                 Outcome::Recorded
             }
@@ -458,15 +458,15 @@ pub(super) fn merge(target: &mut Value, patch: &Value) {
 }
 
 /// Holds a reconciliation that must neither call nor write anything.
-pub(super) fn does_nothing(world: &mut World) -> Talk {
+pub(super) fn does_nothing(world: &mut World) -> Run {
     let before = world.stored.clone();
-    let talk = world.talk();
-    assert_eq!(talk.effects, [] as [&str; 0]);
+    let run = world.reconcile();
+    assert_eq!(run.effects, [] as [&str; 0]);
     assert_eq!(world.stored, before);
-    talk
+    run
 }
 
-impl Talk {
+impl Run {
     /// The effects without the Service's name.
     pub(super) fn acts(&self) -> Vec<String> {
         let one = |label: &String| label.replace(" service/default/web", "");

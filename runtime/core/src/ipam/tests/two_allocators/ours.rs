@@ -10,7 +10,7 @@ pub(super) struct Ours {
     pub(super) late: Late,
     pub(super) cache: BTreeMap<String, Arc<Node>>,
     pub(super) queue: BTreeSet<String>,
-    pub(super) talks: BTreeMap<String, Facts>,
+    pub(super) running: BTreeMap<String, Facts>,
     /// When the question was asked, and when the answer arrives.
     pub(super) question: Option<(u64, u64, Question, Option<LeaseAnswer>)>,
     pub(super) stands_back: bool,
@@ -42,7 +42,7 @@ impl World {
                 ours.begin(&name, now, self.is_careless);
             }
         }
-        self.talk();
+        self.reconcile();
         if let Some(question) = self.ours.other.question(moment(self.now)) {
             let answers_at = self.now + self.up_to(500);
             self.ours.question = Some((self.now, answers_at, question, None));
@@ -81,8 +81,8 @@ impl World {
         }
     }
 
-    fn talk(&mut self) {
-        let names: Vec<String> = self.ours.talks.keys().cloned().collect();
+    fn reconcile(&mut self) {
+        let names: Vec<String> = self.ours.running.keys().cloned().collect();
         for name in names {
             let on_the_way = |(_, writer, of, _): &(u64, Writer, String, PodCidrsPatch)| {
                 *of == name && *writer == Writer::Ours
@@ -90,10 +90,10 @@ impl World {
             if self.writes.iter().any(on_the_way) {
                 continue;
             }
-            let decision = decide(&self.ours.talks[&name]);
+            let decision = decide(&self.ours.running[&name]);
             match decision {
                 Decision::Done(when) => {
-                    let facts = self.ours.talks.remove(&name).unwrap();
+                    let facts = self.ours.running.remove(&name).unwrap();
                     self.ours.memory.conclude(&facts, &when);
                     if !matches!(when, When::AwaitChange) {
                         self.ours.queue.insert(name);
@@ -106,7 +106,7 @@ impl World {
                             self.writes.push((arrives, Writer::Ours, node.name, patch));
                         } else {
                             let outcome: Outcome = self.api.perform(&effect, world::Fate::Made);
-                            let facts = self.ours.talks.get_mut(&name).unwrap();
+                            let facts = self.ours.running.get_mut(&name).unwrap();
                             facts.absorb(&effect, outcome);
                         }
                     }
@@ -126,7 +126,7 @@ impl Ours {
             late: Late::default(),
             cache: BTreeMap::new(),
             queue: BTreeSet::new(),
-            talks: BTreeMap::new(),
+            running: BTreeMap::new(),
             question: None,
             stands_back: false,
         }
@@ -155,7 +155,7 @@ impl Ours {
         let Some(node) = self
             .cache
             .get(name)
-            .filter(|_| !self.talks.contains_key(name))
+            .filter(|_| !self.running.contains_key(name))
         else {
             return;
         };
@@ -165,7 +165,7 @@ impl Ours {
             return;
         }
         if let Some(facts) = self.memory.begin(node.clone()) {
-            self.talks.insert(name.to_owned(), facts);
+            self.running.insert(name.to_owned(), facts);
         }
     }
 }

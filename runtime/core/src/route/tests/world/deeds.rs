@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::brake::Objects;
 use crate::cloud::error::CallFailure;
 
 impl World {
@@ -30,9 +31,13 @@ impl World {
                 Outcome::Node(Err(ClusterError::Unavailable("away".to_owned())))
             }
             Effect::Route(RouteEffect::TakeBudget(_, brake, rise, ours)) => {
+                let objects = Objects {
+                    own: *ours,
+                    all: *ours,
+                };
                 let taken = self.budgets.as_mut().map(|budgets| {
-                    let budget = budgets.of(*brake);
-                    budget.take(at(self.now), *ours, *rise)
+                    let taken = budgets.take(PROVIDER, *brake, at(self.now), objects, *rise);
+                    taken.map(drop)
                 });
                 Outcome::Budget(taken.unwrap_or(Ok(())))
             }
