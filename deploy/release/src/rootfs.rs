@@ -11,7 +11,8 @@ pub(crate) const USER: &str = "65532:65532";
 /// Where the program lies.
 pub(crate) const PROGRAM: &str = "/ccm";
 /// The paths of Go managers in their own images, so that a manifest that names one needs no other change than the image.
-const GO_PATHS: [&str; 4] = [
+const GO_PATHS: [&str; 5] = [
+    "bin/aws-cloud-controller-manager",
     "bin/cloud-controller-manager",
     "bin/digitalocean-cloud-controller-manager",
     "bin/hcloud-cloud-controller-manager",

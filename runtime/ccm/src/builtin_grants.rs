@@ -3,6 +3,7 @@
 //! needs configured grants.
 
 mod aws;
+mod cloud_config;
 mod metrics;
 mod profile;
 mod unknown;
@@ -17,6 +18,7 @@ use ccm_host::Digest;
 use ccm_host::grant::{Credential, Grants, Issuer, Secret, TargetGrant};
 use ccm_host::manifest::Manifest;
 
+pub(crate) use self::cloud_config::cloud_config;
 pub(crate) use self::metrics::{MetricsMistake, metrics_address};
 use self::profile::{Login, PROFILES, PrivateServer, Profile, Switch, TargetProfile};
 pub(crate) use self::unknown::unknown;
@@ -162,7 +164,7 @@ pub(crate) fn region_issuer(
     let profile = profile_of(guest).filter(|_| config.grants.is_none())?;
     let mut logins = profile.targets.iter().map(|target| &target.login);
     let is_needed = logins.any(|login| matches!(login, Login::Aws { .. }));
-    if !is_needed || aws::region(surroundings).is_some() {
+    if !is_needed || aws::region(&config.values, surroundings).is_some() {
         return None;
     }
     // A mistake in its URL is told with the credentials.
@@ -212,7 +214,7 @@ impl Terms {
         }
         let mut grant = requested.as_grant();
         let (region, any_endpoint) = match profile.login {
-            Login::Aws { .. } => (self.region(surroundings), Some(aws::ANY_ENDPOINT)),
+            Login::Aws { .. } => (self.region(values, surroundings), Some(aws::ANY_ENDPOINT)),
             _ => (String::new(), None),
         };
         grant.endpoint = aws::endpoint(requested, &region).unwrap_or(grant.endpoint);
@@ -330,8 +332,12 @@ impl Terms {
     }
 
     /// The region of AWS; after a mistake a placeholder.
-    fn region(&mut self, surroundings: &Surroundings<'_>) -> String {
-        let named = aws::region(surroundings);
+    fn region(
+        &mut self,
+        values: &BTreeMap<String, String>,
+        surroundings: &Surroundings<'_>,
+    ) -> String {
+        let named = aws::region(values, surroundings);
         let unknown = match named.map(Ok).or_else(|| self.asked_region.clone()) {
             Some(Ok(region)) if is_dns_label(&region) => return region,
             Some(Ok(region)) => format!("AWS_REGION {region:?}: this is no region"),

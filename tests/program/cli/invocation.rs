@@ -5,8 +5,9 @@ use std::process::{Command, Stdio};
 
 use ccm_tests::log::severity;
 use serde_json::Value;
+use tempfile::TempDir;
 
-use super::{Said, ccm, ended};
+use super::{Said, ccm, ended, file, text};
 
 /// Runs the binary under this name, as the file of an image would be called.
 fn called(name: &str, arguments: &[&str]) -> Said {
@@ -16,7 +17,7 @@ fn called(name: &str, arguments: &[&str]) -> Said {
 }
 
 const HCLOUD: &str = "/bin/hcloud-cloud-controller-manager";
-const NAMES: [&str; 2] = ["/usr/local/bin/cloud-controller-manager", HCLOUD];
+const NAMES: [&str; 3] = ["/usr/local/bin/cloud-controller-manager", AWS, HCLOUD];
 
 #[test]
 fn under_the_name_of_a_go_manager_flags_need_no_command() {
@@ -89,6 +90,71 @@ fn a_manifest_of_the_go_manager_starts_without_a_warning() {
         said.err
     );
     assert!(!said.err.contains("no effect"), "{}", said.err);
+}
+
+const AWS: &str = "/bin/aws-cloud-controller-manager";
+/// The arguments of AWS's DaemonSet, and of its chart without the last two.
+const OF_AWS: [&str; 4] = [
+    "--v=2",
+    "--cloud-provider=aws",
+    "--use-service-account-credentials=true",
+    "--configure-cloud-routes=false",
+];
+
+#[test]
+fn the_manifest_of_aws_starts_without_a_warning() {
+    for arguments in [&OF_AWS[..], &OF_AWS[..2]] {
+        let said = called(AWS, &[arguments, &["--kubeconfig=/nowhere"]].concat());
+        assert_eq!(said.code, 1);
+        let expected = "cannot read kubeconfig /nowhere";
+        assert!(said.err.contains(expected), "{}", said.err);
+        assert!(!said.err.contains("no effect"), "{}", said.err);
+    }
+}
+
+/// What its Go provider reads with `--cloud-config`. Port 9 (discard) is closed: whatever is wrong is said before.
+#[test]
+fn the_cloud_config_of_aws_is_read_or_refused_key_by_key() {
+    let folder = TempDir::new().unwrap();
+    let away = "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: 'http://127.0.0.1:9'}}], users: [{name: x, user: {}}]}";
+    let away = file(&folder, "kubeconfig", away.as_bytes());
+    for (config, expected) in [
+        (
+            "[Global]\nKubernetesClusterID = prod\nNodeIPFamilies = ipv5\n",
+            &["NodeIPFamilies"][..],
+        ),
+        (
+            "[Global]\nRegion = eu-west-1\n",
+            &["KubernetesClusterID: is required"],
+        ),
+        (
+            "[Global]\nRoleARN = arn:aws:iam::1:role/r\n[ServiceOverride \"1\"]\n",
+            &[
+                "cloud.conf is not a valid configuration",
+                "line 2: RoleARN",
+                "line 3: [ServiceOverride",
+            ],
+        ),
+    ] {
+        let config = file(&folder, "cloud.conf", config.as_bytes());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+        let command = command.arg0(AWS).args(OF_AWS).arg("--secure-port=0");
+        let command = command
+            .args([
+                format!("--kubeconfig={}", text(&away)),
+                format!("--cloud-config={}", text(&config)),
+            ])
+            .envs([
+                ("AWS_REGION", "eu-west-1"),
+                ("AWS_ACCESS_KEY_ID", "x"),
+                ("AWS_SECRET_ACCESS_KEY", "x"),
+            ]);
+        let said = ended(command);
+        assert_eq!(said.code, 1, "{}", said.err);
+        for part in expected {
+            assert!(said.err.contains(part), "{part}: {}", said.err);
+        }
+    }
 }
 
 #[test]

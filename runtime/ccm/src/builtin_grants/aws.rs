@@ -1,6 +1,8 @@
 //! Keys and region of AWS from the variables that its SDKs read, in their order: named keys, a web identity, the container,
 //! the instance. Asks nobody. Profiles in files (`AWS_PROFILE`) are not read: they belong to people, not to managers.
 
+use std::collections::BTreeMap;
+
 use ccm_host::egress::{IssuerReach, check_issuer};
 use ccm_host::grant::{
     AwsKeys, AwsSigV4, AwsSource, Credential, Issuer, Presented, Secret, WebIdentity,
@@ -16,8 +18,8 @@ pub(super) const SECRETS: [&str; 3] = [
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
 ];
-/// Variables of the region; the first one that is set counts.
-const REGIONS: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+/// Configuration keys and variables of the region; the first one that is set counts, as in the module.
+const REGIONS: [&str; 3] = ["Region", "AWS_REGION", "AWS_DEFAULT_REGION"];
 /// Replaces every endpoint for which nothing closer is set.
 pub(super) const ANY_ENDPOINT: &str = "AWS_ENDPOINT_URL";
 const STS_ENDPOINT: &str = "AWS_ENDPOINT_URL_STS";
@@ -25,10 +27,17 @@ const STS_ENDPOINT: &str = "AWS_ENDPOINT_URL_STS";
 const CONTAINER_METADATA: &str = "http://169.254.170.2";
 const INSTANCE_METADATA_V6: &str = "http://[fd00:ec2::254]";
 
-/// The region that a variable names.
-pub(super) fn region(surroundings: &Surroundings<'_>) -> Option<String> {
-    let mut set = REGIONS.into_iter().filter_map(surroundings.variable);
-    set.next().map(|region| region.trim().to_owned())
+/// The region that the configuration or a variable names.
+pub(super) fn region(
+    values: &BTreeMap<String, String>,
+    surroundings: &Surroundings<'_>,
+) -> Option<String> {
+    let set = |key: &str| {
+        let written = values.get(key).cloned();
+        written.or_else(|| (surroundings.variable)(key))
+    };
+    let region = REGIONS.into_iter().find_map(set)?;
+    Some(region.trim().to_owned())
 }
 
 /// The metadata service of the instance, unless a variable forbids to ask it.

@@ -6,6 +6,7 @@ use ccm_host::grant::AwsSource;
 use super::*;
 
 mod aws;
+mod cloud_config;
 mod digitalocean;
 mod drop_in;
 mod on_premises;

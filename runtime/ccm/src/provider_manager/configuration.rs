@@ -116,14 +116,20 @@ impl Configuration {
                     .map_err(anyhow::Error::msg)
                     .with_context(|| format!("cannot read {}", path.display()))?;
                 let invalid = || format!("{} is not a valid configuration", path.display());
-                let written = Written::read(&text).with_context(invalid)?;
-                named = written.secrets();
-                self.secrets.learn(&named).await;
-                let surroundings = Surroundings {
-                    secret: &|key| self.secrets.get(key),
-                    ..PROCESS
-                };
-                written.meaning(&surroundings).with_context(invalid)?
+                let name = self.name.as_deref();
+                match builtin_grants::cloud_config(name, &text).with_context(invalid)? {
+                    Some(provider) => vec![provider],
+                    None => {
+                        let written = Written::read(&text).with_context(invalid)?;
+                        named = written.secrets();
+                        self.secrets.learn(&named).await;
+                        let surroundings = Surroundings {
+                            secret: &|key| self.secrets.get(key),
+                            ..PROCESS
+                        };
+                        written.meaning(&surroundings).with_context(invalid)?
+                    }
+                }
             }
         };
         let mut picked = self.pick(configured)?;

@@ -153,6 +153,13 @@ fn the_region_comes_from_a_variable_or_from_the_instance() {
         assert_eq!(read.grants.targets[0].endpoint.as_str(), expected);
         assert_eq!(read.mistakes, [] as [&str; 0]);
     }
+    // The module's own key comes first, in a file as well as in a variable.
+    let written = BTreeMap::from([("Region".to_owned(), "eu-north-1".to_owned())]);
+    let read = with(&[KEYS[0], KEYS[1], REGION], |surroundings| {
+        grants("aws", &aws_manifest(), &written, None, surroundings)
+    });
+    let endpoint = read.grants.targets[0].endpoint.as_str();
+    assert_eq!(endpoint, "https://ec2.eu-north-1.amazonaws.com/");
     let china = read_aws(&[("AWS_REGION", "cn-north-1")], None);
     let endpoint = china.grants.targets[0].endpoint.as_str();
     assert_eq!(endpoint, "https://ec2.cn-north-1.amazonaws.com.cn/");
@@ -180,6 +187,12 @@ fn nobody_is_asked_for_the_region_where_a_variable_names_it_or_forbids_it() {
         None
     );
     assert_eq!(asked(&ProviderConfig::unwritten("hcloud"), &[]), None);
+    let written = BTreeMap::from([("Region".to_owned(), "eu-north-1".to_owned())]);
+    let named = ProviderConfig {
+        values: written,
+        ..config.clone()
+    };
+    assert_eq!(asked(&named, &[]), None);
     let granted = ProviderConfig {
         grants: Some(Grants::default()),
         ..config

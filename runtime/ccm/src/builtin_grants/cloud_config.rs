@@ -1,0 +1,141 @@
+//! The file that AWS's Go provider takes with `--cloud-config`. Its section `[Global]` has the module's configuration keys;
+//! whatever else it says is refused. Reads no files.
+
+use std::collections::BTreeMap;
+
+use crate::config::{Mistakes, ProviderConfig};
+
+/// The provider whose Go manager has such a file.
+const GUEST: &str = "aws";
+
+/// Keys of `[Global]` that are configuration keys of the module.
+pub(super) const KEYS: [&str; 14] = [
+    "ClusterServiceLoadBalancerHealthProbeMode",
+    "ClusterServiceSharedLoadBalancerHealthProbePath",
+    "ClusterServiceSharedLoadBalancerHealthProbePort",
+    "DisableSecurityGroupIngress",
+    "ElbSecurityGroup",
+    "KubernetesClusterID",
+    "KubernetesClusterTag",
+    "NLBSecurityGroupMode",
+    "NodeIPFamilies",
+    "Region",
+    "RouteTableID",
+    "SubnetID",
+    "VPC",
+    "Zone",
+];
+
+/// Keys of `[Global]` that the module does not have, with what there is in their place.
+const REFUSED: [(&str, &str); 3] = [
+    (
+        "RoleARN",
+        "the credential is not the module's: name the role in AWS_ROLE_ARN, with AWS_WEB_IDENTITY_TOKEN_FILE, or give it to the instance",
+    ),
+    (
+        "SourceARN",
+        "the credential is not the module's: no role is taken on with the manager's own keys",
+    ),
+    (
+        "SupportedTopologyInstanceTypePattern",
+        "topologies are asked for instances of the types p, trn and hpc, which is the default",
+    ),
+];
+
+/// The provider that such a file configures; `None` if the text is none, but YAML. `name` is `--cloud-provider`.
+///
+/// # Errors
+/// All mistakes together.
+pub(crate) fn cloud_config(
+    name: Option<&str>,
+    text: &str,
+) -> Result<Option<ProviderConfig>, Mistakes> {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !is_nothing(line));
+    if !first.is_some_and(|line| line.starts_with('[')) {
+        return Ok(None);
+    }
+    if name != Some(GUEST) {
+        let mistake = "it is the file of a Go provider: that of AWS is read with --cloud-provider=aws, and no other one";
+        return Err(Mistakes(vec![mistake.to_owned()]));
+    }
+    Ok(Some(ProviderConfig {
+        values: values(text)?,
+        ..ProviderConfig::unwritten(GUEST)
+    }))
+}
+
+/// The values, by the module's keys. Names of sections and keys have no case, as in the Go provider.
+fn values(text: &str) -> Result<BTreeMap<String, String>, Mistakes> {
+    let mut values = BTreeMap::<String, String>::new();
+    let mut mistakes = Vec::new();
+    let mut is_global = false;
+    for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+        if is_nothing(line) {
+            continue;
+        }
+        if let Some(section) = line.strip_prefix('[') {
+            let section = section.split(']').next().unwrap_or_default().trim();
+            is_global = section.eq_ignore_ascii_case("Global");
+            if !is_global {
+                mistakes.push(unknown_section(number, section));
+            }
+            continue;
+        }
+        let (key, value) = line.split_once('=').unwrap_or((line, "true"));
+        let (key, value) = (key.trim(), unquoted(value));
+        // What is empty counts as not set.
+        if !is_global || value.is_empty() {
+            continue;
+        }
+        let is = |known: &str| known.eq_ignore_ascii_case(key);
+        let refused = REFUSED.iter().find(|(known, _)| is(known));
+        match (KEYS.into_iter().find(|known| is(known)), refused) {
+            (Some(key), _) => set(&mut values, key, value),
+            (None, Some((key, why))) => mistakes.push(format!("line {number}: {key}: {why}")),
+            (None, None) => mistakes.push(format!(
+                "line {number}: {key}: is unknown; known are {}",
+                KEYS.join(", ")
+            )),
+        }
+    }
+    match mistakes.is_empty() {
+        true => Ok(values),
+        false => Err(Mistakes(mistakes)),
+    }
+}
+
+/// Of a key that is there twice the last one counts, but that a list grows.
+fn set(values: &mut BTreeMap<String, String>, key: &str, value: &str) {
+    match values.get_mut(key) {
+        Some(families) if key == "NodeIPFamilies" => {
+            families.push(',');
+            families.push_str(value);
+        }
+        _ => drop(values.insert(key.to_owned(), value.to_owned())),
+    }
+}
+
+fn unknown_section(number: usize, section: &str) -> String {
+    let name = section.split_whitespace().next().unwrap_or_default();
+    match name.eq_ignore_ascii_case("ServiceOverride") {
+        true => format!(
+            "line {number}: [{section}]: name endpoints in AWS_ENDPOINT_URL_EC2 and AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2, or in the grants of --config"
+        ),
+        false => format!("line {number}: [{section}]: is unknown; known is [Global]"),
+    }
+}
+
+/// An empty line or a comment.
+fn is_nothing(line: &str) -> bool {
+    line.is_empty() || line.starts_with([';', '#'])
+}
+
+/// A value without its quotes, or without the comment after it.
+fn unquoted(value: &str) -> &str {
+    let value = value.trim();
+    match value.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next().unwrap_or_default(),
+        None => value.split([';', '#']).next().unwrap_or_default().trim(),
+    }
+}

@@ -1,0 +1,73 @@
+//! The file of AWS's Go provider.
+
+use super::super::cloud_config::KEYS;
+use super::*;
+
+fn read(text: &str) -> Result<BTreeMap<String, String>, String> {
+    match cloud_config(Some("aws"), text) {
+        Ok(provider) => Ok(provider.unwrap().values),
+        Err(mistakes) => Err(mistakes.to_string()),
+    }
+}
+
+#[test]
+fn its_keys_are_those_of_the_module() {
+    let text = r#"
+; The cluster's.
+[global]
+  kubernetesclusterid = prod ; its tag
+  VPC = "vpc-1"
+  DisableSecurityGroupIngress
+  NodeIPFamilies = ipv6
+  NodeIPFamilies = ipv4
+  RouteTableID = rtb-1
+  RouteTableID = rtb-2
+  RoleARN =
+  # Region = eu-west-1
+"#;
+    let expected = [
+        ("DisableSecurityGroupIngress", "true"),
+        ("KubernetesClusterID", "prod"),
+        ("NodeIPFamilies", "ipv6,ipv4"),
+        ("RouteTableID", "rtb-2"),
+        ("VPC", "vpc-1"),
+    ];
+    let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(read(text), Ok(BTreeMap::from(expected)));
+    let manifest = manifest_of("aws");
+    for key in KEYS {
+        assert!(manifest.config.iter().any(|one| one.key == key), "{key}");
+    }
+}
+
+#[test]
+fn what_the_module_does_not_have_is_refused_with_what_there_is() {
+    let told = read(
+        "[Global]\nRoleARN = arn:aws:iam::1:role/r\nDisableStrictZoneCheck = true\nVPC = vpc-1\n[ServiceOverride \"1\"]\nService = ec2\n[Other]\n",
+    );
+    let told = told.unwrap_err();
+    let lines: Vec<&str> = told.lines().collect();
+    for (line, parts) in lines.iter().zip([
+        ["line 2: RoleARN: ", "AWS_ROLE_ARN"],
+        ["line 3: DisableStrictZoneCheck: ", "KubernetesClusterID"],
+        ["line 5: [ServiceOverride \"1\"]: ", "AWS_ENDPOINT_URL_EC2"],
+        ["line 7: [Other]: ", "[Global]"],
+    ]) {
+        for part in parts {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+    }
+    assert_eq!(lines.len(), 4, "{told}");
+}
+
+#[test]
+fn only_aws_has_such_a_file() {
+    for name in [None, Some("hcloud")] {
+        let told = cloud_config(name, "[Global]\nVPC = vpc-1\n");
+        let told = told.err().unwrap().to_string();
+        assert!(told.contains("--cloud-provider=aws"), "{told}");
+    }
+    for text in ["", "# YAML\napiVersion: wasm-ccm.dev/v1alpha1\n"] {
+        assert!(cloud_config(Some("aws"), text).unwrap().is_none(), "{text}");
+    }
+}
