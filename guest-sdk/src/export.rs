@@ -24,6 +24,8 @@ pub fn init<P: Provider>(
     exported: &[Capability],
 ) -> Result<Vec<Capability>, Error> {
     report_panics();
+    #[cfg(feature = "log")]
+    log::bridge();
     let provider = P::init(&Config::from(config))?;
     let enabled = provider.enabled(exported);
     slot.replace(Some(Rc::new(provider)));

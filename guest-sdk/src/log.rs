@@ -11,9 +11,17 @@
 //! log::warn!("the machine {name} has no address");
 //! log::info!(name, size = size + 1; "creating a load balancer");
 //! ```
+//!
+//! With the feature `log`, what libraries log through the crate of this name is here, too. For `tracing` there is no bridge: its
+//! own feature `log` leads here.
 
 use crate::host;
 
+#[cfg(feature = "log")]
+mod bridge;
+
+#[cfg(feature = "log")]
+pub use bridge::bridge;
 pub use crate::bindings::host::ccm::provider::log::Level;
 #[doc(inline)]
 pub use crate::{

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::http::Request;
+use crate::http::{Request, send_in_windows};
 use crate::{Error, clock, log, random, state};
 
 const MANIFEST: &str = r#"{
@@ -86,6 +86,24 @@ fn a_path_that_could_mean_another_is_none() {
     }
     assert_eq!(host.requests().len(), table.len());
     assert!(Request::get("api", "/").send().is_ok());
+}
+
+#[test]
+fn latency_moves_both_clocks_once_for_requests_side_by_side() {
+    let host = TestHost::open(|_| json(200, "{}"));
+    let latency = Duration::from_millis(200);
+    host.set_latency(latency);
+    let send = |count: usize| {
+        let requests = (0..count).map(|_| Request::get("api", "/"));
+        send_in_windows(requests, |answer| answer.map(drop)).unwrap();
+        assert_eq!(clock::now(), clock::monotonic());
+        clock::now()
+    };
+    assert_eq!(send(1), latency);
+    assert_eq!(send(8), 2 * latency);
+    assert_eq!(send(9), 4 * latency, "eight, and the ninth after them");
+    host.set_latency(Duration::ZERO);
+    assert_eq!(send(9), 4 * latency);
 }
 
 #[test]

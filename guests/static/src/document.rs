@@ -58,7 +58,7 @@ impl Document {
         let document = match values.text(KEY) {
             None => mistakes.add(KEY, "not set, so that no node would be anybody's"),
             Some(text) => match serde_saphyr::from_str::<Value>(text) {
-                Ok(value) => document(&value, &mut mistakes),
+                Ok(value) => document(&value, &config.schemes, &mut mistakes),
                 Err(error) => mistakes.add(KEY, format_args!("neither YAML nor JSON: {error}")),
             },
         };
@@ -67,7 +67,7 @@ impl Document {
     }
 }
 
-fn document(value: &Value, mistakes: &mut Mistakes) -> Option<Document> {
+fn document(value: &Value, schemes: &[String], mistakes: &mut Mistakes) -> Option<Document> {
     let fields = Fields::read("", value, KEYS, mistakes)?;
     let entries = fields.list("rules", mistakes);
     if entries.is_empty() {
@@ -77,6 +77,7 @@ fn document(value: &Value, mistakes: &mut Mistakes) -> Option<Document> {
         .iter()
         .filter_map(|(place, value)| rule(place, value, mistakes))
         .collect();
+    foreign_ids(&rules, schemes, mistakes);
     shared_ids(&rules, mistakes);
     shared_addresses(&rules, mistakes);
     let retired = fields.list("retired", mistakes);
@@ -323,6 +324,22 @@ fn label_key(place: &str, key: &str, mistakes: &mut Mistakes) -> Option<String> 
     match is_label_key(key) {
         true => Some(key.to_owned()),
         false => mistakes.add(place, "this is not the name of a label"),
+    }
+}
+
+/// The manager takes no provider ID of another scheme from this provider. `schemes` is empty in tests that do not care.
+fn foreign_ids(rules: &[Rule], schemes: &[String], mistakes: &mut Mistakes) {
+    let is_ours = |id: &str| {
+        let scheme = id.split_once("://").map(|(scheme, _)| scheme);
+        scheme.is_some_and(|scheme| schemes.iter().any(|ours| ours == scheme))
+    };
+    let ids = rules.iter().map(|rule| &rule.provider_id);
+    for id in ids.filter(|id| !schemes.is_empty() && !is_ours(id)) {
+        let what = format_args!(
+            "the providerID {id:?} is of a scheme that is not this provider's ({}): add it to nodes.schemes",
+            schemes.join(", ")
+        );
+        mistakes.add::<()>("rules", what);
     }
 }
 

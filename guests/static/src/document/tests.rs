@@ -60,6 +60,29 @@ fn a_document_is_read_whole() {
 }
 
 #[test]
+fn provider_ids_are_of_schemes_whose_nodes_are_this_providers() {
+    let with = |schemes: &[&str]| {
+        let schemes = schemes.iter().map(|one| (*one).to_owned()).collect();
+        Document::read(&Config {
+            schemes,
+            ..config(&[(KEY, FULL)])
+        })
+    };
+    assert!(with(&["static", "metal"]).is_ok());
+    for (schemes, missing) in [
+        (["static"], "metal://by-hand"),
+        (["metal"], "static://{name}"),
+    ] {
+        let error = with(&schemes).unwrap_err();
+        let text = error.message();
+        assert!(
+            text.contains(missing) && text.contains("nodes.schemes"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn json_says_the_same() {
     let value: Value = serde_saphyr::from_str(FULL).unwrap();
     assert_eq!(read(&value.to_string()), read(FULL));
