@@ -44,6 +44,11 @@ const SECURE_PORT: u16 = 10258;
 
 /// Runs the test of this name in a network and among processes of its own, of which none outlives it.
 fn apart(name: &str, test: impl Future<Output = ()>) {
+    apart_in("drop_in", name, test);
+}
+
+/// The same for a test of this module.
+pub(crate) fn apart_in(module: &str, name: &str, test: impl Future<Output = ()>) {
     if std::env::var_os(INSIDE).is_some() {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -54,7 +59,7 @@ fn apart(name: &str, test: impl Future<Output = ()>) {
     if !rustix::process::geteuid().is_root() {
         command.arg("--map-root-user");
     }
-    let name = format!("drop_in::{name}");
+    let name = format!("{module}::{name}");
     let output = command
         .args([
             "--net",
@@ -83,16 +88,16 @@ fn apart(name: &str, test: impl Future<Output = ()>) {
 }
 
 /// A cluster into which a manager was deployed, and its container.
-struct Deployment {
-    world: World,
+pub(crate) struct Deployment {
+    pub(crate) world: World,
     network: Network,
     pod: Pod,
-    running: Running,
+    pub(crate) running: Running,
 }
 
 /// A cluster of two nodes that wait for their manager, with this network at the cloud and with everything that the guides
 /// say has to be there.
-async fn cluster(network: fn(&World) -> Network) -> (World, Network) {
+pub(crate) async fn cluster(network: fn(&World) -> Network) -> (World, Network) {
     let mut cloud = Options::new(TOKEN);
     cloud.rate_limit = None;
     let world = World::start(Setup {
@@ -126,7 +131,7 @@ async fn cluster(network: fn(&World) -> Network) -> (World, Network) {
 }
 
 /// Applies these objects, with our image, and starts what comes of them on the first node.
-async fn start(objects: Vec<Value>, (world, network): (World, Network)) -> Deployment {
+pub(crate) async fn start(objects: Vec<Value>, (world, network): (World, Network)) -> Deployment {
     let admin = world.api.client_for("admin").await.unwrap();
     let mut workload = None;
     for mut object in objects {
@@ -171,7 +176,7 @@ async fn create_pod(admin: &Client, workload: &DynamicObject, world: &World) -> 
 
 impl Deployment {
     /// Waits until the nodes are initialised, and have routes to their pods if there is a network for these.
-    async fn works(&mut self, cidr: Option<&str>) {
+    pub(crate) async fn works(&mut self, cidr: Option<&str>) {
         let (world, process) = (&self.world, &mut self.running.process);
         match cidr {
             None => {
@@ -238,7 +243,7 @@ impl Deployment {
     }
 
     /// What any ServiceAccount has asked for.
-    fn asked(&self) -> Vec<AuditEntry> {
+    pub(crate) fn asked(&self) -> Vec<AuditEntry> {
         let mut log = self.world.api.audit_log().unwrap();
         log.retain(|entry| entry.user.starts_with(ACCOUNTS));
         log
@@ -254,6 +259,12 @@ impl Deployment {
 
     /// Ends the container in order. Nothing was refused to it, and nothing that it said is a warning.
     async fn ends(self) {
+        let (failures, log) = self.stop().await;
+        assert!(failures.is_empty(), "{failures:#?}\n{log}");
+    }
+
+    /// Ends the container in order. Nothing was refused to it. Returns the lines at WARN and ERROR, and all of the log.
+    pub(crate) async fn stop(self) -> (Vec<String>, String) {
         let mut refused = self.asked();
         refused.retain(|entry| entry.code == 403);
         // No Go manager's role knows the kind in which ours shows what serves. It asks once.
@@ -263,8 +274,7 @@ impl Deployment {
         let (code, log) = self.running.stop().await;
         assert_eq!(code, Some(0), "{log}");
         let failures = log.lines().filter(|line| severity(line) != Some('I'));
-        let failures: Vec<_> = failures.collect();
-        assert!(failures.is_empty(), "{failures:#?}\n{log}");
+        (failures.map(str::to_owned).collect(), log)
     }
 }
 

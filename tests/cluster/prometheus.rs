@@ -1,12 +1,13 @@
-//! A real Prometheus scrapes the secure port of a real manager with a token, and the alerts of `deploy/monitoring` fire by
-//! what goes wrong there.
+//! A real Prometheus scrapes the secure port of a real manager with a token: the alerts of `deploy/monitoring` fire by what
+//! goes wrong there, and the dashboard's queries about providers' versions, which the golden scrape does not have, are
+//! answered.
 
 use ccm_sim::hetzner::{Fault, ServerSpec, Trouble};
 use ccm_tests::prometheus::Prometheus;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
 use kube::api::DeleteParams;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::endpoints::{Served, token};
 use crate::services::{Services, load_balancer};
@@ -18,6 +19,28 @@ fn impatient_rules() -> String {
     let rules = std::fs::read_to_string(rules).unwrap();
     let lines = rules.lines().filter(|line| !line.starts_with("    for: "));
     lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// The dashboard's queries about the versions of providers.
+fn queries_about_versions() -> Vec<String> {
+    let file = root().join("deploy/monitoring/dashboard.json");
+    let dashboard: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.filter_map(|panel| panel["targets"].as_array());
+    let queries = targets.flatten().map(|target| {
+        let query = target["expr"].as_str().unwrap();
+        let query = query.replace("$__rate_interval", "1m");
+        query.replace("$instance", ".*")
+    });
+    let metrics = [
+        "ccm_provider_info{",
+        "ccm_provider_swaps_total{",
+        "ccm_provider_load_seconds_bucket{",
+    ];
+    let mut queries: Vec<String> = queries.collect();
+    queries.retain(|query| metrics.iter().any(|metric| query.contains(metric)));
+    assert_eq!(queries.len(), metrics.len(), "{queries:#?}");
+    queries
 }
 
 async fn fires(prometheus: &mut Prometheus, alert: &str) {
@@ -55,6 +78,11 @@ async fn prometheus_scrapes_a_manager_and_its_troubles_fire_the_alerts() {
     prometheus.until(counted).await.unwrap();
     let nothing = "absent(ALERTS{alertstate=\"firing\"})";
     prometheus.until(nothing).await.unwrap();
+    for query in queries_about_versions() {
+        let series = prometheus.until(&query).await.unwrap();
+        assert_eq!(series.len(), 1, "{query}: {series:#?}");
+        assert_eq!(series[0]["metric"]["provider"], "hcloud", "{query}");
+    }
 
     let unavailable = Trouble::Refuse {
         status: 503,
