@@ -39,12 +39,12 @@ impl Checks {
         let checks = Checks::default();
         registry.register(
             "kubernetes_healthcheck",
-            "Result of the last run of a health check: 1 passed, 0 failed",
+            "[STABLE] Result of the last run of a health check: 1 passed, 0 failed",
             checks.state.clone(),
         );
         registry.register(
             "kubernetes_healthchecks",
-            "Runs of each health check, by result",
+            "[STABLE] Runs of each health check, by result",
             checks.results.clone(),
         );
         checks.add("ping", || Ok(()));
@@ -176,6 +176,10 @@ impl Checks {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use ccm_metrics::text::{Format, encode};
+
     use super::*;
 
     fn checks(named: &[(&str, bool)]) -> Checks {
@@ -283,5 +287,33 @@ mod tests {
             Some(false)
         );
         assert_eq!(checks.report_one("readyz", "three"), None, "{case}");
+    }
+
+    /// Names, types, labels and stability of component-base, metrics/prometheus/slis.
+    #[test]
+    fn proc_074_results_are_counted_in_upstreams_metrics() {
+        let mut registry = Registry::default();
+        let checks = Checks::new(&mut registry);
+        assert!(Checks::report(&[&checks], "livez", false, &[]).healthy);
+        let scrape = encode(&registry, Format::Classic).unwrap();
+        let expected = "\
+# HELP kubernetes_healthcheck [STABLE] Result of the last run of a health check: 1 passed, 0 failed.
+# TYPE kubernetes_healthcheck gauge
+kubernetes_healthcheck{name=\"ping\",type=\"livez\"} 1
+# HELP kubernetes_healthchecks_total [STABLE] Runs of each health check, by result.
+# TYPE kubernetes_healthchecks_total counter
+kubernetes_healthchecks_total{name=\"ping\",type=\"livez\",status=\"success\"} 1
+";
+        assert_eq!(scrape, expected);
+        // The table for operators has them, and the origin of both.
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let page = page.join("../../deploy/docs/metrics.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for row in [
+            "| gauge | `kubernetes_healthcheck` | name, type | STABLE |",
+            "| counter | `kubernetes_healthchecks_total` | name, status, type | STABLE |",
+        ] {
+            assert!(page.contains(row), "{row}");
+        }
     }
 }
