@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod handshake;
 mod world;
 
 use std::io::{Read as _, Write as _};

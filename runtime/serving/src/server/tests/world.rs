@@ -36,6 +36,11 @@ impl Authority {
         Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
+    /// The authority's own certificate.
+    pub(super) fn certificate(&self) -> CertificateDer<'static> {
+        self.0.der().clone()
+    }
+
     /// A certificate and its key, in PEM form.
     pub(super) fn issue(
         &self,
@@ -200,7 +205,7 @@ impl World {
                 PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
             )
         });
-        let config = ccm_tests::tls_client::config(self.servers.0.der().clone(), own).unwrap();
+        let config = ccm_tests::tls_client::config(self.servers.certificate(), own).unwrap();
         Client::builder()
             .tls_backend_preconfigured(config)
             .build()

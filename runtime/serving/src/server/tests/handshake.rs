@@ -1,0 +1,103 @@
+//! What TLS versions and cipher suites the secure port speaks, by its settings: a client that has nothing in common with
+//! them is refused in the handshake.
+
+use std::sync::Arc;
+
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::ServerName;
+use rustls::version::{TLS12, TLS13};
+use rustls::{CipherSuite, ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVersion};
+use tokio_rustls::TlsConnector;
+
+use super::world::World;
+use crate::settings::SecureServing;
+use crate::tls::{TlsSettings, cipher_suites, min_version};
+
+/// The server's key is an elliptic one, so these are the suites of TLS 1.2 that it has.
+const AES_128: CipherSuite = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
+const AES_256: CipherSuite = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384;
+
+/// Version and suite that a client with this version and only these suites, or with all of them, agrees on with a server.
+async fn agreed(
+    tls: TlsSettings,
+    version: &'static SupportedProtocolVersion,
+    suites: &[CipherSuite],
+) -> std::io::Result<(ProtocolVersion, CipherSuite)> {
+    let world = World::new();
+    let settings = SecureServing {
+        tls,
+        ..world.settings()
+    };
+    let server = world.start_with(settings).await.unwrap();
+    let mut provider = default_provider();
+    if !suites.is_empty() {
+        let offered = &mut provider.cipher_suites;
+        offered.retain(|suite| suites.contains(&suite.suite()));
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add(world.servers.certificate()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = tokio::net::TcpStream::connect(server.address()).await?;
+    let name = ServerName::from(server.address().ip());
+    let connector = TlsConnector::from(Arc::new(config));
+    let stream = connector.connect(name, stream).await?;
+    let session = stream.get_ref().1;
+    Ok((
+        session.protocol_version().unwrap(),
+        session.negotiated_cipher_suite().unwrap().suite(),
+    ))
+}
+
+fn at_least(version: &str) -> TlsSettings {
+    TlsSettings {
+        only_tls13: min_version(version).unwrap(),
+        ..TlsSettings::default()
+    }
+}
+
+fn only(suite: &str) -> TlsSettings {
+    TlsSettings {
+        suites: cipher_suites(&[suite.to_owned()]).unwrap().0,
+        ..TlsSettings::default()
+    }
+}
+
+#[tokio::test]
+async fn a_client_of_tls_1_2_is_refused_where_1_3_is_the_lowest_version() {
+    for (lowest, client, expected) in [
+        ("", &TLS12, Some(ProtocolVersion::TLSv1_2)),
+        ("VersionTLS12", &TLS12, Some(ProtocolVersion::TLSv1_2)),
+        ("VersionTLS12", &TLS13, Some(ProtocolVersion::TLSv1_3)),
+        ("VersionTLS13", &TLS13, Some(ProtocolVersion::TLSv1_3)),
+        ("VersionTLS13", &TLS12, None),
+    ] {
+        let found = agreed(at_least(lowest), client, &[]).await;
+        let refusal = found.as_ref().err().map(ToString::to_string);
+        let version = found.ok().map(|(version, _)| version);
+        assert_eq!(version, expected, "{lowest}, {client:?}: {refusal:?}");
+        let is_told = refusal.is_none_or(|text| text.contains("ProtocolVersion"));
+        assert!(is_told, "{lowest}, {client:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cipher_suite_that_is_not_listed_is_refused() {
+    let listed = || only("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256");
+    for (tls, client, expected) in [
+        (TlsSettings::default(), &[AES_256][..], Some(AES_256)),
+        (listed(), &[AES_128], Some(AES_128)),
+        (listed(), &[AES_256, AES_128], Some(AES_128)),
+        (listed(), &[AES_256], None),
+    ] {
+        let found = agreed(tls, &TLS12, client).await;
+        let refusal = found.as_ref().err().map(ToString::to_string);
+        let suite = found.ok().map(|(_, suite)| suite);
+        assert_eq!(suite, expected, "{client:?}: {refusal:?}");
+        let is_told = refusal.is_none_or(|text| text.contains("HandshakeFailure"));
+        assert!(is_told, "{client:?}");
+    }
+}
