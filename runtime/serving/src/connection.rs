@@ -16,22 +16,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
 use crate::authentication::PeerCertificates;
 use crate::endpoints::common_headers;
 use crate::listener::Slot;
+use crate::write_limit::WriteLimit;
 
-/// Time limit of a handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Time limit of a request's head, and of the silence before it. Longer than the usual scrape interval.
-const HEAD: Duration = Duration::from_secs(75);
-/// How long a connection lives. A client that does not read its answer has it no longer than this.
-const LIFE: Duration = Duration::from_secs(15 * 60);
-/// How long its last requests have after that.
-const LAST: Duration = Duration::from_secs(10);
 /// Interval of HTTP/2 pings, and the time limit of their answers.
 const PING: Duration = Duration::from_secs(30);
 /// Bytes of a request's head, and of what is read ahead.
@@ -39,24 +32,57 @@ const HEAD_BYTES: usize = 16 * 1024;
 /// Go's default of `--http2-max-streams-per-connection`.
 const STREAMS: u32 = 250;
 
+/// Time limits of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    /// Of a handshake.
+    pub handshake: Duration,
+    /// Of a request's head, and of the silence before it; and of an answer that a client of HTTP/2 leaves in the server
+    /// by its flow control.
+    pub silence: Duration,
+    /// Of an answer that a client leaves in the network's buffers.
+    pub unread: Duration,
+    /// Of the whole connection.
+    pub life: Duration,
+    /// Of its last requests after that.
+    pub last: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            handshake: Duration::from_secs(10),
+            // Longer than the usual scrape interval.
+            silence: Duration::from_secs(75),
+            // Longer than the usual timeout of a scrape.
+            unread: Duration::from_secs(20),
+            life: Duration::from_secs(15 * 60),
+            last: Duration::from_secs(10),
+        }
+    }
+}
+
 /// How connections are served.
 pub(crate) struct Protocol {
     /// `None`: without TLS, and HTTP/1.1 only.
     pub tls: Option<TlsAcceptor>,
     /// Streams of an HTTP/2 connection; 0: Go's default.
     pub streams: u32,
+    /// Time limits.
+    pub limits: Limits,
 }
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve(stream: TcpStream, protocol: &Protocol, router: Router, slot: Slot) {
     // Answers are written at once; waiting for more makes them late.
     let _ = stream.set_nodelay(true);
+    let stream = WriteLimit::new(stream, protocol.limits.unread);
     let Some(tls) = &protocol.tls else {
         let peer = PeerCertificates::default();
-        return http(stream, false, protocol.streams, peer, router, slot).await;
+        return http(stream, false, protocol, peer, router, slot).await;
     };
     // What goes wrong is the client's affair, and happens with every port scan.
-    let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await else {
+    let Ok(Ok(stream)) = timeout(protocol.limits.handshake, tls.accept(stream)).await else {
         return;
     };
     let session = stream.get_ref().1;
@@ -66,13 +92,13 @@ pub(crate) async fn serve(stream: TcpStream, protocol: &Protocol, router: Router
     };
     let is_http2 = session.alpn_protocol() == Some(b"h2");
     let peer = PeerCertificates(chain);
-    http(stream, is_http2, protocol.streams, peer, router, slot).await;
+    http(stream, is_http2, protocol, peer, router, slot).await;
 }
 
 async fn http<S>(
     stream: S,
     is_http2: bool,
-    streams: u32,
+    protocol: &Protocol,
     peer: PeerCertificates,
     router: Router,
     slot: Slot,
@@ -80,9 +106,11 @@ async fn http<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let io = TokioIo::new(stream);
+    let (limits, streams) = (&protocol.limits, protocol.streams);
     let slot = Arc::new(slot);
+    let own = slot.clone();
     let service =
-        service_fn(move |request| answer(request, peer.clone(), router.clone(), slot.clone()));
+        service_fn(move |request| answer(request, peer.clone(), router.clone(), own.clone()));
     if is_http2 {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
@@ -93,21 +121,27 @@ async fn http<S>(
             .keep_alive_interval(Some(PING))
             .keep_alive_timeout(PING);
         let mut connection = pin!(builder.serve_connection(io, service));
-        if timeout(LIFE, connection.as_mut()).await.is_err() {
-            connection.as_mut().graceful_shutdown();
-            let _ = timeout(LAST, connection).await;
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = slot.waits(limits.silence) => {}
+            () = sleep(limits.life) => {}
         }
+        connection.as_mut().graceful_shutdown();
+        let _ = timeout(limits.last, connection).await;
     } else {
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD)
+            .header_read_timeout(limits.silence)
             .max_buf_size(HEAD_BYTES);
         let mut connection = pin!(builder.serve_connection(io, service));
-        if timeout(LIFE, connection.as_mut()).await.is_err() {
-            connection.as_mut().graceful_shutdown();
-            let _ = timeout(LAST, connection).await;
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = slot.waits(limits.silence) => {}
+            () = sleep(limits.life) => {}
         }
+        connection.as_mut().graceful_shutdown();
+        let _ = timeout(limits.last, connection).await;
     }
 }
 
@@ -117,9 +151,12 @@ async fn answer(
     router: Router,
     slot: Arc<Slot>,
 ) -> Result<Response<Body>, Infallible> {
-    slot.asks();
+    let _working = slot.works();
     let mut request = request.map(Body::new);
     request.extensions_mut().insert(peer);
     let response = router.oneshot(request).await?;
     Ok(common_headers(response))
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,7 @@ mod server;
 mod settings;
 pub mod status;
 mod tls;
+mod write_limit;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

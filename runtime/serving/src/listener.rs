@@ -1,12 +1,14 @@
 //! Sockets that listen, and the connections that are open: how many there may be, and which one goes when there are too
 //! many. Knows nothing of TLS or HTTP.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
 
 use crate::ServingError;
 
@@ -35,17 +37,26 @@ pub(crate) fn listen(address: SocketAddr, share_port: bool) -> Result<TcpListene
     listen().map_err(|source| ServingError::Listen { address, source })
 }
 
-/// The open connections. When there are too many, the one goes that has waited longest without a complete request: a
-/// client that is slow on purpose loses its place to one that asks.
+/// The open connections. When there are too many, the one goes that has waited longest: for its client to send a request,
+/// to send the next one, or to read the answer. So whoever connects and asks is answered, whatever the others do. A
+/// connection whose request is being worked on goes only if all are.
 #[derive(Clone, Default)]
 pub(crate) struct Slots(Arc<Mutex<Open>>);
 
 #[derive(Default)]
 struct Open {
-    count: usize,
-    next: u64,
-    /// Connections without a complete request so far, oldest first.
-    silent: VecDeque<(u64, AbortHandle)>,
+    /// The number of the newest connection.
+    newest: u64,
+    connections: BTreeMap<u64, Connection>,
+}
+
+struct Connection {
+    /// Requests without an answer so far.
+    working: usize,
+    /// When it was opened, last asked or was last answered.
+    since: Instant,
+    /// Unknown until it is spawned.
+    task: Option<AbortHandle>,
 }
 
 /// The place of one connection; dropped with it.
@@ -54,26 +65,41 @@ pub(crate) struct Slot {
     number: u64,
 }
 
+/// A request that is being worked on; dropped with the answer, or when nobody waits for it any more.
+pub(crate) struct Working<'a>(&'a Slot);
+
 impl Slots {
-    /// A place for a new connection, if need be another one's. `None`: all connections have asked something and are
-    /// busy.
-    pub(crate) fn take(&self) -> Option<Slot> {
+    /// A place for a new connection, if need be another one's.
+    pub(crate) fn take(&self) -> Slot {
         let mut open = self.lock();
-        if open.count >= MOST {
-            // Its slot is freed when its task is dropped, a moment later.
-            open.silent.pop_front()?.1.abort();
+        if open.connections.len() >= MOST {
+            let ranks = open.connections.iter();
+            let first = ranks.min_by_key(|(_, one)| (one.working > 0, one.since));
+            let first = first.map(|(number, _)| *number);
+            let gone = first.and_then(|number| open.connections.remove(&number));
+            if let Some(task) = gone.and_then(|connection| connection.task) {
+                task.abort();
+            }
         }
-        open.count += 1;
-        open.next += 1;
-        Some(Slot {
+        open.newest += 1;
+        let number = open.newest;
+        let connection = Connection {
+            working: 0,
+            since: Instant::now(),
+            task: None,
+        };
+        open.connections.insert(number, connection);
+        Slot {
             slots: self.clone(),
-            number: open.next,
-        })
+            number,
+        }
     }
 
-    /// From now on this connection may lose its place.
-    pub(crate) fn silent(&self, number: u64, task: AbortHandle) {
-        self.lock().silent.push_back((number, task));
+    /// Says which task is aborted when this connection loses its place.
+    pub(crate) fn runs(&self, number: u64, task: AbortHandle) {
+        if let Some(connection) = self.lock().connections.get_mut(&number) {
+            connection.task = Some(task);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -86,19 +112,126 @@ impl Slot {
         self.number
     }
 
-    /// The connection has sent a complete request, and keeps its place.
-    pub(crate) fn asks(&self) {
-        self.slots
-            .lock()
-            .silent
-            .retain(|(number, _)| *number != self.number);
+    /// The connection has sent a complete request, and begins to wait when the result is dropped.
+    pub(crate) fn works(&self) -> Working<'_> {
+        self.count(|working| working + 1);
+        Working(self)
+    }
+
+    /// Completes when the connection has waited for this long.
+    pub(crate) async fn waits(&self, limit: Duration) {
+        loop {
+            let until = match self.slots.lock().connections.get(&self.number) {
+                None => return,
+                Some(connection) if connection.working > 0 => Instant::now() + limit,
+                Some(connection) => connection.since + limit,
+            };
+            if until <= Instant::now() {
+                return;
+            }
+            sleep_until(until).await;
+        }
+    }
+
+    fn count(&self, change: impl FnOnce(usize) -> usize) {
+        if let Some(connection) = self.slots.lock().connections.get_mut(&self.number) {
+            connection.working = change(connection.working);
+            connection.since = Instant::now();
+        }
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.count(|working| working.saturating_sub(1));
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut open = self.slots.lock();
-        open.count -= 1;
-        open.silent.retain(|(number, _)| *number != self.number);
+        self.slots.lock().connections.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::future::pending;
+
+    use super::*;
+
+    /// A connection that lasts until its place is taken.
+    struct Lasting {
+        slot: Slot,
+        task: tokio::task::JoinHandle<()>,
+    }
+
+    impl Lasting {
+        async fn open(slots: &Slots) -> Lasting {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            let slot = slots.take();
+            let task = tokio::spawn(pending());
+            slots.runs(slot.number(), task.abort_handle());
+            Lasting { slot, task }
+        }
+
+        async fn is_gone(&self) -> bool {
+            tokio::task::yield_now().await;
+            self.task.is_finished()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn h6_the_connection_that_has_waited_longest_gives_way() {
+        let slots = Slots::default();
+        let mut all = Vec::new();
+        for _ in 0..MOST {
+            all.push(Lasting::open(&slots).await);
+        }
+        // The first has asked since then, and the second is being worked on.
+        tokio::time::advance(Duration::from_millis(1)).await;
+        drop(all[0].slot.works());
+        let working = all[1].slot.works();
+        let newcomer = Lasting::open(&slots).await;
+        assert!(all[2].is_gone().await, "the third has waited longest");
+        assert!(!all[0].is_gone().await && !all[1].is_gone().await);
+        for connection in &all[3..] {
+            drop(connection.slot.works());
+        }
+        drop(newcomer.slot.works());
+        let _next = Lasting::open(&slots).await;
+        assert!(all[0].is_gone().await, "it has waited longest by now");
+        assert!(!all[1].is_gone().await);
+        drop(working);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn h6_a_newcomer_has_a_place_though_all_are_worked_on() {
+        let slots = Slots::default();
+        let mut all = Vec::new();
+        for _ in 0..MOST {
+            all.push(Lasting::open(&slots).await);
+        }
+        let working: Vec<_> = all.iter().map(|one| one.slot.works()).collect();
+        let _newcomer = Lasting::open(&slots).await;
+        assert!(all[0].is_gone().await);
+        assert!(!all[1].is_gone().await);
+        drop(working);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_waits_from_its_last_answer_on() {
+        let slots = Slots::default();
+        let slot = slots.take();
+        let (second, begun) = (Duration::from_secs(1), Instant::now());
+        let working = slot.works();
+        let waits = slot.waits(10 * second);
+        let answers = async {
+            tokio::time::sleep(25 * second).await;
+            drop(working);
+        };
+        tokio::join!(waits, answers);
+        assert_eq!(begun.elapsed(), 35 * second);
     }
 }

@@ -16,7 +16,7 @@ use crate::ServingError;
 use crate::authentication::Authenticator;
 use crate::authorization::Authorizer;
 use crate::certificates::Certificates;
-use crate::connection::{self, Protocol};
+use crate::connection::{self, Limits, Protocol};
 use crate::endpoints::{Endpoints, status_router};
 use crate::gate::{Gate, pass};
 use crate::listener::{Slots, listen};
@@ -59,6 +59,7 @@ impl SecureServer {
             let protocol = Protocol {
                 tls: Some(TlsAcceptor::from(Arc::new(tls))),
                 streams: settings.http2_streams.unwrap_or_default(),
+                limits: Limits::default(),
             };
             let reviews = client(authentication.cluster.as_ref(), "token reviews")?;
             let access = client(authorization.cluster.as_ref(), "access reviews")?;
@@ -113,6 +114,7 @@ impl PlainServer {
             let protocol = Protocol {
                 tls: None,
                 streams: 0,
+                limits: Limits::default(),
             };
             Ok((listen(address, false)?, protocol, router))
         };
@@ -178,16 +180,14 @@ async fn accept(listener: TcpListener, protocol: Arc<Protocol>, router: Router) 
             tokio::time::sleep(ACCEPT).await;
             continue;
         };
-        let Some(slot) = slots.take() else {
-            continue;
-        };
+        let slot = slots.take();
         let number = slot.number();
         let (protocol, router) = (protocol.clone(), router.clone());
         let task = tokio::spawn(async move {
             connection::serve(stream, &protocol, router, slot).await;
         });
         // The task has not begun: this runtime has one thread, and nothing is awaited here.
-        slots.silent(number, task.abort_handle());
+        slots.runs(number, task.abort_handle());
     }
 }
 

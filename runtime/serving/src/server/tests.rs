@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod handshake;
+mod slow_clients;
 mod world;
 
 use std::io::{Read as _, Write as _};
@@ -291,55 +292,6 @@ async fn a_plain_port_has_metrics_and_nothing_else() {
     };
     assert!(get("/metrics").contains("things_total 1"));
     assert!(get("/configz").starts_with("HTTP/1.1 404"));
-}
-
-#[tokio::test]
-async fn h6_clients_that_are_slow_on_purpose_give_way_to_one_that_asks() {
-    let world = World::new();
-    let server = world.start().await;
-    // More than there may be: each has connected and says nothing, or sends a head without an end.
-    let slow: Vec<TcpStream> = (0..crate::listener::MOST + 100)
-        .map(|number| {
-            let mut stream = TcpStream::connect(server.address()).unwrap();
-            if number % 2 == 0 {
-                stream.write_all(b"\x16\x03\x01").unwrap();
-            }
-            stream
-        })
-        .collect();
-    let client = world.client(None);
-    for _ in 0..20 {
-        assert_eq!(get(&client, &server, "/livez").await.0, 200);
-    }
-    drop(slow);
-}
-
-#[tokio::test]
-async fn h6_endless_heads_are_refused() {
-    let world = World::new();
-    let server = PlainServer::start(([127, 0, 0, 1], 0).into(), world.endpoints())
-        .await
-        .unwrap();
-    let long = "x".repeat(64 * 1024);
-    for head in [
-        format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n"),
-        format!("GET /metrics HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n"),
-    ] {
-        let mut stream = TcpStream::connect(server.address()).unwrap();
-        // The server may have closed before all was sent.
-        let _ = stream.write_all(head.as_bytes());
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        let answer = String::from_utf8_lossy(&answer);
-        assert!(!answer.starts_with("HTTP/1.1 200"), "{answer}");
-    }
-    let mut stream = TcpStream::connect(server.address()).unwrap();
-    stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 #[tokio::test]
