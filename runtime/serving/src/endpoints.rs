@@ -1,8 +1,11 @@
 //! The paths that are served, and their answers. What they show is given: this file computes nothing about controllers.
 
+mod negotiation;
+mod zpages;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
@@ -11,10 +14,10 @@ use axum::routing::{get, put};
 use ccm_metrics::text::{Format, encode};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, StatusCode};
-use k8s_openapi::jiff::{Timestamp, tz::TimeZone};
 use prometheus_client::registry::Registry;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use self::zpages::{flagz, statusz};
 use crate::health::{Checks, Report};
 use crate::status::{self, StatusSource};
 
@@ -182,83 +185,6 @@ fn scrape(registry: &Registry, headers: &HeaderMap) -> Response {
 
 async fn configz(State(all): State<Endpoints>) -> Response {
     axum::Json(all.configz.as_ref()).into_response()
-}
-
-async fn flagz(State(all): State<Endpoints>, headers: HeaderMap) -> Response {
-    if asks_for_json(&headers, "Flagz") {
-        return structured("Flagz", json!({"flags": all.flags.as_ref()}), &all);
-    }
-    let mut text = format!("\n{} flagz\n{WARNING}\n", all.component);
-    for (name, value) in all.flags.iter() {
-        text.push_str(&format!("{name}={value}\n"));
-    }
-    text.into_response()
-}
-
-async fn statusz(State(all): State<Endpoints>, headers: HeaderMap) -> Response {
-    let up = all.started.elapsed().unwrap_or_default().as_secs();
-    if asks_for_json(&headers, "Statusz") {
-        let content = json!({
-            "startTime": stamp(all.started).to_string(),
-            "uptimeSeconds": up,
-            // Required by the schema, and there is none.
-            "goVersion": "",
-            "binaryVersion": all.version,
-            "paths": PATHS,
-        });
-        return structured("Statusz", content, &all);
-    }
-    let started = stamp(all.started).to_zoned(TimeZone::UTC);
-    format!(
-        "\n{} statusz\n{WARNING}\n\nStarted: {}\nUp: {} hr {:02} min {:02} sec\nBinary version: {}\n\nPaths: {}\n",
-        all.component,
-        started.strftime("%a %b %e %H:%M:%S UTC %Y"),
-        up / 3600,
-        up / 60 % 60,
-        up % 60,
-        all.version,
-        PATHS.join(" "),
-    )
-    .into_response()
-}
-
-/// Upstream's warning on the text forms.
-const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.";
-/// What `/statusz` lists.
-const PATHS: [&str; 8] = [
-    "/configz",
-    "/flagz",
-    "/healthz",
-    "/livez",
-    "/metrics",
-    "/metrics/slis",
-    "/readyz",
-    "/statusz",
-];
-
-/// Whether the client asks for the object form: `application/json;g=config.k8s.io;v=v1beta1;as=<kind>`.
-fn asks_for_json(headers: &HeaderMap, kind: &str) -> bool {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    let mut wishes = accept.unwrap_or_default().split(',');
-    wishes.any(|wish| {
-        let mut parts = wish.split(';').map(str::trim);
-        parts.next() == Some("application/json") && parts.any(|part| part == format!("as={kind}"))
-    })
-}
-
-fn structured(kind: &str, mut content: Value, all: &Endpoints) -> Response {
-    if let Some(object) = content.as_object_mut() {
-        object.insert("kind".to_owned(), json!(kind));
-        object.insert("apiVersion".to_owned(), json!("config.k8s.io/v1beta1"));
-        object.insert("metadata".to_owned(), json!({"name": all.component}));
-    }
-    axum::Json(content).into_response()
-}
-
-fn stamp(time: SystemTime) -> Timestamp {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-    Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
 }
 
 /// Upstream's list of the flags that can be set.

@@ -46,7 +46,8 @@ fn forbidden(user: &User, verb: &str, path: &str) -> Response {
     refused(StatusCode::FORBIDDEN, "Forbidden", message)
 }
 
-fn refused(code: StatusCode, reason: &str, message: String) -> Response {
+/// A Status object that says why there is no answer.
+pub(crate) fn refused(code: StatusCode, reason: &str, message: String) -> Response {
     let status = json!({
         "kind": "Status",
         "apiVersion": "v1",

@@ -122,23 +122,57 @@ async fn proc_074_pages_answer_in_their_forms() {
         get(&master, &server, "/configz").await.1,
         "{\"cloudcontrollermanager.config.k8s.io\":{}}"
     );
+    let ask = async |path: &str, accept: String| {
+        let url = format!("https://{}/{path}", server.address());
+        let answer = master.get(url).header("Accept", accept).send().await;
+        let answer = answer.unwrap();
+        let (code, headers) = (answer.status().as_u16(), answer.headers().clone());
+        (code, headers, answer.text().await.unwrap())
+    };
     for (kind, path, pointer, expected) in [
         ("Flagz", "flagz", "/flags/v", "2"),
         ("Statusz", "statusz", "/binaryVersion", "1.2.3"),
     ] {
-        let accept = format!("application/json;g=config.k8s.io;v=v1beta1;as={kind}");
-        let url = format!("https://{}/{path}", server.address());
-        let answer = master
-            .get(url)
-            .header("Accept", accept)
-            .send()
-            .await
-            .unwrap();
-        let object: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
-        assert_eq!(object["kind"], kind);
-        assert_eq!(object["apiVersion"], "config.k8s.io/v1beta1");
-        assert_eq!(object.pointer(pointer), Some(&json!(expected)));
+        let object = |version| format!("v={version};g=config.k8s.io;as={kind}");
+        for version in ["v1beta1", "v1alpha1"] {
+            let accept = format!("application/json;{}", object(version));
+            let (code, headers, text) = ask(path, accept).await;
+            assert_eq!(
+                (code, &headers["content-type"]),
+                (200, &"application/json".parse().unwrap())
+            );
+            assert_eq!(headers.contains_key("warning"), version == "v1alpha1");
+            let shown: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(shown["kind"], kind);
+            assert_eq!(shown["apiVersion"], format!("config.k8s.io/{version}"));
+            assert_eq!(shown["metadata"]["name"], "cloud-controller-manager");
+            assert_eq!(shown.pointer(pointer), Some(&json!(expected)));
+        }
+        let accept = format!("application/yaml;{}", object("v1beta1"));
+        let (code, headers, text) = ask(path, accept).await;
+        assert_eq!(
+            (code, &headers["content-type"]),
+            (200, &"application/yaml".parse().unwrap())
+        );
+        assert!(text.contains(&format!("kind: \"{kind}\"\n")), "{text}");
+        for accept in ["application/json", "text/html"] {
+            let (code, _, text) = ask(path, accept.to_owned()).await;
+            let status: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(
+                (code, &status["reason"]),
+                (406, &json!("NotAcceptable")),
+                "{accept}"
+            );
+        }
+        assert_eq!(ask(path, "text/plain".to_owned()).await.0, 200);
     }
+    let accept = "application/json;v=v1beta1;g=config.k8s.io;as=Statusz".to_owned();
+    let (_, _, text) = ask("statusz", accept).await;
+    let shown: Value = serde_json::from_str(&text).unwrap();
+    let paths = [
+        "/configz", "/debug", "/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz",
+    ];
+    assert_eq!(shown["paths"], json!(paths));
 }
 
 #[tokio::test]
