@@ -18,6 +18,7 @@ mod gate;
 mod health;
 mod listener;
 mod review;
+mod runtime_heartbeat;
 mod server;
 mod settings;
 pub mod status;
@@ -31,6 +32,7 @@ use thiserror::Error;
 
 pub use endpoints::Endpoints;
 pub use health::{Checks, Health};
+pub use runtime_heartbeat::RuntimeHeartbeat;
 pub use server::{PlainServer, SecureServer};
 pub use settings::{
     Authentication, Authorization, ClusterAccess, HeaderNames, RequestHeader, SecureServing,

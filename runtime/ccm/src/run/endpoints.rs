@@ -12,7 +12,8 @@ use ccm_core::tenure::Tenure;
 use ccm_delivery::source::Location;
 use ccm_host::egress::now;
 use ccm_serving::{
-    Authentication, Authorization, Checks, ClusterAccess, Endpoints, PlainServer, SecureServer,
+    Authentication, Authorization, Checks, ClusterAccess, Endpoints, PlainServer, RuntimeHeartbeat,
+    SecureServer,
 };
 use kube::Config;
 use prometheus_client::registry::Registry;
@@ -61,7 +62,7 @@ impl Served {
         let checks = Checks::new(&mut slis);
         let ready = checks.beside();
         let heartbeats = Heartbeats::default();
-        watch_runtime(&checks, &heartbeats);
+        watch_runtime(&checks);
         ready.add(PROVIDER, || Err("no provider serves yet".to_owned()));
         let named = values.into_iter();
         let values = named
@@ -173,12 +174,9 @@ impl Served {
 }
 
 /// Adds a check that fails when no thread of the controllers' runtime is free any more.
-fn watch_runtime(checks: &Checks, heartbeats: &Heartbeats) {
-    let own = heartbeats.clone();
-    // It ends with the runtime.
-    tokio::spawn(async move { own.monitored(RUNTIME, std::future::pending::<()>()).await });
-    let heartbeats = heartbeats.clone();
-    checks.add(RUNTIME, move || heartbeats.health(RUNTIME));
+fn watch_runtime(checks: &Checks) {
+    let heartbeat = RuntimeHeartbeat::start();
+    checks.add(RUNTIME, move || heartbeat.health());
 }
 
 async fn secure(

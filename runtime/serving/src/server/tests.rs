@@ -8,11 +8,13 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use reqwest::Client as Browser;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::runtime_heartbeat::RuntimeHeartbeat;
 use crate::settings::SniCertificate;
 use crate::status::report::StatusReport;
 use world::{Authority, VERBOSITY, World, get, report};
@@ -326,6 +328,45 @@ async fn a_plain_port_has_metrics_and_nothing_else() {
     };
     assert!(get("/metrics").contains("things_total 1"));
     assert!(get("/configz").starts_with("HTTP/1.1 404"));
+}
+
+#[tokio::test]
+async fn proc_072_a_stalled_runtime_fails_its_check() {
+    let world = World::new();
+    let server = world.start().await;
+    let stalling = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (interval, limit) = (Duration::from_millis(20), Duration::from_millis(400));
+    let begin = async move { RuntimeHeartbeat::with(interval, limit) };
+    let heartbeat = stalling.spawn(begin).await.unwrap();
+    world.checks.add("runtime", move || heartbeat.health());
+    let client = world.client(None);
+    let becomes = async |code| {
+        let begun = Instant::now();
+        while get(&client, &server, "/livez").await.0 != code {
+            assert!(begun.elapsed() < Duration::from_secs(10), "not {code}");
+            tokio::time::sleep(interval).await;
+        }
+        begun.elapsed()
+    };
+    tokio::time::sleep(2 * limit).await;
+    becomes(200).await;
+    // Both threads wait for what comes later.
+    let blocked: Vec<_> = (0..2).map(|_| std::sync::mpsc::channel::<()>()).collect();
+    let (releases, waits): (Vec<_>, Vec<_>) = blocked.into_iter().unzip();
+    for wait in waits {
+        stalling.spawn(async move { wait.recv().is_ok() });
+    }
+    let noticed = becomes(500).await;
+    assert!(noticed >= limit / 2, "{noticed:?}");
+    let (code, text) = get(&client, &server, "/livez?verbose").await;
+    assert!(code == 500 && text.contains("[-]runtime failed"), "{text}");
+    drop(releases);
+    becomes(200).await;
+    stalling.shutdown_background();
 }
 
 #[tokio::test]
