@@ -2,23 +2,35 @@
 //! (PROC-010): what tools read from the Go binary they read here. It cannot be loaded, as upstream's cannot.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
+use clap::ArgMatches;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::flags::go_duration;
+use crate::flags::run_command;
 
-/// The object, under its group, from the values of all flags.
+/// The object, under its group, from the values of all flags as they were given. Files are read as the controllers read
+/// them; what is wrong with one is reported there.
 pub(super) fn of(values: &BTreeMap<String, String>) -> Value {
-    let text = |name: &str| values.get(name).cloned().unwrap_or_default();
-    let flag = |name: &str| text(name) == "true";
-    let number = |name: &str| text(name).parse::<f64>().map_or(json!(0), whole);
-    let list = |name: &str| -> Vec<String> {
-        let text = text(name);
-        let entries = text.split(',').filter(|entry| !entry.is_empty());
-        entries.map(str::to_owned).collect()
+    // The flags' own parsers know every spelling, such as `T` and `0x1f90`.
+    let arguments = values
+        .iter()
+        .map(|(name, value)| format!("--{name}={value}"));
+    let command = run_command().no_binary_name(true);
+    let Ok(matches) = command.try_get_matches_from(arguments) else {
+        return json!({});
     };
-    let duration = |name: &str| json!(shown(go_duration(&text(name)).unwrap_or_default()));
+    let matches = &matches;
+    let text = |name: &str| values.get(name).cloned().unwrap_or_default();
+    let flag = |name: &str| matches.get_one(name) == Some(&true);
+    let number = |name: &str| json!(matches.get_one::<u32>(name).copied().unwrap_or_default());
+    let list = |name: &str| -> Vec<String> {
+        let entries = matches.get_many::<String>(name).into_iter().flatten();
+        entries.filter(|entry| !entry.is_empty()).cloned().collect()
+    };
+    let duration = |name: &str| json!(shown(matches.get_one(name).copied().unwrap_or_default()));
     json!({"cloudcontrollermanager.config.k8s.io": {
         "kind": "CloudControllerManagerConfiguration",
         "apiVersion": "cloudcontrollermanager.config.k8s.io/v1alpha1",
@@ -30,7 +42,7 @@ pub(super) fn of(values: &BTreeMap<String, String>) -> Value {
                 "kubeconfig": text("kubeconfig"),
                 "acceptContentTypes": "",
                 "contentType": text("kube-api-content-type"),
-                "qps": number("kube-api-qps"),
+                "qps": rate(matches, "kube-api-qps"),
                 "burst": number("kube-api-burst"),
             },
             "ControllerStartInterval": duration("controller-start-interval"),
@@ -49,7 +61,7 @@ pub(super) fn of(values: &BTreeMap<String, String>) -> Value {
                 "enableContentionProfiling": flag("contention-profiling"),
             },
             "LeaderMigrationEnabled": flag("enable-leader-migration"),
-            "LeaderMigration": {"leaderName": "", "resourceLock": "", "controllerLeaders": null},
+            "LeaderMigration": Migration::of(matches),
         },
         "KubeCloudShared": {
             "CloudProvider": {
@@ -81,12 +93,76 @@ pub(super) fn of(values: &BTreeMap<String, String>) -> Value {
 }
 
 /// A number without a fraction where it has none, as Go writes it.
-fn whole(number: f64) -> Value {
+fn rate(matches: &ArgMatches, name: &str) -> Value {
+    let number = matches.get_one::<f32>(name).copied().unwrap_or_default();
+    // Through its text: 0.1 is another number in 64 bits.
+    let number: f64 = number.to_string().parse().unwrap_or_default();
     match number.fract() == 0.0 && number.abs() < 1e9 {
         true => json!(number as i64),
         false => json!(number),
     }
 }
+
+/// The fields of a `LeaderMigrationConfiguration` that all of its versions have.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Migration {
+    leader_name: String,
+    resource_lock: String,
+    /// `None`: there is no migration.
+    controller_leaders: Option<Vec<ControllerLeader>>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct ControllerLeader {
+    name: String,
+    component: String,
+}
+
+impl Migration {
+    /// What the flags configure; empty if there is no migration.
+    fn of(matches: &ArgMatches) -> Migration {
+        if matches.get_one("enable-leader-migration") != Some(&true) {
+            return Migration::default();
+        }
+        let file = matches.get_one::<String>("leader-migration-config");
+        match file.filter(|file| !file.is_empty()) {
+            None => Migration::built_in(),
+            Some(file) => Migration::read(Path::new(file)).unwrap_or_default(),
+        }
+    }
+
+    fn read(file: &Path) -> Option<Migration> {
+        let text = std::fs::read_to_string(file).ok()?;
+        let mut read: Migration = serde_saphyr::from_str(&text).ok()?;
+        if read.resource_lock.is_empty() {
+            read.resource_lock = LEASES.to_owned();
+        }
+        Some(read)
+    }
+
+    /// Upstream's configuration without a file (PROC-045), which is this program's.
+    fn built_in() -> Migration {
+        let leaders = [
+            "route-controller",
+            "service-controller",
+            "cloud-node-lifecycle-controller",
+        ];
+        let leaders = leaders.map(|name| ControllerLeader {
+            name: name.to_owned(),
+            component: "*".to_owned(),
+        });
+        Migration {
+            leader_name: "cloud-provider-extraction-migration".to_owned(),
+            resource_lock: LEASES.to_owned(),
+            controller_leaders: Some(leaders.into()),
+        }
+    }
+}
+
+/// The only kind of lock.
+const LEASES: &str = "leases";
 
 /// Go's text of a duration: `12h0m0s`, `1m30s`, `1.5s`, `500ms`, `0s`.
 fn shown(duration: Duration) -> String {
@@ -112,7 +188,7 @@ fn shown(duration: Duration) -> String {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
-    use crate::flags::{FLAGS, Kind};
+    use crate::flags::{FLAGS, Kind, go_duration};
 
     fn defaults() -> BTreeMap<String, String> {
         let flags = FLAGS.iter();
@@ -156,6 +232,118 @@ mod tests {
         ] {
             assert_eq!(shown.pointer(pointer), Some(&expected), "{pointer}");
         }
+    }
+
+    /// The configuration with these flags, and the defaults of all others.
+    fn with(given: &[(&str, &str)]) -> Value {
+        let mut values = defaults();
+        for (name, value) in given {
+            values.insert((*name).to_owned(), (*value).to_owned());
+        }
+        of(&values)["cloudcontrollermanager.config.k8s.io"].clone()
+    }
+
+    #[test]
+    fn proc_010_a_value_is_shown_whatever_its_spelling() {
+        for (name, value, pointer, expected) in [
+            (
+                "leader-elect",
+                "T",
+                "/Generic/LeaderElection/leaderElect",
+                json!(true),
+            ),
+            (
+                "leader-elect",
+                "1",
+                "/Generic/LeaderElection/leaderElect",
+                json!(true),
+            ),
+            (
+                "leader-elect",
+                "F",
+                "/Generic/LeaderElection/leaderElect",
+                json!(false),
+            ),
+            (
+                "profiling",
+                "TRUE",
+                "/Generic/Debugging/enableProfiling",
+                json!(true),
+            ),
+            ("secure-port", "0x1f90", "/Generic/Port", json!(8080)),
+            ("secure-port", "0b11", "/Generic/Port", json!(3)),
+            (
+                "concurrent-node-syncs",
+                "+010",
+                "/NodeController/ConcurrentNodeSyncs",
+                json!(8),
+            ),
+            (
+                "kube-api-qps",
+                "0.1",
+                "/Generic/ClientConnection/qps",
+                json!(0.1),
+            ),
+            (
+                "kube-api-qps",
+                "5e1",
+                "/Generic/ClientConnection/qps",
+                json!(50),
+            ),
+            (
+                "kube-api-burst",
+                "0x10",
+                "/Generic/ClientConnection/burst",
+                json!(16),
+            ),
+            (
+                "node-monitor-period",
+                "90s",
+                "/KubeCloudShared/NodeMonitorPeriod",
+                json!("1m30s"),
+            ),
+            (
+                "controllers",
+                "-service,,*",
+                "/Generic/Controllers",
+                json!(["-service", "*"]),
+            ),
+        ] {
+            let shown = with(&[(name, value)]);
+            assert_eq!(shown.pointer(pointer), Some(&expected), "--{name}={value}");
+        }
+    }
+
+    #[test]
+    fn proc_011_the_leader_migration_is_the_one_that_the_flags_configure() {
+        let off = json!({"leaderName": "", "resourceLock": "", "controllerLeaders": null});
+        assert_eq!(with(&[])["Generic"]["LeaderMigration"], off);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("migration.yaml");
+        let file = path.display().to_string();
+        let leaders = json!([{"name": "service", "component": "*"}]);
+        let document = json!({
+            "kind": "LeaderMigrationConfiguration",
+            "apiVersion": "controllermanager.config.k8s.io/v1",
+            "leaderName": "moving",
+            "controllerLeaders": leaders,
+        });
+        std::fs::write(&path, document.to_string()).unwrap();
+        let on = ("enable-leader-migration", "t");
+        let config = ("leader-migration-config", file.as_str());
+        assert_eq!(with(&[config])["Generic"]["LeaderMigration"], off);
+        let shown = with(&[on, config]);
+        let expected = json!({
+            "leaderName": "moving", "resourceLock": "leases", "controllerLeaders": leaders,
+        });
+        assert_eq!(shown["Generic"]["LeaderMigrationEnabled"], true);
+        assert_eq!(shown["Generic"]["LeaderMigration"], expected);
+        // Without a file it is the one that runs.
+        let mut shown = with(&[on])["Generic"]["LeaderMigration"].clone();
+        shown["kind"] = document["kind"].clone();
+        shown["apiVersion"] = document["apiVersion"].clone();
+        let read = crate::migration::Migration::read(&shown.to_string()).unwrap();
+        assert_eq!(read, crate::migration::Migration::built_in());
     }
 
     /// The defaults survive the JSON in which upstream puts them into a ConfigMap. What is read back here has no type of
