@@ -43,7 +43,8 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 #[allow(clippy::print_stdout, reason = "the sizes are figures")]
 fn every_guest_is_small_and_says_what_it_is() {
-    assert!(embedded_guests::ALL.len() >= 3);
+    assert_eq!(embedded_guests::ALL.len(), 5);
+    let readme = include_str!("../../guests/README.md");
     for guest in embedded_guests::ALL {
         let mut packed = Vec::new();
         let mut reader = GzEncoder::new(guest.wasm, Compression::best());
@@ -59,6 +60,22 @@ fn every_guest_is_small_and_says_what_it_is() {
             "{}: {} bytes",
             guest.name,
             packed.len()
+        );
+        let begin = format!("| `{}` | ", guest.name);
+        let stated = readme.lines().find_map(|line| {
+            let (_, kib) = line
+                .strip_prefix(&begin)?
+                .strip_suffix(" KiB |")?
+                .rsplit_once(' ')?;
+            kib.parse::<usize>().ok()
+        });
+        let stated =
+            stated.unwrap_or_else(|| panic!("guests/README.md: no size of {}", guest.name));
+        let kib = packed.len().div_ceil(1 << 10);
+        assert!(
+            stated.abs_diff(kib) * 10 <= kib,
+            "guests/README.md: {} has {kib} KiB, not {stated}",
+            guest.name
         );
         let inspection = ccm_host::inspect(guest.name, guest.wasm).unwrap();
         assert_eq!(inspection.manifest.name, guest.name);

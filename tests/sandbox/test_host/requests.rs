@@ -18,12 +18,26 @@ pub(crate) const TESTS: &[Test] = &[(
     each_is_sent_or_refused_alike,
 )];
 
+/// A manifest of this version of the contract. `absence` is what only the later one has.
+fn manifest(contract: &str) -> String {
+    let absence = match contract {
+        FIRST => "",
+        _ => r#", "absence": [{ "status": 400, "contains": "NoSuchThing" }]"#,
+    };
+    MANIFEST
+        .replace("CONTRACT", contract)
+        .replace("/*absence*/", absence)
+}
+
+const FIRST: &str = "0.1.0";
+const SECOND: &str = "0.2.0";
+
 const MANIFEST: &str = r#"{
-    "contract": "0.1.0", "name": "test", "version": "1",
+    "contract": "CONTRACT", "name": "test", "version": "1",
     "targets": [{
         "name": "api", "endpoint": "https://api.test.example", "auth": "bearer", "why": "a test",
         "rules": [
-            { "methods": ["GET"], "path": "/things/{id}", "access": "read" },
+            { "methods": ["GET"], "path": "/things/{id}", "access": "read"/*absence*/ },
             { "methods": ["POST", "PATCH"], "path": "/things", "access": "write" },
             { "methods": ["POST"], "path": "/", "form": { "Action": ["List", "Get"] }, "access": "read" },
             { "methods": ["POST"], "path": "/", "form": { "Action": ["Create"] }, "access": "write" },
@@ -285,10 +299,39 @@ fn cases() -> Vec<(Request, End)> {
     cases
 }
 
+/// What only contract 0.2 has. Whether an answer may be kept, or proves absence, is the cloud's and the real host's alone:
+/// requests that say so are requests like all others.
+fn later_cases() -> Vec<(Request, End)> {
+    let second = std::time::Duration::from_secs(1);
+    let list = || form("Action=List").max_age(second);
+    vec![
+        (thing().supplementary(), sent()),
+        (list(), sent()),
+        (list(), sent()),
+        (list().supplementary(), sent()),
+        (query("{}").max_age(second), sent()),
+        (form("Action=Create").max_age(second), sent()),
+        (
+            form("Action=Delete").max_age(second).supplementary(),
+            denied("the module's own manifest does not request it"),
+        ),
+        (
+            thing().supplementary().header("authorization", "1"),
+            invalid("header authorization belongs to the host"),
+        ),
+    ]
+}
+
 fn each_is_sent_or_refused_alike() {
-    let cases = cases();
-    let real = block_on(really(&cases));
-    let test_host = TestHost::new(MANIFEST, |_| status(200));
+    alike(FIRST, &cases());
+    let all = [cases(), later_cases()].concat();
+    alike(SECOND, &all);
+}
+
+fn alike(contract: &str, cases: &[(Request, End)]) {
+    let manifest = manifest(contract);
+    let real = block_on(really(&manifest, cases));
+    let test_host = TestHost::new(&manifest, |_| status(200));
     let mut wrong = Vec::new();
     for ((request, expected), real) in cases.iter().zip(real) {
         let answer = guest_fetch(request);
@@ -302,7 +345,7 @@ fn each_is_sent_or_refused_alike() {
         if answer != real || !is_expected {
             let shown: String = format!("{request:?}").chars().take(300).collect();
             wrong.push(format!(
-                "{shown}: TestHost {answer:?}, real {real:?}, expected {expected:?}"
+                "{contract}: {shown}: TestHost {answer:?}, real {real:?}, expected {expected:?}"
             ));
         }
     }
@@ -321,9 +364,9 @@ fn guest_fetch(request: &Request) -> End {
 }
 
 /// The real host's end of each request.
-async fn really(cases: &[(Request, End)]) -> Vec<End> {
+async fn really(manifest: &str, cases: &[(Request, End)]) -> Vec<End> {
     let cloud = Target::start(Mood::Well).await;
-    let manifest = Manifest::parse(MANIFEST.as_bytes()).unwrap();
+    let manifest = Manifest::parse(manifest.as_bytes()).unwrap();
     let mut grants = manifest.as_grants();
     grants.targets[0].endpoint = cloud.endpoint().parse().unwrap();
     grants.targets[0].credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
