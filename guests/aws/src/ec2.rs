@@ -1,10 +1,10 @@
 //! What is read from EC2, and the requests for it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ccm_guest::{Error, state};
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 use crate::config::{Claim, Cluster};
 use crate::query::{Answer, List, Query, together};
@@ -15,6 +15,8 @@ pub const IDS: usize = 200;
 pub const NAMES: usize = 150;
 /// Results on a page of instances.
 const PAGE: usize = 1000;
+/// How old an answer may be that many Services ask for at the same time, such as about the same nodes.
+pub const BURST: Duration = Duration::from_secs(10);
 /// How long zones are kept: they hardly change.
 const ZONES_AGE: Duration = Duration::from_secs(3600);
 
@@ -98,46 +100,39 @@ pub struct State {
 
 /// Place of an instance.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct Placement {
     /// The zone.
-    #[serde(default)]
     pub availability_zone: String,
 }
 
 /// A network interface of an instance.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Interface {
     /// `in-use` if it is attached.
-    #[serde(default)]
     pub status: String,
     /// How it is attached.
-    #[serde(default)]
     pub attachment: Option<Attachment>,
     /// IPv4 addresses, the primary one first.
-    #[serde(default)]
     pub private_ip_addresses_set: List<PrivateAddress>,
     /// IPv6 addresses.
-    #[serde(default)]
     pub ipv6_addresses_set: List<Ipv6Address>,
 }
 
 /// How an interface is attached.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Attachment {
     /// 0 for the first.
-    #[serde(default)]
     pub device_index: u32,
 }
 
 /// A private IPv4 address.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct PrivateAddress {
     /// The address.
-    #[serde(default)]
     pub private_ip_address: String,
 }
 
@@ -188,35 +183,28 @@ pub struct RouteTable {
 }
 
 /// A route.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Route {
     /// IPv4 destination.
-    #[serde(default)]
     pub destination_cidr_block: Option<String>,
     /// IPv6 destination.
-    #[serde(default)]
     pub destination_ipv6_cidr_block: Option<String>,
     /// The instance that it leads to.
-    #[serde(default)]
     pub instance_id: Option<String>,
     /// The gateway that it leads to.
-    #[serde(default)]
     pub gateway_id: Option<String>,
     /// `active` or `blackhole`.
-    #[serde(default)]
     pub state: String,
 }
 
 /// What uses a route table.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Association {
     /// A subnet.
-    #[serde(default)]
     pub subnet_id: Option<String>,
     /// Whether all subnets without a table of their own use it.
-    #[serde(default)]
     pub main: bool,
 }
 
@@ -237,10 +225,9 @@ struct Instances {
     next_token: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Reservation {
-    #[serde(default)]
     instances_set: List<Instance>,
 }
 
@@ -254,15 +241,14 @@ impl Instances {
 }
 
 /// The instances with these IDs that exist, terminated ones among them. By filter: with `InstanceIds` one missing
-/// instance would make the whole answer an error, which proves nothing about the others.
+/// instance would make the whole answer an error, which proves nothing about the others. `age`: how old the answer may be;
+/// only a new one proves that an instance is not there.
 ///
 /// # Errors
 /// The first request that failed.
-pub fn by_ids(ids: &[&str]) -> Result<Vec<Instance>, Error> {
-    listed(
-        ids.chunks(IDS)
-            .map(|ids| vec![("instance-id".to_owned(), owned(ids))]),
-    )
+pub fn by_ids(ids: &[&str], age: Duration) -> Result<Vec<Instance>, Error> {
+    let filter = |ids: &[&str]| vec![("instance-id".to_owned(), owned(ids))];
+    listed(ids.chunks(IDS).map(filter), age)
 }
 
 /// The instances with these private DNS names that are not terminated.
@@ -271,14 +257,15 @@ pub fn by_ids(ids: &[&str]) -> Result<Vec<Instance>, Error> {
 /// The first request that failed.
 pub fn by_names(names: &[&str], vpc: Option<&str>) -> Result<Vec<Instance>, Error> {
     const ALIVE: &[&str] = &["pending", "running", "shutting-down", "stopping", "stopped"];
-    listed(names.chunks(NAMES).map(|names| {
+    let filters = |names: &[&str]| {
         let mut filters = vec![
             ("private-dns-name".to_owned(), owned(names)),
             ("instance-state-name".to_owned(), owned(ALIVE)),
         ];
         filters.extend(vpc.map(|vpc| ("vpc-id".to_owned(), vec![vpc.to_owned()])));
         filters
-    }))
+    };
+    listed(names.chunks(NAMES).map(filters), Duration::ZERO)
 }
 
 fn owned(texts: &[&str]) -> Vec<String> {
@@ -287,9 +274,11 @@ fn owned(texts: &[&str]) -> Vec<String> {
 
 fn listed(
     filters: impl Iterator<Item = Vec<(String, Vec<String>)>>,
+    age: Duration,
 ) -> Result<Vec<Instance>, Error> {
     let query = |filters| {
         Query::ec2("DescribeInstances")
+            .max_age(age)
             .set("MaxResults", PAGE)
             .filters(filters)
     };
@@ -333,7 +322,9 @@ pub fn zones() -> Result<BTreeMap<String, Zone>, Error> {
     if let Some(zones) = kept {
         return Ok(zones);
     }
-    let answer: Zones = Query::ec2("DescribeAvailabilityZones").send()?;
+    let answer: Zones = Query::ec2("DescribeAvailabilityZones")
+        .supplementary()
+        .send()?;
     let infos = answer.availability_zone_info.items.into_iter();
     let zones = infos.map(|info| {
         let ordinary = info
@@ -381,7 +372,7 @@ pub fn topology(ids: &[&str]) -> Result<Vec<(String, Vec<String>)>, Error> {
         .collect())
 }
 
-/// The subnets that the filter selects.
+/// The subnets that the filter selects, at most [`BURST`] ago.
 ///
 /// # Errors
 /// When the request failed.
@@ -393,17 +384,18 @@ pub fn subnets(filter: &str, values: Vec<String>) -> Result<Vec<Subnet>, Error> 
         #[serde(default)]
         next_token: Option<String>,
     }
-    let query = Query::ec2("DescribeSubnets").filters([(filter.to_owned(), values)]);
+    let query = Query::ec2("DescribeSubnets").max_age(BURST);
+    let query = query.filters([(filter.to_owned(), values)]);
     query.pages("NextToken", |page: Subnets| {
         (page.subnet_set, page.next_token)
     })
 }
 
-/// The route tables that the filter selects.
+/// The route tables that the filter selects. `age`: how old the answer may be.
 ///
 /// # Errors
 /// When the request failed.
-pub fn route_tables(filter: &str, value: &str) -> Result<Vec<RouteTable>, Error> {
+pub fn route_tables(filter: &str, value: &str, age: Duration) -> Result<Vec<RouteTable>, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Tables {
@@ -411,7 +403,8 @@ pub fn route_tables(filter: &str, value: &str) -> Result<Vec<RouteTable>, Error>
         #[serde(default)]
         next_token: Option<String>,
     }
-    let query = Query::ec2("DescribeRouteTables").filters([(filter.to_owned(), vec![value])]);
+    let query = Query::ec2("DescribeRouteTables").max_age(age);
+    let query = query.filters([(filter.to_owned(), vec![value])]);
     query.pages("NextToken", |page: Tables| {
         (page.route_table_set, page.next_token)
     })

@@ -10,6 +10,7 @@
 //! | the same, several instances | unknown, with an event |
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use ccm_guest::{
     Address, AddressType, Error, Event, FindReply, Instance, IpFamily, Lookup, Node, NodeEvent,
@@ -30,7 +31,7 @@ const NETWORK_NODE: &str = "topology.k8s.aws/network-node-layer-";
 /// Instances that one request about topologies may name.
 const TOPOLOGIES: usize = 100;
 /// The contract's limit for the addresses of an instance.
-const ADDRESSES: usize = 32;
+const ADDRESSES: usize = 64;
 
 /// How a node's instance is found.
 enum Key<'a> {
@@ -45,29 +46,17 @@ enum Key<'a> {
 /// When a request failed without which nothing can be told.
 pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     let keys: Vec<Key<'_>> = nodes.iter().map(|node| key(settings, node)).collect();
-    let ids: BTreeSet<&str> = keys
-        .iter()
-        .filter_map(|key| {
-            if let Key::Id(id) = key {
-                Some(*id)
-            } else {
-                None
-            }
-        })
-        .collect();
-    let names: BTreeSet<&str> = keys
-        .iter()
-        .filter_map(|key| {
-            if let Key::Name(name) = key {
-                Some(*name)
-            } else {
-                None
-            }
-        })
-        .collect();
+    let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
+    for key in &keys {
+        match key {
+            Key::Id(id) => drop(ids.insert(*id)),
+            Key::Name(name) => drop(names.insert(*name)),
+            Key::Answered(_) => {}
+        }
+    }
     let (ids, names): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), names.into_iter().collect());
 
-    let mut by_id = indexed(ec2::by_ids(&ids)?);
+    let mut by_id = indexed(ec2::by_ids(&ids, Duration::ZERO)?);
     let missing: Vec<&str> = ids
         .iter()
         .filter(|id| !by_id.contains_key(**id))
@@ -76,7 +65,7 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     if let Some(some) = missing.chunks(ec2::IDS).next() {
         // Answers of EC2 may lag behind one another. When more are missing than one request may name, the host's own second
         // call has to do.
-        by_id.extend(indexed(ec2::by_ids(some)?));
+        by_id.extend(indexed(ec2::by_ids(some, Duration::ZERO)?));
     }
     let mut by_name: BTreeMap<String, Vec<ec2::Instance>> = BTreeMap::new();
     for found in ec2::by_names(&names, settings.vpc.as_deref())? {
@@ -202,7 +191,7 @@ fn addresses(settings: &Settings, found: &ec2::Instance) -> Result<Vec<Address>,
             IpFamily::Ipv4 => addresses.extend(ipv4(found)?),
             IpFamily::Ipv6 => {
                 let first = used(found).filter_map(|one| one.ipv6_addresses_set.items.first());
-                for one in first {
+                for one in first.take(ADDRESSES / 4) {
                     addresses.push(ip(AddressType::InternalIp, &one.ipv6_address)?);
                 }
             }
@@ -262,12 +251,9 @@ fn ip(address_type: AddressType, text: &str) -> Result<Address, String> {
     Ok(Address::new(address_type, address))
 }
 
-/// Adds the labels that an instance does not say itself to nodes that lack them. They are optional: whatever fails is logged.
-///
-/// A request that fails makes the answer incomplete, which proves no absence. Zones can be read, or the self-check fails; not every
-/// region tells topologies, so that these wait while an instance is gone.
+/// Adds the labels that an instance does not say itself to nodes that lack them. They are optional: whatever fails is logged, and
+/// their requests are supplementary, so that an instance which is gone in the same answer is believed to be gone.
 fn label(nodes: &[Node], lookups: &mut [Lookup]) {
-    let is_gone = lookups.contains(&Lookup::Gone);
     let has = |node: &Node, key: &str| node.labels.iter().any(|(name, _)| name == key);
     let mut new: Vec<(&Node, &mut Instance)> = Vec::new();
     for (node, lookup) in nodes.iter().zip(lookups) {
@@ -290,7 +276,7 @@ fn label(nodes: &[Node], lookups: &mut [Lookup]) {
     let first = format!("{NETWORK_NODE}1");
     // With the label of the zone, the node was initialised before and will not get more labels.
     new.retain(|(node, instance)| {
-        !is_gone && !has(node, &first) && !has(node, ZONE_ID) && has_topology(instance)
+        !has(node, &first) && !has(node, ZONE_ID) && has_topology(instance)
     });
     for some in new.chunks_mut(TOPOLOGIES) {
         let id = |instance: &Instance| {

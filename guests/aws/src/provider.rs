@@ -44,11 +44,11 @@ impl Instances for Aws {
 
 impl LoadBalancer for Aws {
     fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
-        Ok(ensure::ensure(&self.settings, &request)?)
+        ensure::ensure(&self.settings, &request)
     }
 
     fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Failure> {
-        Ok(ensure::update_targets(&self.settings, &request)?)
+        ensure::update_targets(&self.settings, &request)
     }
 
     fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure> {

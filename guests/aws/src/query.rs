@@ -4,6 +4,8 @@
 //! Answers are untrusted. The reader expands no entities but XML's own five, follows no reference, and builds only what the
 //! types of [`ec2`](crate::ec2) and [`elb`](crate::load_balancer::elb) name, whose nesting is fixed.
 
+use std::time::Duration;
+
 use ccm_guest::Error;
 use ccm_guest::http::{self, Next, Request, Response, send_all};
 use serde::de::DeserializeOwned;
@@ -115,6 +117,13 @@ impl Query {
         Query { request, ..self }
     }
 
+    /// Lets the host answer with what it was told at most so long ago.
+    #[must_use]
+    pub fn max_age(self, age: Duration) -> Query {
+        let request = self.request.max_age(age);
+        Query { request, ..self }
+    }
+
     /// Says that no machine's being depends on the answer.
     #[must_use]
     pub fn supplementary(self) -> Query {
@@ -187,6 +196,17 @@ impl Query {
         checked(self.action, self.request.send()?).map(drop)
     }
 
+    /// Sends a deletion; what is not there is deleted.
+    ///
+    /// # Errors
+    /// A refusal by AWS, or no answer.
+    pub fn delete(self) -> Answer<()> {
+        match self.act() {
+            Err(refusal) if refusal.is_absence() => Ok(()),
+            answer => answer,
+        }
+    }
+
     /// Reads a list to its end. `token` is the request's field for the token of the next page; `read` takes a page's items and
     /// that token.
     ///
@@ -236,8 +256,13 @@ fn checked(action: &str, response: Response) -> Answer<Response> {
     }
 }
 
+/// The result of a load-balancer API lies one level deeper than EC2's, in an element of the action's name.
 fn parsed<T: DeserializeOwned>(action: &str, response: &Response) -> Result<T, Error> {
-    let read = quick_xml::de::from_str(response.text()?);
+    let text = response.text()?;
+    let (begin, end) = (format!("<{action}Result>"), format!("</{action}Result>"));
+    let inner = text.find(&begin).zip(text.rfind(&end));
+    let inner = inner.and_then(|(from, to)| text.get(from..to + end.len()));
+    let read = quick_xml::de::from_str(inner.unwrap_or(text));
     read.map_err(|error| {
         Error::unavailable(format!("{action}: the answer cannot be read: {error}"))
     })

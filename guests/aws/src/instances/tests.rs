@@ -100,22 +100,27 @@ fn families_and_the_number_of_addresses_are_kept_to() {
     );
     drop(_host);
 
-    let many: String = (0..60)
-        .map(|last| format!("<item><privateIpAddress>192.168.9.{last}</privateIpAddress></item>"))
-        .collect();
-    let body = INSTANCES.replacen(
-        "<item><privateIpAddress>192.168.1.89</privateIpAddress><primary>false</primary></item>",
-        &many,
-        1,
-    );
-    let _host = host(move |action, _| (action == "DescribeInstances").then(|| xml(200, &body)));
-    let addresses = brief(&[]);
-    assert_eq!(
-        addresses[..2],
-        ["192.168.1.88".to_owned(), "192.168.2.10".to_owned()],
-        "each interface's own"
-    );
-    assert!(addresses.len() <= 32);
+    // Two more are its own.
+    let with = |more: u8| {
+        let item =
+            |last| format!("<item><privateIpAddress>192.168.9.{last}</privateIpAddress></item>");
+        let many: String = (0..more).map(item).collect();
+        let own = "<item><privateIpAddress>192.168.1.89</privateIpAddress><primary>false</primary></item>";
+        let body = INSTANCES.replacen(own, &many, 1);
+        let _host = host(move |action, _| (action == "DescribeInstances").then(|| xml(200, &body)));
+        brief(&[("NodeIPFamilies", "ipv6,ipv4")])
+    };
+    let private = |addresses: &[String]| {
+        let all = addresses.iter();
+        all.filter(|one| one.starts_with("192.168."))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(private(&with(30)).len(), 32);
+    let addresses = with(31);
+    let own = ["192.168.1.88", "192.168.2.10"];
+    assert_eq!(private(&addresses), own, "each interface's own");
+    assert!(with(30).len() <= 64, "the contract's limit");
 }
 
 fn with_state(state: &str) -> Answer {
@@ -255,6 +260,14 @@ fn network_nodes_are_labels_and_their_absence_is_no_error() {
         (three.as_str(), "nn-3"),
     ];
     assert_eq!(labels, expected);
+    let gone = node("gone", Some("aws:///eu-west-1c/i-0000000000000000e"));
+    let lookups = look_up(&[], &[gone, known()]);
+    assert_eq!(lookups[0], Lookup::Gone);
+    assert_eq!(
+        found(&lookups[1]).labels.len(),
+        4,
+        "beside one that is gone"
+    );
     drop(working);
 
     let _host = host(move |action, _| match action {

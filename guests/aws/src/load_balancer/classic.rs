@@ -5,12 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use ccm_guest::load_balancer::{EnsureReply, ProgressReply, Service};
-use ccm_guest::{Error, Event};
+use ccm_guest::load_balancer::{ProgressReply, Service};
+use ccm_guest::{Error, Event, LoadBalancerStatus};
 
 use super::deletion::come_back;
 use super::elb as network;
-use super::ensure::{Nodes, is_own, own_group, tagged, unchangeable, unlike, vpc, was_made_before};
+use super::ensure::{Nodes, own_group, tagged, unchangeable, unlike, vpc, was_made_before};
 use super::groups::{self, Group};
 use super::wanted::{Groups, Wanted, group_of_classic, name, named_group};
 use super::{remembered, subnets};
@@ -29,14 +29,14 @@ pub fn ensure(
     service: &Service,
     wanted: &Wanted,
     ids: BTreeSet<String>,
-    mut events: Vec<Event>,
-) -> Result<EnsureReply, Error> {
+    events: &mut Vec<Event>,
+) -> Result<LoadBalancerStatus, Error> {
     let found = elb::by_name(&wanted.name)?;
     let wish = (wanted.digest(), ids.clone());
     if let Some(found) = &found
         && remembered::is_same(&wanted.name, &wish)
     {
-        return Ok(EnsureReply::ready(found.status()).with_events(events));
+        return Ok(found.status());
     }
     remembered::forget(&wanted.name);
     if found.is_none() && was_made_before(service) && network::by_name(&wanted.name)?.is_some() {
@@ -78,10 +78,10 @@ pub fn ensure(
     if let Some(first) = wanted.ports.first() {
         elb::set_health(&classic, &first.health, first)?;
     }
-    events.extend(admit(settings, &nodes, &all, group_ids.first())?);
+    admit(settings, &nodes, &all, group_ids.first(), events)?;
     elb::set_instances(&classic, &nodes.targets)?;
     remembered::set_same(&wanted.name, &wish);
-    Ok(EnsureReply::ready(classic.status()).with_events(events))
+    Ok(classic.status())
 }
 
 /// See [`ccm_guest::LoadBalancer::update_targets`].
@@ -92,7 +92,8 @@ pub fn update_targets(
     settings: &Settings,
     service: &Service,
     ids: BTreeSet<String>,
-) -> Result<ProgressReply, Error> {
+    events: &mut Vec<Event>,
+) -> Result<(), Error> {
     let name = name(service);
     remembered::forget(&name);
     let classic = elb::by_name(&name)?;
@@ -101,9 +102,8 @@ pub fn update_targets(
     let nodes = Nodes::look_up(ids)?;
     let all = groups::list("vpc-id", &classic.vpc_id)?;
     let source = source(settings, service, &all);
-    let events = admit(settings, &nodes, &all, source.as_ref())?;
-    elb::set_instances(&classic, &nodes.targets)?;
-    Ok(ProgressReply::done().with_events(events))
+    admit(settings, &nodes, &all, source.as_ref(), events)?;
+    Ok(elb::set_instances(&classic, &nodes.targets)?)
 }
 
 /// The group by which the nodes' groups know a load balancer: the first one that is named for it, or its own.
@@ -121,17 +121,18 @@ fn admit(
     nodes: &Nodes,
     all: &[Group],
     source: Option<&String>,
-) -> Result<Vec<Event>, Error> {
+    events: &mut Vec<Event>,
+) -> Result<(), Error> {
     let Some(source) = source.filter(|_| settings.opens_node_groups) else {
-        return Ok(Vec::new());
+        return Ok(());
     };
     let tagged = tagged(all, settings);
-    let (open, events) = groups::of_nodes(&tagged, &nodes.instances, &settings.cluster);
+    let (open, unclear) = groups::of_nodes(&tagged, &nodes.instances, &settings.cluster);
+    events.extend(unclear);
     let of_nodes =
         |group: &&Group| open.contains(&group.group_id) || tagged.contains(&group.group_id);
     let looked_at = all.iter().filter(of_nodes);
-    groups::admit(looked_at, source, &open)?;
-    Ok(events)
+    groups::admit(looked_at, source, &open)
 }
 
 /// Takes back what belonged to groups that a load balancer does not have any more. While AWS still counts one as used, it stays
@@ -143,7 +144,8 @@ fn drop_groups(
     are: &[String],
 ) -> Result<(), Error> {
     let left = all.iter().filter(|group| {
-        were.contains(&group.group_id) && !are.contains(&group.group_id) && is_own(settings, group)
+        let is_left = were.contains(&group.group_id) && !are.contains(&group.group_id);
+        is_left && group.is_own(&settings.cluster)
     });
     for group in left {
         groups::admit(all, &group.group_id, &BTreeSet::new())?;
@@ -161,17 +163,12 @@ pub fn delete(settings: &Settings, service: &Service) -> Result<(bool, ProgressR
     let name = name(service);
     let existing = elb::list()?;
     let classic = existing.iter().find(|one| one.load_balancer_name == name);
-    let vpc = classic.map(|one| &one.vpc_id).or(settings.vpc.as_ref());
-    let all = match vpc.filter(|vpc| !vpc.is_empty()) {
-        Some(vpc) => groups::list("vpc-id", vpc)?,
-        None => groups::list("tag-key", &settings.cluster.key())?,
-    };
+    let all = groups::list_of(settings, classic.map(|one| &one.vpc_id))?;
     let own = group_of_classic(&name);
-    let own = all
+    let owned = all
         .iter()
-        .filter(|group| group.group_name == own && is_own(settings, group));
-    let own: Vec<&Group> = own.collect();
-    let mut sources: BTreeSet<&String> = own.iter().map(|group| &group.group_id).collect();
+        .filter(|group| group.group_name == own && group.is_own(&settings.cluster));
+    let mut sources: BTreeSet<&String> = owned.map(|group| &group.group_id).collect();
     let named = named_group(settings, service).filter(|_| settings.opens_node_groups);
     let has = |one: &Classic, id| one.security_groups.items.contains(id);
     if let (Some(classic), Some(id)) = (classic, &named) {
@@ -185,14 +182,9 @@ pub fn delete(settings: &Settings, service: &Service) -> Result<(bool, ProgressR
     if let Some(classic) = classic {
         elb::delete(classic)?;
     }
-    for group in own {
-        match groups::delete(group) {
-            // The load balancer's interfaces go some time after it.
-            Err(refusal) if refusal.is("DependencyViolation") => {
-                return Ok((classic.is_some(), come_back()));
-            }
-            answer => answer?,
-        }
-    }
-    Ok((classic.is_some(), ProgressReply::done()))
+    let reply = match groups::delete_own(&all, &own, &settings.cluster)? {
+        true => ProgressReply::done(),
+        false => come_back(),
+    };
+    Ok((classic.is_some(), reply))
 }

@@ -56,15 +56,9 @@ fn delete_network(
 ) -> Result<(bool, ProgressReply), Error> {
     let found = elb::by_name(name)?;
     let was_there = found.is_some();
-    let arn = found.as_ref().map(|found| found.load_balancer_arn.clone());
-    let vpc = found
-        .map(|found| found.vpc_id)
-        .filter(|vpc| !vpc.is_empty());
-    let groups = match vpc.as_ref().or(settings.vpc.as_ref()) {
-        Some(vpc) => groups::list("vpc-id", vpc)?,
-        None => groups::list("tag-key", &settings.cluster.key())?,
-    };
+    let groups = groups::list_of(settings, found.as_ref().map(|found| &found.vpc_id))?;
     groups::open(&groups, name, &BTreeSet::new(), &Rules::new())?;
+    let arn = found.map(|found| found.load_balancer_arn);
     if let Some(arn) = &arn {
         elb::delete(arn)?;
     }
@@ -81,19 +75,11 @@ fn delete_network(
         }
     }
     let own = wanted::own_group(settings, service);
-    for group in groups
-        .iter()
-        .filter(|group| group.group_name == own && ensure::is_own(settings, group))
-    {
-        match groups::delete(group) {
-            // The load balancer's interfaces go some time after it.
-            Err(refusal) if refusal.is("DependencyViolation") => {
-                return Ok((was_there, come_back()));
-            }
-            answer => answer?,
-        }
-    }
-    Ok((was_there, ProgressReply::done()))
+    let reply = match groups::delete_own(&groups, &own, &settings.cluster)? {
+        true => ProgressReply::done(),
+        false => come_back(),
+    };
+    Ok((was_there, reply))
 }
 
 /// For what AWS counts as used for some time.

@@ -18,23 +18,6 @@ const PAGE: usize = 400;
 /// Targets that one request may name.
 const TARGETS: usize = 100;
 
-/// An answer's result, which lies one level deeper than EC2's. Each action names it differently; only one is there.
-#[derive(Deserialize)]
-struct Outer<T> {
-    #[serde(
-        alias = "DescribeLoadBalancersResult",
-        alias = "CreateLoadBalancerResult",
-        alias = "DescribeListenersResult",
-        alias = "CreateListenerResult",
-        alias = "DescribeTargetGroupsResult",
-        alias = "CreateTargetGroupResult",
-        alias = "DescribeTargetHealthResult",
-        alias = "DescribeLoadBalancerAttributesResult",
-        alias = "DescribeTargetGroupAttributesResult"
-    )]
-    result: T,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct LoadBalancers {
@@ -79,8 +62,8 @@ struct Attribute {
 /// When it is not known; [`Error::Conflict`] if it is no network load balancer.
 pub fn by_name(name: &str) -> Result<Option<LoadBalancer>, Error> {
     let query = Query::elb("DescribeLoadBalancers").list("Names.member", [name]);
-    match query.send::<Outer<LoadBalancers>>() {
-        Ok(Outer { result }) => chosen(result.load_balancers.items, name),
+    match query.send::<LoadBalancers>() {
+        Ok(found) => chosen(found.load_balancers.items, name),
         Err(refusal) if refusal.is("LoadBalancerNotFound") => Ok(None),
         Err(refusal) => Err(refusal.error),
     }
@@ -92,8 +75,8 @@ pub fn by_name(name: &str) -> Result<Option<LoadBalancer>, Error> {
 /// When it is not known.
 pub fn by_list(name: &str) -> Result<Option<LoadBalancer>, Error> {
     let query = Query::elb("DescribeLoadBalancers").set("PageSize", PAGE);
-    let found = query.pages("Marker", |Outer { result }: Outer<LoadBalancers>| {
-        (result.load_balancers, result.next_marker)
+    let found = query.pages("Marker", |page: LoadBalancers| {
+        (page.load_balancers, page.next_marker)
     })?;
     chosen(found, name)
 }
@@ -142,8 +125,8 @@ pub fn create(
                 wanted.private_addresses.get(index),
             );
     }
-    let made: Outer<LoadBalancers> = query.send()?;
-    let made = made.result.load_balancers.items.into_iter().next();
+    let made: LoadBalancers = query.send()?;
+    let made = made.load_balancers.items.into_iter().next();
     made.ok_or_else(|| Error::unavailable("CreateLoadBalancer: the answer names none"))
 }
 
@@ -153,8 +136,8 @@ pub fn create(
 /// When they are not known.
 pub fn listeners(load_balancer: &str) -> Result<Vec<Listener>, Error> {
     let query = Query::elb("DescribeListeners").set("LoadBalancerArn", load_balancer);
-    query.pages("Marker", |Outer { result }: Outer<Listeners>| {
-        (result.listeners, result.next_marker)
+    query.pages("Marker", |page: Listeners| {
+        (page.listeners, page.next_marker)
     })
 }
 
@@ -168,8 +151,8 @@ pub fn target_groups(load_balancer: Option<&str>) -> Result<Vec<TargetGroup>, Er
 }
 
 fn groups(query: Query) -> Result<Vec<TargetGroup>, Error> {
-    query.pages("Marker", |Outer { result }: Outer<TargetGroups>| {
-        (result.target_groups, result.next_marker)
+    query.pages("Marker", |page: TargetGroups| {
+        (page.target_groups, page.next_marker)
     })
 }
 
@@ -192,8 +175,8 @@ pub fn create_target_group(
         .set("HealthCheckProtocol", &port.health.protocol)
         .set("HealthCheckIntervalSeconds", port.health.interval)
         .pairs("Tags.member", wanted.tags.iter().cloned());
-    let (made, is_new) = match adjustable(query, port).send::<Outer<TargetGroups>>() {
-        Ok(Outer { result }) => (result.target_groups.items, true),
+    let (made, is_new) = match adjustable(query, port).send::<TargetGroups>() {
+        Ok(made) => (made.target_groups.items, true),
         Err(refusal) if refusal.is("DuplicateTargetGroupName") => {
             let left = Query::elb("DescribeTargetGroups").list("Names.member", [&name]);
             (groups(left)?, false)
@@ -240,11 +223,8 @@ fn adjustable(query: Query, port: &Port) -> Query {
 /// # Errors
 /// When AWS does not.
 pub fn delete_target_group(arn: &str) -> Answer<()> {
-    unless_gone(
-        Query::elb("DeleteTargetGroup")
-            .set("TargetGroupArn", arn)
-            .act(),
-    )
+    let query = Query::elb("DeleteTargetGroup");
+    query.set("TargetGroupArn", arn).delete()
 }
 
 /// Deletes a load balancer with its listeners; one that is not there is deleted.
@@ -252,11 +232,8 @@ pub fn delete_target_group(arn: &str) -> Answer<()> {
 /// # Errors
 /// When AWS does not.
 pub fn delete(arn: &str) -> Answer<()> {
-    unless_gone(
-        Query::elb("DeleteLoadBalancer")
-            .set("LoadBalancerArn", arn)
-            .act(),
-    )
+    let query = Query::elb("DeleteLoadBalancer");
+    query.set("LoadBalancerArn", arn).delete()
 }
 
 /// Deletes a listener; one that is not there is deleted.
@@ -264,14 +241,8 @@ pub fn delete(arn: &str) -> Answer<()> {
 /// # Errors
 /// When AWS does not.
 pub fn delete_listener(arn: &str) -> Answer<()> {
-    unless_gone(Query::elb("DeleteListener").set("ListenerArn", arn).act())
-}
-
-fn unless_gone(answer: Answer<()>) -> Answer<()> {
-    match answer {
-        Err(refusal) if refusal.is_absence() => Ok(()),
-        answer => answer,
-    }
+    let query = Query::elb("DeleteListener");
+    query.set("ListenerArn", arn).delete()
 }
 
 /// Replaces the security groups of a load balancer.
@@ -318,8 +289,8 @@ pub fn put_listener(
             Some(listener.listener_arn.clone())
         }
         None => {
-            let made: Outer<Listeners> = query.send()?;
-            let mut made = made.result.listeners.items.into_iter();
+            let made: Listeners = query.send()?;
+            let mut made = made.listeners.items.into_iter();
             made.next().map(|made| made.listener_arn)
         }
     };
@@ -370,10 +341,10 @@ pub fn targets(groups: &[&str]) -> Result<Vec<BTreeSet<String>>, Error> {
         state: String,
     }
     let query = |group: &&str| Query::elb("DescribeTargetHealth").set("TargetGroupArn", *group);
-    let answers = together::<Outer<Descriptions>>(groups.iter().map(query).collect());
+    let answers = together::<Descriptions>(groups.iter().map(query).collect());
     let mut all = Vec::new();
     for answer in answers {
-        let descriptions = answer?.result.target_health_descriptions.items.into_iter();
+        let descriptions = answer?.target_health_descriptions.items.into_iter();
         let staying = descriptions.filter(|one| one.target_health.state != "draining");
         all.push(staying.map(|one| one.target.id).collect());
     }
@@ -389,6 +360,15 @@ pub struct Targets {
     pub existing: BTreeSet<String>,
 }
 
+impl Targets {
+    /// What leaves those that are registered, and what joins them.
+    pub fn changes<'a>(&'a self, are: &'a BTreeSet<String>) -> (Vec<&'a String>, Vec<&'a String>) {
+        let leaving = are.difference(&self.existing);
+        let coming = self.running.difference(are);
+        (leaving.collect(), coming.collect())
+    }
+}
+
 /// Makes the targets of a group those that are wanted. Some leave first, because their number is limited.
 ///
 /// # Errors
@@ -399,16 +379,8 @@ pub fn set_targets(
     are: &BTreeSet<String>,
     wanted: &Targets,
 ) -> Result<(), Error> {
-    for (action, changed) in [
-        (
-            "DeregisterTargets",
-            are.difference(&wanted.existing).collect::<Vec<_>>(),
-        ),
-        (
-            "RegisterTargets",
-            wanted.running.difference(are).collect::<Vec<_>>(),
-        ),
-    ] {
+    let (leaving, coming) = wanted.changes(are);
+    for (action, changed) in [("DeregisterTargets", leaving), ("RegisterTargets", coming)] {
         for some in changed.chunks(TARGETS) {
             let mut query = Query::elb(action).set("TargetGroupArn", group);
             for (index, id) in some.iter().enumerate() {
@@ -457,36 +429,30 @@ pub fn set_attributes<K: AsRef<str> + Ord>(
     };
     let mut are = BTreeMap::new();
     if !is_new {
-        let told: Outer<Attributes> = Query::elb(read).set(key, arn).send()?;
-        are.extend(
-            told.result
-                .attributes
-                .items
-                .into_iter()
-                .map(|one| (one.key, one.value)),
-        );
+        let told: Attributes = Query::elb(read).set(key, arn).send()?;
+        let told = told.attributes.items.into_iter();
+        are.extend(told.map(|one| (one.key, one.value)));
     }
-    let by_default = |key: &str| {
-        if key.ends_with(".enabled") {
-            "false"
-        } else {
-            ""
-        }
-    };
-    let differs = |(key, value): &(&K, &String)| {
-        let key = key.as_ref();
-        are.get(key).map_or(by_default(key), String::as_str) != value.as_str()
-    };
-    let changed: Vec<_> = wanted
-        .iter()
-        .filter(differs)
-        .map(|(key, value)| (key.as_ref(), value))
-        .collect();
+    let changed = differing(&are, wanted);
     if changed.is_empty() {
         return Ok(());
     }
-    Ok(Query::elb(write)
-        .set(key, arn)
-        .pairs("Attributes.member", changed)
-        .act()?)
+    let query = Query::elb(write).set(key, arn);
+    Ok(query.pairs("Attributes.member", changed).act()?)
+}
+
+/// The attributes that are not as wanted. Those that AWS does not tell are off or empty.
+pub fn differing<'a, K: AsRef<str> + Ord>(
+    are: &BTreeMap<String, String>,
+    wanted: &'a BTreeMap<K, String>,
+) -> Vec<(&'a str, &'a String)> {
+    let is = |key: &str| match are.get(key) {
+        Some(value) => value.as_str(),
+        None if key.to_ascii_lowercase().ends_with(".enabled") => "false",
+        None => "",
+    };
+    let wanted = wanted.iter().map(|(key, value)| (key.as_ref(), value));
+    wanted
+        .filter(|(key, value)| is(key) != value.as_str())
+        .collect()
 }

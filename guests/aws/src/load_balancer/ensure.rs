@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Service, UpdateRequest};
-use ccm_guest::{Error, Event, Node};
+use ccm_guest::{Error, Event, Failure, LoadBalancerStatus, Node};
 
 use super::elb::{self, LoadBalancer, Of, Targets};
 use super::groups::{self, Group};
@@ -19,10 +19,22 @@ use crate::provider_id::{self, Id};
 ///
 /// # Errors
 /// See there.
-pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureReply, Error> {
+pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureReply, Failure> {
+    let mut events = Vec::new();
+    match reach(settings, request, &mut events) {
+        Ok(status) => Ok(EnsureReply::ready(status).with_events(events)),
+        Err(error) => Err(error.with_events(events)),
+    }
+}
+
+fn reach(
+    settings: &Settings,
+    request: &EnsureRequest,
+    events: &mut Vec<Event>,
+) -> Result<LoadBalancerStatus, Error> {
     let service = &request.service;
     wanted::is_ours(service)?;
-    let (wanted, events) = Wanted::read(settings, service)?;
+    let wanted = Wanted::read(settings, service, events)?;
     let ids = instance_ids(service, &request.targets);
     if wanted.is_classic {
         return classic::ensure(settings, service, &wanted, ids, events);
@@ -30,7 +42,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
     let name = wanted.name.clone();
     let known = remembered::get(&name).filter(|known| known.ids == ids);
     let wish = wanted.digest();
-    let (known, events) = match known {
+    let known = match known {
         Some(known) if known.wish != wish && is_framed_so(&known, &wanted) => {
             remembered::forget(&name);
             change_ports(&wanted, known, events)?
@@ -42,7 +54,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
                     == (&wish, &found.load_balancer_arn)
                 && remembered::is_fresh(&name)
             {
-                return Ok(EnsureReply::ready(found.status()).with_events(events));
+                return Ok(found.status());
             }
             remembered::forget(&name);
             if found.is_none()
@@ -57,7 +69,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
         }
     };
     remembered::set(&name, &known);
-    Ok(EnsureReply::ready(known.load_balancer.status()).with_events(events))
+    Ok(known.load_balancer.status())
 }
 
 fn is_framed_so(known: &Remembered, wanted: &Wanted) -> bool {
@@ -68,8 +80,8 @@ fn is_framed_so(known: &Remembered, wanted: &Wanted) -> bool {
 fn change_ports(
     wanted: &Wanted,
     known: Remembered,
-    mut events: Vec<Event>,
-) -> Result<(Remembered, Vec<Event>), Error> {
+    events: &mut Vec<Event>,
+) -> Result<Remembered, Error> {
     let load_balancer = &known.load_balancer;
     let subnets = load_balancer.subnets();
     events.extend(unchangeable(wanted, &load_balancer.scheme, &subnets));
@@ -83,13 +95,12 @@ fn change_ports(
         let are_as_wanted = open_nodes(wanted, load_balancer, &groups, open, None)?;
         node_groups = are_as_wanted.then_some(groups);
     }
-    let known = Remembered {
+    Ok(Remembered {
         wish: wanted.digest(),
         listening,
         node_groups,
         ..known
-    };
-    Ok((known, events))
+    })
 }
 
 fn make(
@@ -97,8 +108,8 @@ fn make(
     mut wanted: Wanted,
     nodes: Nodes,
     found: Option<LoadBalancer>,
-    mut events: Vec<Event>,
-) -> Result<(Remembered, Vec<Event>), Error> {
+    events: &mut Vec<Event>,
+) -> Result<Remembered, Error> {
     let (wish, frame) = (wanted.digest(), wanted.frame());
     let vpc = vpc(settings, found.as_ref().map(|found| &found.vpc_id), &nodes)?;
     if found
@@ -156,7 +167,7 @@ fn make(
         }
         open = Some(needed);
     }
-    let known = Remembered {
+    Ok(Remembered {
         wish,
         frame,
         load_balancer,
@@ -166,8 +177,7 @@ fn make(
         tagged,
         open,
         node_groups,
-    };
-    Ok((known, events))
+    })
 }
 
 /// See [`ccm_guest::LoadBalancer::update_targets`].
@@ -177,18 +187,30 @@ fn make(
 pub fn update_targets(
     settings: &Settings,
     request: &UpdateRequest,
-) -> Result<ProgressReply, Error> {
+) -> Result<ProgressReply, Failure> {
+    let mut events = Vec::new();
+    match reach_nodes(settings, request, &mut events) {
+        Ok(()) => Ok(ProgressReply::done().with_events(events)),
+        Err(error) => Err(error.with_events(events)),
+    }
+}
+
+fn reach_nodes(
+    settings: &Settings,
+    request: &UpdateRequest,
+    events: &mut Vec<Event>,
+) -> Result<(), Error> {
     let service = &request.service;
     wanted::is_ours(service)?;
     let name = wanted::name(service);
+    let ids = instance_ids(service, &request.targets);
     if wanted::is_classic(service) {
-        let ids = instance_ids(service, &request.targets);
-        return classic::update_targets(settings, service, ids);
+        return classic::update_targets(settings, service, ids, events);
     }
     let known = remembered::get(&name);
     // Until all of it has been done, nothing is known.
     remembered::forget(&name);
-    let nodes = Nodes::look_up(instance_ids(service, &request.targets))?;
+    let nodes = Nodes::look_up(ids)?;
     let was_known = known.is_some();
     let known = match known {
         Some(known) => known,
@@ -217,22 +239,23 @@ pub fn update_targets(
         targets: nodes.targets,
         ..known
     };
-    let mut events = Vec::new();
-    // Mistakes in annotations must not keep a node that leaves; then its group is not closed.
-    if let (Some(open), Ok((wanted, _))) = (&known.open, Wanted::read(settings, service)) {
+    // Mistakes in annotations must not keep a node that leaves; then its group is not closed. The call that makes the load balancer
+    // tells them.
+    let wanted = Wanted::read(settings, service, &mut Vec::new());
+    if let (Some(open), Ok(wanted)) = (&known.open, wanted) {
         let (needed, _) = groups::of_nodes(&known.tagged, &nodes.instances, &settings.cluster);
         if !needed.is_subset(open) || !was_known {
             let all = groups::list("vpc-id", &known.load_balancer.vpc_id)?;
             known.tagged = tagged(&all, settings);
             let (needed, unclear) =
                 groups::of_nodes(&known.tagged, &nodes.instances, &settings.cluster);
-            events = unclear;
+            events.extend(unclear);
             open_nodes(&wanted, &known.load_balancer, &all, &needed, None)?;
             (known.open, known.node_groups) = (Some(needed), None);
         }
     }
     remembered::set(&name, &known);
-    Ok(ProgressReply::done().with_events(events))
+    Ok(())
 }
 
 /// Whether the Service has had a load balancer, which may be of the other kind.
@@ -270,7 +293,7 @@ pub(super) struct Nodes {
 impl Nodes {
     pub(super) fn look_up(ids: BTreeSet<String>) -> Result<Nodes, Error> {
         let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let mut instances = ec2::by_ids(&texts)?;
+        let mut instances = ec2::by_ids(&texts, ec2::BURST)?;
         instances.retain(|one| {
             !matches!(
                 one.instance_state.name.as_str(),
@@ -342,18 +365,12 @@ fn set_security_groups(
         let left = all
             .iter()
             .filter(|group| are.contains(&group.group_id) && !ids.contains(&group.group_id));
-        for group in left.filter(|group| is_own(settings, group)) {
+        for group in left.filter(|group| group.is_own(&settings.cluster)) {
             // While AWS still counts it as used, it stays until the Service goes.
             let _ = groups::delete(group);
         }
     }
     Ok(())
-}
-
-/// Whether a load balancer's group was made for it, by this provider or the Go provider.
-pub fn is_own(settings: &Settings, group: &Group) -> bool {
-    let value = group.tag_set.get(&settings.cluster.key());
-    value == Some("owned") && group.group_name.starts_with("k8s-")
 }
 
 /// Returns whether the groups were so before.

@@ -11,8 +11,8 @@ use ccm_guest::{Error, Event};
 use serde::{Deserialize, Serialize};
 
 use super::wanted::{Port, Wanted};
-use crate::config::Cluster;
-use crate::ec2::{GroupId, Instance, Tags};
+use crate::config::{Cluster, Settings};
+use crate::ec2::{Instance, Tags};
 use crate::query::{Answer, List, Query};
 
 #[cfg(test)]
@@ -52,25 +52,18 @@ struct Permission {
     #[serde(default)]
     to_port: Option<i32>,
     #[serde(default)]
-    ip_ranges: List<Range>,
+    ip_ranges: List<Source>,
     #[serde(default)]
-    ipv6_ranges: List<Range6>,
+    ipv6_ranges: List<Source>,
     #[serde(default)]
-    groups: List<GroupId>,
+    groups: List<Source>,
 }
 
+/// A range of addresses, or a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Range {
-    cidr_ip: String,
-    #[serde(default)]
-    description: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Range6 {
-    cidr_ipv6: String,
+struct Source {
+    #[serde(alias = "cidrIp", alias = "cidrIpv6", alias = "groupId")]
+    range: String,
     #[serde(default)]
     description: String,
 }
@@ -120,30 +113,27 @@ impl Rule {
 }
 
 impl Group {
+    /// Whether it was made for a load balancer, by this provider or the Go provider.
+    pub fn is_own(&self, cluster: &Cluster) -> bool {
+        self.tag_set.get(&cluster.key()) == Some("owned") && self.group_name.starts_with("k8s-")
+    }
+
     fn rules(&self) -> Rules {
         let mut rules = Rules::new();
         for permission in &self.ip_permissions.items {
-            let four = permission
-                .ip_ranges
-                .items
-                .iter()
-                .map(|range| (&range.cidr_ip, &range.description));
-            let six = permission
-                .ipv6_ranges
-                .items
-                .iter()
-                .map(|range| (&range.cidr_ipv6, &range.description));
-            let nothing = String::new();
-            let pairs = permission.groups.items.iter();
-            let pairs = pairs.map(|group| (&group.group_id, &nothing));
-            for (range, description) in four.chain(six).chain(pairs) {
+            let lists = [
+                &permission.ip_ranges,
+                &permission.ipv6_ranges,
+                &permission.groups,
+            ];
+            for source in lists.into_iter().flat_map(|list| &list.items) {
                 let rule = Rule {
                     protocol: permission.ip_protocol.clone(),
                     from: permission.from_port.unwrap_or(-1),
                     to: permission.to_port.unwrap_or(-1),
-                    range: range.clone(),
+                    range: source.range.clone(),
                 };
-                rules.insert(rule, description.clone());
+                rules.insert(rule, source.description.clone());
             }
         }
         rules
@@ -169,6 +159,17 @@ pub fn list(filter: &str, value: &str) -> Result<Vec<Group>, Error> {
     query.pages("NextToken", |page: Groups| {
         (page.security_group_info, page.next_token)
     })
+}
+
+/// The security groups of a VPC; of the cluster where that is not known.
+///
+/// # Errors
+/// When they are not known.
+pub fn list_of(settings: &Settings, vpc: Option<&String>) -> Result<Vec<Group>, Error> {
+    match vpc.filter(|vpc| !vpc.is_empty()).or(settings.vpc.as_ref()) {
+        Some(vpc) => list("vpc-id", vpc),
+        None => list("tag-key", &settings.cluster.key()),
+    }
 }
 
 /// The groups of the nodes that have to let traffic in: of each instance the one with the cluster's tag, or its only one.
@@ -291,16 +292,11 @@ pub fn admit<'a>(
 ) -> Result<(), Error> {
     let rule = Rule::everything_from(source);
     for group in groups {
-        let (has, wants) = (
-            group.rules().contains_key(&rule),
-            chosen.contains(&group.group_id),
-        );
-        let mut needed = Change::default();
-        if wants && !has {
-            needed.grant.insert(rule.clone(), String::new());
-        } else if has && !wants {
-            needed.revoke.insert(rule.clone());
+        let mut wanted = Rules::new();
+        if chosen.contains(&group.group_id) {
+            wanted.insert(rule.clone(), String::new());
         }
+        let needed = Change::of(&group.rules(), &wanted, |one, _| *one == rule);
         change(group, &needed)?;
     }
     Ok(())
@@ -311,16 +307,7 @@ pub fn admit<'a>(
 /// # Errors
 /// When AWS does not change one.
 pub fn set_own(group: &Group, wanted: &Rules) -> Result<(), Error> {
-    let are = group.rules();
-    let missing = wanted.iter().filter(|(rule, _)| !are.contains_key(rule));
-    let foreign = are.keys().filter(|rule| !wanted.contains_key(rule));
-    let change_ = Change {
-        grant: missing
-            .map(|(rule, why)| (rule.clone(), why.clone()))
-            .collect(),
-        revoke: foreign.cloned().collect(),
-    };
-    change(group, &change_)
+    change(group, &Change::of(&group.rules(), wanted, |_, _| true))
 }
 
 /// What has to change in a group.
@@ -330,28 +317,29 @@ struct Change {
     revoke: BTreeSet<Rule>,
 }
 
+impl Change {
+    /// What is missing is granted; of what is there, that which `may_go` and is not wanted is revoked.
+    fn of(are: &Rules, wanted: &Rules, may_go: impl Fn(&Rule, &String) -> bool) -> Change {
+        let missing = wanted.iter().filter(|(rule, _)| !are.contains_key(rule));
+        let surplus = are
+            .iter()
+            .filter(|(rule, why)| may_go(rule, why) && !wanted.contains_key(rule));
+        Change {
+            grant: missing
+                .map(|(rule, why)| (rule.clone(), why.clone()))
+                .collect(),
+            revoke: surplus.map(|(rule, _)| rule.clone()).collect(),
+        }
+    }
+}
+
 /// Compares. A rule of somebody else that lets in the same is good enough, and is left alone.
 fn difference(are: &Rules, name: &str, wanted: &Rules) -> Change {
     let own = [format!("{CLIENT}={name}"), format!("{HEALTH}={name}")];
-    let mine: Vec<&Rule> = are
-        .iter()
-        .filter(|(_, why)| own.contains(why))
-        .map(|(rule, _)| rule)
-        .collect();
-    if mine.is_empty() && wanted.is_empty() {
+    if wanted.is_empty() && !are.values().any(|why| own.contains(why)) {
         return Change::default();
     }
-    let grant = wanted.iter().filter(|(rule, _)| !are.contains_key(rule));
-    let mut change = Change {
-        grant: grant
-            .map(|(rule, why)| (rule.clone(), why.clone()))
-            .collect(),
-        revoke: mine
-            .into_iter()
-            .filter(|rule| !wanted.contains_key(rule))
-            .cloned()
-            .collect(),
-    };
+    let mut change = Change::of(are, wanted, |_, why| own.contains(why));
     let staying = are
         .iter()
         .filter(|(rule, _)| !change.revoke.contains(rule))
@@ -479,11 +467,22 @@ pub fn create(name: &str, vpc: &str, tags: &[(String, String)]) -> Result<Group,
 /// # Errors
 /// When AWS does not, such as while its load balancer is being deleted.
 pub fn delete(group: &Group) -> Answer<()> {
-    match Query::ec2("DeleteSecurityGroup")
-        .set("GroupId", &group.group_id)
-        .act()
-    {
-        Err(refusal) if refusal.is("InvalidGroup.NotFound") => Ok(()),
-        answer => answer,
+    let query = Query::ec2("DeleteSecurityGroup");
+    query.set("GroupId", &group.group_id).delete()
+}
+
+/// Deletes the group of this name that was made for a load balancer, by this provider or the Go provider. Returns whether nothing
+/// is left of it: AWS counts it as used for some time after its load balancer, whose interfaces go late.
+///
+/// # Errors
+/// When AWS does not.
+pub fn delete_own(groups: &[Group], name: &str, cluster: &Cluster) -> Result<bool, Error> {
+    let own = groups.iter();
+    for group in own.filter(|group| group.group_name == name && group.is_own(cluster)) {
+        match delete(group) {
+            Err(refusal) if refusal.is("DependencyViolation") => return Ok(false),
+            answer => answer?,
+        }
     }
+    Ok(true)
 }

@@ -1,23 +1,23 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::load_balancer::{EnsureRequest, Service, TrafficPolicy};
-use ccm_guest::{Error, Protocol};
+use ccm_guest::{Error, Failure, Protocol};
 
 use super::annotations::{ALL, PREFIX, Support};
 use super::wanted::{Groups, Wanted};
 use super::{ensure, subnets};
-use crate::samples::{actions, host, known, service, settings};
+use crate::samples::{THROTTLED, actions, host, known, service, settings, xml};
 
 mod classic;
 mod costs;
 mod requests;
 
 fn read(service: &Service) -> Wanted {
-    Wanted::read(&settings(&[]), service).unwrap().0
+    Wanted::read(&settings(&[]), service, &mut Vec::new()).unwrap()
 }
 
 fn mistakes(service: &Service) -> String {
-    match Wanted::read(&settings(&[]), service) {
+    match Wanted::read(&settings(&[]), service, &mut Vec::new()) {
         Err(Error::Invalid(told)) => told,
         other => panic!("{other:?}"),
     }
@@ -144,9 +144,8 @@ fn health_checks_fit_the_traffic_policy() {
     );
     let shared = settings(&[("ClusterServiceLoadBalancerHealthProbeMode", "Shared")]);
     let health = |service| {
-        Wanted::read(&shared, service).unwrap().0.ports[0]
-            .health
-            .clone()
+        let wanted = Wanted::read(&shared, service, &mut Vec::new()).unwrap();
+        wanted.ports[0].health.clone()
     };
     assert_eq!(health(&local).port, "32000");
     let of_proxy = health(&service(&[]));
@@ -200,7 +199,8 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
         ("security-groups", "sg-1"),
         ("scheme", "internal"),
     ]);
-    let (wanted, events) = Wanted::read(&settings(&[]), &odd).unwrap();
+    let mut events = Vec::new();
+    let wanted = Wanted::read(&settings(&[]), &odd, &mut events).unwrap();
     let said: String = events.iter().map(|event| event.message.as_str()).collect();
     for part in [
         "connection-idle-timeout: it is about classic",
@@ -212,8 +212,39 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
     assert_eq!(wanted.groups, Groups::Unmanaged);
     let managed = settings(&[("NLBSecurityGroupMode", "Managed")]);
     assert_eq!(
-        Wanted::read(&managed, &odd).unwrap().0.groups,
+        Wanted::read(&managed, &odd, &mut Vec::new())
+            .unwrap()
+            .groups,
         Groups::Named(vec!["sg-1".to_owned()])
+    );
+}
+
+/// Whoever mends the mistake then reads in one go what else has no effect.
+#[test]
+fn events_are_told_with_the_error_too() {
+    let ensure = |more: &[(&str, &str)]| {
+        let request = EnsureRequest::new(service(more), vec![known()]);
+        ensure::ensure(&settings(&[]), &request).unwrap_err()
+    };
+    let reasons = |failure: Failure| -> Vec<String> {
+        failure
+            .events
+            .into_iter()
+            .map(|event| event.reason)
+            .collect()
+    };
+    let quiet = host(|_, _| None);
+    let mistake = ensure(&[("healthcheck-port", "0"), ("connection-idle-timeout", "60")]);
+    assert!(matches!(mistake.error, Error::Invalid(_)));
+    assert_eq!(reasons(mistake), ["AnnotationIgnored"]);
+    assert_eq!(actions(&quiet), [""; 0]);
+    drop(quiet);
+    let _throttled = host(|action, _| (action == "DescribeListeners").then(|| xml(503, THROTTLED)));
+    let refused = ensure(&[("internal", "true"), ("connection-idle-timeout", "60")]);
+    assert!(matches!(refused.error, Error::Throttled(_)));
+    assert_eq!(
+        reasons(refused),
+        ["AnnotationIgnored", "LoadBalancerNotChanged"]
     );
 }
 
@@ -221,7 +252,9 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
 fn services_of_others_are_left_to_them() {
     let host = host(|_, _| None);
     let ensure = |service: Service| {
-        ensure::ensure(&settings(&[]), &EnsureRequest::new(service, vec![known()])).unwrap_err()
+        let request = EnsureRequest::new(service, vec![known()]);
+        let failure = ensure::ensure(&settings(&[]), &request).unwrap_err();
+        failure.error
     };
     for kind in ["external", "nlb-ip"] {
         assert_eq!(ensure(service(&[("type", kind)])), Error::Elsewhere);

@@ -197,13 +197,19 @@ pub fn targets<'a>(service: &Service, nodes: &'a [Node]) -> Vec<&'a Node> {
 }
 
 impl Wanted {
-    /// Reads a Service, with events about what has no effect.
+    /// Reads a Service. What has no effect becomes an event, also beside mistakes: whoever mends these then reads in one go what
+    /// else there is.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake.
-    pub fn read(settings: &Settings, service: &Service) -> Result<(Wanted, Vec<Event>), Error> {
+    pub fn read(
+        settings: &Settings,
+        service: &Service,
+        events: &mut Vec<Event>,
+    ) -> Result<Wanted, Error> {
         let is_classic = is_classic(service);
-        let (mut mistakes, mut events) = judge(service, is_classic);
+        let (mut mistakes, ignored) = judge(service, is_classic);
+        events.extend(ignored);
         let name = name(service);
         let listed = |name: &str| -> Vec<String> {
             let values = values(service, name).into_iter();
@@ -263,7 +269,7 @@ impl Wanted {
             proxy_protocol: proxy.is_some(),
         };
         match mistakes.is_empty() {
-            true => Ok((wanted, events)),
+            true => Ok(wanted),
             false => Err(Error::invalid(mistakes.join("; "))),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ccm_guest::{Error, Ingress, LoadBalancerStatus};
 use serde::Deserialize;
 
-use super::super::elb::Targets;
+use super::super::elb::{Targets, differing};
 use super::super::wanted::{Health, Port, Wanted};
 use crate::query::{Answer, List, Query};
 
@@ -84,21 +84,12 @@ struct Registered {
     instance_id: String,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
 struct Page {
     load_balancer_descriptions: List<Classic>,
+    #[serde(default)]
     next_marker: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Outer<T> {
-    #[serde(
-        alias = "DescribeLoadBalancersResult",
-        alias = "DescribeLoadBalancerAttributesResult",
-        alias = "CreateLoadBalancerResult"
-    )]
-    result: T,
 }
 
 impl Classic {
@@ -119,8 +110,8 @@ impl Classic {
 /// When it is not known.
 pub fn by_name(name: &str) -> Result<Option<Classic>, Error> {
     let query = Query::classic("DescribeLoadBalancers").list("LoadBalancerNames.member", [name]);
-    match query.send::<Outer<Page>>() {
-        Ok(Outer { result }) => Ok(result.load_balancer_descriptions.items.into_iter().next()),
+    match query.send::<Page>() {
+        Ok(found) => Ok(found.load_balancer_descriptions.items.into_iter().next()),
         Err(refusal) if refusal.is("LoadBalancerNotFound") => Ok(None),
         Err(refusal) => Err(refusal.error),
     }
@@ -132,8 +123,8 @@ pub fn by_name(name: &str) -> Result<Option<Classic>, Error> {
 /// When they are not known.
 pub fn list() -> Result<Vec<Classic>, Error> {
     let query = Query::classic("DescribeLoadBalancers").set("PageSize", PAGE);
-    query.pages("Marker", |Outer { result }: Outer<Page>| {
-        (result.load_balancer_descriptions, result.next_marker)
+    query.pages("Marker", |page: Page| {
+        (page.load_balancer_descriptions, page.next_marker)
     })
 }
 
@@ -154,7 +145,7 @@ pub fn create(wanted: &Wanted, subnets: &[String], groups: &[String]) -> Result<
         .list("Subnets.member", subnets)
         .list("SecurityGroups.member", groups)
         .pairs("Tags.member", wanted.tags.iter().cloned());
-    let made: Outer<Made> = with_listeners(query, &wanted.ports).send()?;
+    let made: Made = with_listeners(query, &wanted.ports).send()?;
     let described = |port: &Port| Described {
         listener: Listener {
             protocol: port.front_protocol.to_owned(),
@@ -167,7 +158,7 @@ pub fn create(wanted: &Wanted, subnets: &[String], groups: &[String]) -> Result<
     };
     Ok(Classic {
         load_balancer_name: wanted.name.clone(),
-        dns_name: made.result.dns_name,
+        dns_name: made.dns_name,
         listener_descriptions: wanted.ports.iter().map(described).collect(),
         ..Classic::default()
     })
@@ -342,8 +333,8 @@ pub fn set_attributes(classic: &Classic, is_new: bool, wanted: &Wanted) -> Resul
     }
     let mut are = BTreeMap::from([("ConnectionSettings.IdleTimeout".to_owned(), "60".to_owned())]);
     if !is_new {
-        let told: Outer<Told> = classic.query("DescribeLoadBalancerAttributes").send()?;
-        let parts = told.result.load_balancer_attributes;
+        let told: Told = classic.query("DescribeLoadBalancerAttributes").send()?;
+        let parts = told.load_balancer_attributes;
         for (name, part) in [
             ("AccessLog", parts.access_log),
             ("ConnectionDraining", parts.connection_draining),
@@ -356,17 +347,7 @@ pub fn set_attributes(classic: &Classic, is_new: bool, wanted: &Wanted) -> Resul
             are.extend(named);
         }
     }
-    let by_default = |key: &str| {
-        if key.ends_with("Enabled") {
-            "false"
-        } else {
-            ""
-        }
-    };
-    let is_so = |(key, value): (&&str, &String)| {
-        are.get(*key).map_or(by_default(key), String::as_str) == value
-    };
-    if wanted.attributes.iter().all(is_so) {
+    if differing(&are, &wanted.attributes).is_empty() {
         return Ok(());
     }
     let mut query = classic.query("ModifyLoadBalancerAttributes");
@@ -383,22 +364,16 @@ pub fn set_attributes(classic: &Classic, is_new: bool, wanted: &Wanted) -> Resul
 pub fn set_instances(classic: &Classic, wanted: &Targets) -> Answer<()> {
     let are = classic.instances.items.iter();
     let are: BTreeSet<String> = are.map(|one| one.instance_id.clone()).collect();
+    let (leaving, coming) = wanted.changes(&are);
     for (action, changed) in [
-        (
-            "RegisterInstancesWithLoadBalancer",
-            wanted.running.difference(&are),
-        ),
-        (
-            "DeregisterInstancesFromLoadBalancer",
-            are.difference(&wanted.existing),
-        ),
+        ("RegisterInstancesWithLoadBalancer", coming),
+        ("DeregisterInstancesFromLoadBalancer", leaving),
     ] {
-        let mut changed = changed.peekable();
-        if changed.peek().is_none() {
+        if changed.is_empty() {
             continue;
         }
         let mut query = classic.query(action);
-        for (index, id) in changed.enumerate() {
+        for (index, id) in changed.into_iter().enumerate() {
             query = query.set(format!("Instances.member.{}.InstanceId", index + 1), id);
         }
         query.act()?;

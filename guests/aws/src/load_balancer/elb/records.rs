@@ -38,19 +38,17 @@ pub struct LoadBalancer {
 
 /// State of a load balancer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
+#[serde(rename_all = "PascalCase", default)]
 pub struct State {
     /// `active`, `provisioning`, `active_impaired` or `failed`.
-    #[serde(default)]
     pub code: String,
 }
 
 /// A zone of a load balancer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
 pub struct ZoneOf {
     /// The subnet in that zone.
-    #[serde(default)]
     pub subnet_id: String,
 }
 
@@ -76,20 +74,18 @@ pub struct Listener {
 }
 
 /// A certificate of a listener.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
 pub struct Certificate {
     /// The certificate.
-    #[serde(default)]
     pub certificate_arn: String,
 }
 
 /// Where a listener's connections go.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
 pub struct Action {
     /// The target group.
-    #[serde(default)]
     pub target_group_arn: String,
 }
 

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
+use crate::ec2::GroupId;
 use crate::load_balancer::wanted::Wanted;
 use crate::samples::{INSTANCE, forms, host, service, settings};
 
@@ -17,7 +18,7 @@ fn rules(all: &[(&str, u16, &str, &str)]) -> Rules {
 fn wanted(sources: &[&str]) -> Wanted {
     let mut service = service(&[]);
     service.source_ranges = sources.iter().map(|text| (*text).to_owned()).collect();
-    Wanted::read(&settings(&[]), &service).unwrap().0
+    Wanted::read(&settings(&[]), &service, &mut Vec::new()).unwrap()
 }
 
 #[test]
@@ -141,7 +142,9 @@ fn rules_go_to_aws_in_one_request_for_each_group() {
 fn the_group_of_a_node_is_the_tagged_one_or_its_only_one() {
     let _host = host(|_, _| None);
     let settings = settings(&[]);
-    let mut instance = crate::ec2::by_ids(&[INSTANCE]).unwrap().remove(0);
+    let mut instance = crate::ec2::by_ids(&[INSTANCE], std::time::Duration::ZERO)
+        .unwrap()
+        .remove(0);
     let mut told = |ids: &[&str], tagged: &[&str]| {
         let all = ids.iter().map(|id| GroupId {
             group_id: (*id).to_owned(),

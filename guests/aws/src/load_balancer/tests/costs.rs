@@ -7,12 +7,15 @@
 )]
 
 use ccm_guest::load_balancer::{DeleteRequest, EnsureRequest, Service, UpdateRequest};
+use ccm_guest::testing::Answer;
 
 use super::requests::set;
 use crate::load_balancer::{deletion, ensure};
 use crate::samples::{
     Form, INSTANCE, INSTANCES, NOT_FOUND, actions, host, node, service, settings, xml,
 };
+
+const GROUPS: &str = include_str!("../../../fixtures/security-groups.xml");
 
 /// What each event costs, beside the Go provider's requests for it, counted in its source (version 1.37.1): at most a third, unless
 /// the changes alone, which AWS has no request to make together, are more. The same rows stand in the README.
@@ -34,11 +37,21 @@ fn each_event_costs_what_the_readme_says() {
     let ensure = |service: Service, nodes: usize| {
         ensure::ensure(&settings, &EnsureRequest::new(service, four(nodes))).unwrap()
     };
-    let new = host(|action, _| (action == "DescribeLoadBalancers").then(|| xml(400, NOT_FOUND)));
+    // The nodes' group lets in another load balancer, at other node ports.
+    let elsewhere = [
+        ("=auidofweb", "=aother"),
+        (">30080<", ">31080<"),
+        (">30443<", ">31443<"),
+    ];
+    let fold = |text: String, (from, to): (&str, &str)| text.replace(from, to);
+    let closed = elsewhere.into_iter().fold(GROUPS.to_owned(), fold);
+    let new = host(move |action, form| match action {
+        "DescribeLoadBalancers" => Some(xml(400, NOT_FOUND)),
+        "DescribeSecurityGroups" => Some(xml(200, &closed)),
+        _ => four_registered(action, form),
+    });
     ensure(service(&[]), 4);
-    // The fixture's group is open already; a new Service's is opened by one request more.
-    let open = vec!["AuthorizeSecurityGroupIngress".to_owned()];
-    cost("create", 20, &[actions(&new), open].concat());
+    cost("create", 20, &actions(&new));
     drop(new);
 
     let there = host(four_registered);
@@ -164,14 +177,14 @@ fn ports_change_one_after_another_and_a_refusal_ends_what_is_remembered() {
 }
 
 /// Nodes whose instances are all the fixture's, with other IDs.
-fn four(count: usize) -> Vec<ccm_guest::Node> {
+pub(super) fn four(count: usize) -> Vec<ccm_guest::Node> {
     let id = |number: usize| format!("aws:///eu-west-1c/i-{number:017x}");
     (0..count)
         .map(|number| node(&format!("node-{number}"), Some(&id(number))))
         .collect()
 }
 
-fn four_registered(action: &str, form: &Form) -> Option<ccm_guest::testing::Answer> {
+pub(super) fn four_registered(action: &str, form: &Form) -> Option<Answer> {
     let ids = |from: &str| {
         let of = form
             .iter()
