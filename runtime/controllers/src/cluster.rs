@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccm_core::brake::Objects;
+use ccm_core::node::object::name;
 use ccm_core::node_index::NodeIndex;
 use ccm_core::ownership::{ClaimRegistry, OwnershipContext, owner, stored_provider_id};
 use ccm_core::permit::Mode;
@@ -93,6 +94,13 @@ impl Cluster {
             routes: Mutex::default(),
             listeners: Mutex::default(),
         }
+    }
+
+    /// All nodes, by name: equal states give equal orders.
+    pub(crate) fn sorted_nodes(&self) -> Vec<Arc<Node>> {
+        let mut nodes = self.nodes.state();
+        nodes.sort_unstable_by(|left, right| name(left).cmp(name(right)));
+        nodes
     }
 
     /// The index of all nodes.

@@ -10,13 +10,14 @@ use std::time::Duration;
 use ccm_core::effect::When;
 use ccm_core::ipam::{Facts, Memory, Tally, pod_cidrs};
 use ccm_core::moment::Moment;
+use ccm_core::node::object::name;
 use ccm_core::permit::Mode;
 use ccm_core::retry;
 use ccm_core::settings::IpamSettings;
 use ccm_core::well_known::IPAM_CONTROLLER;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Node;
-use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::reflector::ObjectRef;
 use other_allocator::AllocatorWatch;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
@@ -42,7 +43,6 @@ pub(crate) struct Ipam {
 /// The running side.
 struct IpamController {
     executor: Arc<ClusterExecutor>,
-    nodes: Store<Node>,
     settings: IpamSettings,
     changes: mpsc::UnboundedReceiver<NodeChange>,
     clock: Clock,
@@ -133,7 +133,6 @@ impl IpamController {
         IpamController {
             other_allocator: writes.then(watch),
             clock,
-            nodes: executor.cluster.nodes.clone(),
             told: vec![None; settings.families.len()],
             executor,
             settings,
@@ -244,8 +243,7 @@ impl IpamController {
     /// previous leader.
     fn see_all(&mut self) {
         let now = self.clock.now();
-        let mut nodes = self.nodes.state();
-        nodes.sort_unstable_by(|left, right| name(left).cmp(name(right)));
+        let nodes = self.executor.cluster.sorted_nodes();
         let is_there = |wanted: &str| {
             nodes
                 .binary_search_by(|node| name(node).cmp(wanted))
@@ -316,7 +314,7 @@ impl IpamController {
     }
 
     fn start(&mut self, name: &str, now: Moment) {
-        let Some(node) = self.nodes.get(&ObjectRef::new(name)) else {
+        let Some(node) = self.executor.cluster.nodes.get(&ObjectRef::new(name)) else {
             self.queue.finish(name, now);
             self.memory.forget(name);
             self.leave(name);
@@ -429,10 +427,6 @@ async fn answered(watch: &mut Option<AllocatorWatch>) {
         Some(watch) => watch.answered().await,
         None => std::future::pending().await,
     }
-}
-
-fn name(node: &Node) -> &str {
-    node.metadata.name.as_deref().unwrap_or_default()
 }
 
 #[cfg(test)]

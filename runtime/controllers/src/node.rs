@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use ccm_core::moment::Moment;
 use ccm_core::node::Facts;
-use ccm_core::node::object::is_uninitialized;
+use ccm_core::node::object::{is_uninitialized, name};
 use ccm_core::settings::{NodeRules, NodeSettings};
 use k8s_openapi::api::core::v1::Node;
-use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
@@ -32,7 +32,6 @@ pub(crate) struct NodeController {
     executor: Arc<EffectExecutor>,
     settings: NodeSettings,
     rules: Arc<NodeRules>,
-    nodes: Store<Node>,
     changes: mpsc::UnboundedReceiver<NodeChange>,
     clock: Clock,
     queue: Queue,
@@ -81,7 +80,6 @@ impl NodeController {
         let clock = executor.clock();
         let meter = executor.metrics().queues.meter(QueueName::Nodes, clock);
         NodeController {
-            nodes: executor.cluster.nodes.clone(),
             executor,
             rules: Arc::new(settings.rules.clone()),
             settings,
@@ -131,7 +129,7 @@ impl NodeController {
             NodeChange::Applied(node) => self.wake(node),
             NodeChange::Deleted(name) => self.forget(name),
             NodeChange::Listed => {
-                let nodes = self.sorted();
+                let nodes = self.executor.cluster.sorted_nodes();
                 let names: HashSet<&str> = nodes.iter().map(|node| name(node)).collect();
                 let gone: Vec<String> = self
                     .memories
@@ -151,7 +149,13 @@ impl NodeController {
                 }
             }
             NodeChange::Reassigned => {
-                for node in self.sorted().iter().filter(|node| is_uninitialized(node)) {
+                for node in self
+                    .executor
+                    .cluster
+                    .sorted_nodes()
+                    .iter()
+                    .filter(|node| is_uninitialized(node))
+                {
                     if let Some(memory) = self.memories.get_mut(name(node)) {
                         memory.reconsider();
                     }
@@ -178,13 +182,6 @@ impl NodeController {
     fn tell_that_it_left(&self, name: &str) {
         let activity = &self.executor.cluster.activity;
         activity.left(self.executor.name(), &format!("node/{name}"));
-    }
-
-    /// All nodes, by name: equal states give equal orders.
-    fn sorted(&self) -> Vec<Arc<Node>> {
-        let mut nodes = self.nodes.state();
-        nodes.sort_unstable_by(|left, right| name(left).cmp(name(right)));
-        nodes
     }
 
     fn wake(&mut self, node: &Node) {
@@ -223,7 +220,7 @@ impl NodeController {
         let mut known = HashSet::new();
         let ownership = self.executor.ownership();
         let is_due = |node: &&Arc<Node>| !is_uninitialized(node) && ownership.is_concerned(node);
-        for node in self.sorted().iter().filter(is_due) {
+        for node in self.executor.cluster.sorted_nodes().iter().filter(is_due) {
             let name = name(node).to_owned();
             let memory = self.memories.entry(name.clone()).or_default();
             memory.wants_refresh();
@@ -275,7 +272,7 @@ impl NodeController {
     }
 
     fn start(&mut self, name: String, is_urgent: bool, now: Moment) {
-        let Some(node) = self.nodes.get(&ObjectRef::new(&name)) else {
+        let Some(node) = self.executor.cluster.nodes.get(&ObjectRef::new(&name)) else {
             self.queue.finish(&name, now);
             self.forget(&name);
             return;
@@ -326,10 +323,6 @@ pub(crate) async fn wait_until(timer: Option<tokio::time::Instant>) {
         Some(timer) => tokio::time::sleep_until(timer).await,
         None => std::future::pending().await,
     }
-}
-
-fn name(node: &Node) -> &str {
-    node.metadata.name.as_deref().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use ccm_core::cloud::{FindReply, ProviderError};
 use ccm_core::effect::{Effect, Outcome};
 use ccm_core::moment::Moment;
+use ccm_core::node::object::name;
 use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey};
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
 use ccm_core::well_known::NODE_LIFECYCLE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
-use kube::runtime::reflector::Store;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -23,7 +23,6 @@ use crate::reconcile::{Conclusion, reconcile};
 /// Runs the passes for one provider.
 pub(crate) struct NodeLifecycleController {
     executor: Arc<EffectExecutor>,
-    nodes: Store<Node>,
     settings: LifecycleSettings,
     rules: Arc<LifecycleRules>,
     clock: Clock,
@@ -52,7 +51,6 @@ impl NodeLifecycleController {
     ) -> Self {
         NodeLifecycleController {
             clock: executor.clock(),
-            nodes: executor.cluster.nodes.clone(),
             executor,
             rules: Arc::new(settings.rules.clone()),
             settings,
@@ -66,7 +64,14 @@ impl NodeLifecycleController {
     /// Runs until it is dropped or drained. Deviates from LIFE-003: it waits for the complete list, because an
     /// incomplete one does not show which nodes exist, and mass deletions are measured against all nodes.
     pub(crate) async fn run(&mut self) {
-        if self.nodes.wait_until_ready().await.is_err() {
+        if self
+            .executor
+            .cluster
+            .nodes
+            .wait_until_ready()
+            .await
+            .is_err()
+        {
             return;
         }
         let mut ticks = interval(self.clock.timer(self.settings.monitor_period));
@@ -104,7 +109,7 @@ impl NodeLifecycleController {
 
     /// One pass (LIFE-002).
     fn pass(&mut self) {
-        let nodes = self.sorted();
+        let nodes = self.executor.cluster.sorted_nodes();
         self.hear_of_others();
         let surveys = self.with_pass(&nodes, |memory, pass| memory.begin(pass));
         self.tell_who_still_waits();
@@ -155,7 +160,7 @@ impl NodeLifecycleController {
                 match ended {
                     Ended::Survey(survey, answer, at) => {
                         self.memory.absorb(&survey, &answer, at);
-                        let nodes = self.sorted();
+                        let nodes = self.executor.cluster.sorted_nodes();
                         self.hear_of_others();
                         self.start_reconciliations(&nodes);
                     }
@@ -187,13 +192,6 @@ impl NodeLifecycleController {
         };
         what(&mut self.memory, &pass)
     }
-
-    /// All nodes, by name.
-    fn sorted(&self) -> Vec<Arc<Node>> {
-        let mut nodes = self.nodes.state();
-        nodes.sort_unstable_by(|left, right| name(left).cmp(name(right)));
-        nodes
-    }
 }
 
 async fn ask(survey: Survey, executor: &EffectExecutor, clock: Clock) -> Ended {
@@ -217,8 +215,4 @@ async fn ask(survey: Survey, executor: &EffectExecutor, clock: Clock) -> Ended {
         ))),
     };
     Ended::Survey(survey, Box::new(answer), clock.now())
-}
-
-fn name(node: &Node) -> &str {
-    node.metadata.name.as_deref().unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use ccm_core::node::object::is_uninitialized;
+use ccm_core::node::object::{is_uninitialized, name, uid};
 use ccm_core::ownership::{self, Claim, OwnershipContext};
 use ccm_core::service::{self, Claims, ClaimsError};
 use ccm_core::well_known::{IPAM_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER};
@@ -398,18 +398,15 @@ impl ControllerManager {
             Event::Apply(node) => {
                 self.cluster.node_index().apply(node);
                 if !is_uninitialized(node) {
-                    let uid = node.metadata.uid.as_deref();
-                    self.cluster.claims().forget(uid.unwrap_or_default());
+                    self.cluster.claims().forget(uid(node));
                 }
                 let stored = self.cluster.nodes.get(&ObjectRef::from_obj(node));
                 stored.map(NodeChange::Applied)
             }
             Event::Delete(node) => {
-                let name = node.metadata.name.clone().unwrap_or_default();
-                self.cluster.node_index().forget(&name);
-                let uid = node.metadata.uid.as_deref();
-                self.cluster.claims().forget(uid.unwrap_or_default());
-                Some(NodeChange::Deleted(name))
+                self.cluster.node_index().forget(name(node));
+                self.cluster.claims().forget(uid(node));
+                Some(NodeChange::Deleted(name(node).to_owned()))
             }
             // Until a list is complete, the store still holds the old nodes.
             Event::Init | Event::InitApply(_) => None,

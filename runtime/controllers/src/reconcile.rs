@@ -8,6 +8,7 @@
 //! operator should know is an Event. A wait that has no failure is told once, and again when it lasts.
 
 use ccm_core::effect::{Decision, Effect, Outcome, ServiceEffect, When};
+use ccm_core::node::object::name;
 use ccm_core::retry;
 use ccm_core::well_known::{
     IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER,
@@ -307,7 +308,7 @@ fn is_event(effect: &Effect) -> bool {
 }
 
 fn named(node: &Node) -> String {
-    format!("node/{}", node.metadata.name.as_deref().unwrap_or_default())
+    format!("node/{}", name(node))
 }
 
 fn log_effect<F: Facts, D: Performer>(

@@ -13,7 +13,7 @@ use ccm_core::route::{self, About, Facts, Foreign, Key, Memory, Pass, Tally};
 use ccm_core::settings::RouteSettings;
 use ccm_core::well_known::ROUTE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
-use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
@@ -29,7 +29,6 @@ const LISTING: &str = "routes";
 /// Schedules one provider's route listings and reconciliations.
 pub(crate) struct RouteController {
     executor: Arc<EffectExecutor>,
-    nodes: Store<Node>,
     settings: Arc<RouteSettings>,
     changes: mpsc::UnboundedReceiver<NodeChange>,
     clock: Clock,
@@ -65,7 +64,6 @@ impl RouteController {
         let meter = executor.metrics().queues.meter(QueueName::Routes, clock);
         RouteController {
             clock,
-            nodes: executor.cluster.nodes.clone(),
             memory: Memory::new(settings.clone()),
             executor,
             settings,
@@ -163,7 +161,7 @@ impl RouteController {
     fn start_reconciliations(&mut self) {
         let now = self.clock.now();
         while self.memory.has_work(now) && self.has_room() {
-            let nodes = &self.nodes;
+            let nodes = &self.executor.cluster.nodes;
             let find = |name: &str| nodes.get(&ObjectRef::new(name));
             let Some(facts) = self.memory.next(find, now) else {
                 return;
@@ -271,8 +269,7 @@ impl RouteController {
     }
 
     fn with_pass<T>(&mut self, what: impl FnOnce(&mut Memory, &Pass<'_>) -> T) -> T {
-        let mut nodes = self.nodes.state();
-        nodes.sort_unstable_by(|left, right| left.metadata.name.cmp(&right.metadata.name));
+        let nodes = self.executor.cluster.sorted_nodes();
         let ownership = self.executor.ownership();
         let pass = Pass {
             nodes: &nodes,

@@ -276,11 +276,7 @@ pub fn check_event(event: &CloudEvent) -> Option<CloudEvent> {
     let is_reason = reason.len() <= MAX_REASON
         && reason.starts_with(|first: char| first.is_ascii_uppercase())
         && reason.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    is_reason.then(|| CloudEvent {
-        event_type: event.event_type,
-        reason: reason.clone(),
-        message: message(&event.message),
-    })
+    is_reason.then(|| CloudEvent::new(event.event_type, reason, message(&event.message)))
 }
 
 /// One Event that lists the parts left out of an answer; `None` if there are none.
@@ -289,11 +285,12 @@ pub fn faults_event(faults: &[Fault]) -> Option<CloudEvent> {
         return None;
     }
     let all: Vec<String> = faults.iter().map(Fault::to_string).collect();
-    Some(CloudEvent {
-        event_type: EventType::Warning,
-        reason: reasons::INVALID_PROVIDER_ANSWER.to_owned(),
-        message: message(&all.join("; ")),
-    })
+    let message = message(&all.join("; "));
+    Some(CloudEvent::new(
+        EventType::Warning,
+        reasons::INVALID_PROVIDER_ANSWER,
+        message,
+    ))
 }
 
 /// `text` as an Event message: without control characters, truncated to [`MAX_MESSAGE`].

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::cloud::instance::{CloudNode, Readiness};
 use crate::node::addresses;
-use crate::node::object::is_uninitialized;
+use crate::node::object::{is_uninitialized, name, uid};
 use crate::ownership::stored_provider_id;
 use crate::well_known::LAST_APPLIED;
 
@@ -21,8 +21,8 @@ pub fn cloud_node(node: &Node) -> CloudNode {
         .unwrap_or_default();
     let info = status.and_then(|status| status.node_info.as_ref());
     CloudNode {
-        name: metadata.name.clone().unwrap_or_default(),
-        uid: metadata.uid.clone().unwrap_or_default(),
+        name: name(node).to_owned(),
+        uid: uid(node).to_owned(),
         provider_id: stored_provider_id(node).map(str::to_owned),
         labels: metadata.labels.clone().unwrap_or_default(),
         annotations,

@@ -16,7 +16,7 @@ use crate::brake::{Brake, Rise};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, FindReply, Lookup};
 use crate::moment::{Moment, rounded};
-use crate::node::object::NodeRef;
+use crate::node::object::{NodeRef, name};
 use crate::node_index::Clashes;
 use crate::node_lifecycle::survey::Survey;
 use crate::ownership::{Verdict, Vote};
@@ -216,8 +216,7 @@ impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Effect::Find(node) => {
-                let name = node.metadata.name.as_deref().unwrap_or_default();
-                write!(f, "find node/{name}")
+                write!(f, "find node/{}", name(node))
             }
             Effect::Survey(survey) => survey.fmt(f),
             Effect::CastVote(node, word) => {

@@ -123,11 +123,7 @@ fn say(facts: &Facts, reason: &'static str, why: &str) -> Decision {
 }
 
 fn event(facts: &Facts, reason: &'static str, message: String) -> Effect {
-    let event = CloudEvent {
-        event_type: EventType::Warning,
-        reason: reason.to_owned(),
-        message,
-    };
+    let event = CloudEvent::new(EventType::Warning, reason, message);
     Effect::RecordNodeEvent(node_ref(&facts.node), event)
 }
 

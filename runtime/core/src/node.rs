@@ -315,11 +315,8 @@ fn provider_events(looked: Option<&Looked>) -> Vec<CloudEvent> {
 
 /// The Event after an initialisation (NODE-046).
 fn synced() -> CloudEvent {
-    CloudEvent {
-        event_type: EventType::Normal,
-        reason: reasons::SYNCED.to_owned(),
-        message: "Node synced successfully".to_owned(),
-    }
+    let message = "Node synced successfully".to_owned();
+    CloudEvent::new(EventType::Normal, reasons::SYNCED, message)
 }
 
 fn stored_addresses(node: &Node) -> &[NodeAddress] {

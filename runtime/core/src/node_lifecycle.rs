@@ -303,11 +303,7 @@ fn say(facts: &Facts, reason: &'static str, why: &str) -> Option<Decision> {
 }
 
 fn event(facts: &Facts, event_type: EventType, reason: &str, message: &str) -> Effect {
-    let event = CloudEvent {
-        event_type,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    };
+    let event = CloudEvent::new(event_type, reason, message.to_owned());
     Effect::RecordNodeEvent(node_ref(&facts.node), event)
 }
 

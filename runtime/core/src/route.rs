@@ -26,8 +26,6 @@ mod route_diff;
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
-
 use crate::answer_check;
 use crate::brake::Brake;
 use crate::cloud::error::ProviderError;
@@ -178,21 +176,13 @@ fn again(change: &Change, now: Now) -> Option<Again> {
 }
 
 fn warning(reason: &str, message: &str) -> CloudEvent {
-    CloudEvent {
-        event_type: EventType::Warning,
-        reason: reason.to_owned(),
-        message: answer_check::message(message),
-    }
+    CloudEvent::new(EventType::Warning, reason, answer_check::message(message))
 }
 
 /// Result of a failed listing.
 fn not_listed(error: &ProviderError, after: Duration) -> When {
     let why = format!("the routes could not be listed: {error}");
     When::NotBefore { after, why }
-}
-
-fn name(node: &Node) -> &str {
-    node.metadata.name.as_deref().unwrap_or_default()
 }
 
 #[cfg(test)]

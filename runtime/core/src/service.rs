@@ -264,11 +264,8 @@ fn warning(reason: &str, message: &str) -> ServiceEffect {
 }
 
 fn event(event_type: EventType, reason: &str, message: &str) -> ServiceEffect {
-    ServiceEffect::RecordEvent(CloudEvent {
-        event_type,
-        reason: reason.to_owned(),
-        message: crate::answer_check::message(message),
-    })
+    let message = crate::answer_check::message(message);
+    ServiceEffect::RecordEvent(CloudEvent::new(event_type, reason, message))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use ccm_core::cloud::{Lookup, ProviderError};
 use ccm_core::cloud_node::cloud_node;
 use ccm_core::effect::{ServiceRef, Vouching, Witnesses};
 use ccm_core::load_balancer::Found;
+use ccm_core::node::object::name;
 use ccm_core::node_lifecycle::{vouches, witnesses};
 use ccm_core::ownership::OwnershipContext;
 use ccm_core::service::{Account, cloud_service, is_same};
@@ -82,7 +83,7 @@ impl Services {
             Err(error) => (Vec::new(), Some(error)),
         };
         for (node, lookup) in nodes.iter().zip(lookups) {
-            let name = node.metadata.name.as_deref().unwrap_or_default();
+            let name = name(node);
             if vouches(node, &lookup) {
                 said.found.push(format!("node/{name}"));
             } else if lookup == Lookup::Gone {

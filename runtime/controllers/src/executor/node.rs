@@ -6,7 +6,7 @@ use ccm_core::audit::{Deletion, Subject};
 use ccm_core::cloud::{FindReply, Lookup, ProviderError};
 use ccm_core::cloud_node::cloud_node;
 use ccm_core::effect::{CandidateVote, ClusterError, Looked, NodeDeletion, Outcome};
-use ccm_core::node::object::NodeRef;
+use ccm_core::node::object::{NodeRef, name};
 use ccm_core::node_lifecycle::{Survey, is_drained};
 use ccm_core::patch::{NetworkConditionPatch, NodePatch, NodeStatusPatch, PodCidrsPatch};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -27,8 +27,7 @@ impl EffectExecutor {
     ) -> Result<Looked, ProviderError> {
         let mut looked = priority.look_ups.find(node.clone()).await?;
         if let Lookup::Found(instance) = &looked.lookup {
-            let name = node.metadata.name.as_deref().unwrap_or_default();
-            looked.clashes = self.cluster.node_index().clashes(name, instance);
+            looked.clashes = self.cluster.node_index().clashes(name(node), instance);
         }
         Ok(looked)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ccm_core::ipam::other_allocator::{News, OtherAllocator, Question, Standing};
 use ccm_core::ipam::{Memory, pod_cidrs};
 use ccm_core::moment::Moment;
-use ccm_core::node::object::node_ref;
+use ccm_core::node::object::{name, node_ref, uid};
 use ccm_core::settings::OtherAllocatorRules;
 use ccm_core::well_known::IPAM_CONTROLLER;
 use futures::FutureExt as _;
@@ -16,7 +16,6 @@ use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::ObjectRef;
 use tokio::task::JoinSet;
 
-use super::name;
 use crate::executor::{Answer, ClusterExecutor};
 
 /// A question, when it was sent, and its answer.
@@ -56,9 +55,8 @@ impl AllocatorWatch {
     /// Takes the current state of a node.
     pub(super) fn see(&mut self, node: &Node) {
         if lacks_pod_cidrs(node) {
-            let uid = node.metadata.uid.as_deref().unwrap_or_default();
             self.other
-                .waits(name(node), uid, self.executor.clock().now());
+                .waits(name(node), uid(node), self.executor.clock().now());
         } else {
             self.other.leaves(name(node));
         }

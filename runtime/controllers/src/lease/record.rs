@@ -30,10 +30,7 @@ pub(super) fn event(
         resource_version: metadata.and_then(|metadata| metadata.resource_version.as_deref()),
         component: COMPONENT,
     };
-    let said = CloudEvent {
-        event_type: EventType::Normal,
-        reason: REASON.to_owned(),
-        message: format!("{} {what}", settings.identity),
-    };
+    let message = format!("{} {what}", settings.identity);
+    let said = CloudEvent::new(EventType::Normal, REASON, message);
     about.event(&said, now)
 }

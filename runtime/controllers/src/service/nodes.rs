@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::moment::Moment;
+use ccm_core::node::object::name;
 use ccm_core::ownership::OwnershipContext;
 use ccm_core::service::Targets;
 use ccm_core::service::targets::{is_eligible, wakes};
@@ -177,8 +178,4 @@ impl NodeSet {
         }
         &self.targets
     }
-}
-
-fn name(node: &Node) -> &str {
-    node.metadata.name.as_deref().unwrap_or_default()
 }

@@ -201,6 +201,17 @@ pub struct CloudEvent {
     pub message: String,
 }
 
+impl CloudEvent {
+    /// An Event with these fields. The caller keeps `message` within its limits.
+    pub fn new(event_type: EventType, reason: &str, message: String) -> CloudEvent {
+        CloudEvent {
+            event_type,
+            reason: reason.to_owned(),
+            message,
+        }
+    }
+}
+
 /// The reply to [`CloudProvider::find`](crate::cloud::CloudProvider::find). The host has checked its shape: one lookup per
 /// node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

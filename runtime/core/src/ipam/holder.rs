@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
+use crate::node::object::{name, uid};
+
 /// The Services or one node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
@@ -22,10 +24,9 @@ pub enum Holder {
 impl Holder {
     /// The holder for this node.
     pub fn node(node: &Node) -> Holder {
-        let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
         Holder::Node {
-            name: text(&node.metadata.name),
-            uid: text(&node.metadata.uid),
+            name: Arc::from(name(node)),
+            uid: Arc::from(uid(node)),
         }
     }
 }

@@ -38,12 +38,14 @@ pub fn node_ref(node: &Node) -> NodeRef {
     }
 }
 
-pub(crate) fn uid(node: &Node) -> &str {
-    node.metadata.uid.as_deref().unwrap_or_default()
+/// `metadata.name`, empty if absent.
+pub fn name(node: &Node) -> &str {
+    node.metadata.name.as_deref().unwrap_or_default()
 }
 
-pub(crate) fn name(node: &Node) -> &str {
-    node.metadata.name.as_deref().unwrap_or_default()
+/// `metadata.uid`, empty if absent.
+pub fn uid(node: &Node) -> &str {
+    node.metadata.uid.as_deref().unwrap_or_default()
 }
 
 pub(crate) fn taints(node: &Node) -> &[Taint] {

@@ -17,7 +17,7 @@ use crate::ownership::Verdict;
 use crate::retry::{self, Backoff, Retry};
 
 use super::addresses::NodeIpError;
-use super::object::node_ref;
+use super::object::{name, node_ref};
 use super::{Facts, provider_events};
 
 /// Obstacles that may resolve by themselves are reported as an Event only after this long: a short outage of the cloud
@@ -149,11 +149,12 @@ fn tell(facts: &Facts, obstacle: &Obstacle<'_>, is_due: bool, why: &str) -> Opti
     let answer = facts.looked().and_then(|looked| looked.as_ref().ok());
     let mut events = provider_events(answer.filter(|_| is_heard));
     if is_due {
-        events.push(CloudEvent {
-            event_type: EventType::Warning,
-            reason: obstacle.reason().to_owned(),
-            message: answer_check::message(why),
-        });
+        let message = answer_check::message(why);
+        events.push(CloudEvent::new(
+            EventType::Warning,
+            obstacle.reason(),
+            message,
+        ));
     }
     let node = node_ref(&facts.node);
     let effects: Vec<Effect> = events
@@ -170,7 +171,7 @@ pub(super) fn no_instance(provider: &str, node: &Node) -> String {
     match provider_id.filter(|id| !id.is_empty()) {
         Some(id) => format!("the provider {provider} knows no instance {id}"),
         None => {
-            let name = node.metadata.name.as_deref().unwrap_or_default();
+            let name = name(node);
             format!("the provider {provider} knows no instance with the name {name}")
         }
     }

@@ -52,8 +52,7 @@ impl Survey {
 impl fmt::Display for Survey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |nodes: &[Arc<Node>]| {
-            let names = nodes.iter().map(|node| node.metadata.name.as_deref());
-            let names: Vec<&str> = names.map(Option::unwrap_or_default).collect();
+            let names: Vec<&str> = nodes.iter().map(|node| name(node)).collect();
             names.join(" ")
         };
         let word = if self.is_fresh { "find fresh" } else { "find" };

@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::jiff::Timestamp;
 
+use crate::node::object::uid;
 use crate::patch::NetworkConditionPatch;
 use crate::well_known::NETWORK_UNAVAILABLE;
 
@@ -51,7 +52,7 @@ pub(super) fn patch(
         }
     }
     Some(NetworkConditionPatch {
-        uid: node.metadata.uid.clone().unwrap_or_default(),
+        uid: uid(node).to_owned(),
         is_unavailable,
         reason,
         message,

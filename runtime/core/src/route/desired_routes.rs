@@ -10,10 +10,9 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 
-use super::name;
 use super::network::{has_family, is_inside, pod_cidrs, read};
 use crate::answer_check::quoted;
-use crate::node::object::is_uninitialized;
+use crate::node::object::{is_uninitialized, name, uid};
 use crate::ownership::{Owner, OwnershipContext, owner};
 
 /// Desired routes of one node.
@@ -140,8 +139,7 @@ pub(super) fn desired_routes(
             }
             let winner = losers.get(&(index, network));
             if winner.is_none() {
-                let uid = node.metadata.uid.clone().unwrap_or_default();
-                holders.insert(network, uid);
+                holders.insert(network, uid(node).to_owned());
             }
             // A node with a correct route keeps it, whatever the specs say.
             let winner = winner.filter(|_| !standing(node, &network).is_right);

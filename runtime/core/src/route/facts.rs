@@ -19,7 +19,7 @@ use crate::cloud_route::{
 };
 use crate::effect::{Answered, ClusterError, Effect, Outcome, RouteEffect, RouteOutcome};
 use crate::moment::{Moment, Now};
-use crate::node::object::node_ref;
+use crate::node::object::{name, node_ref};
 use crate::patch::NetworkConditionPatch;
 use crate::write_refusal::Refusals;
 
@@ -85,7 +85,7 @@ impl Facts {
     /// Subject of the reconciliation.
     pub fn key(&self) -> Key {
         match &self.about {
-            About::Node(node) => Key::Node(super::name(node).to_owned()),
+            About::Node(node) => Key::Node(name(node).to_owned()),
             About::Destination(destination) => Key::Destination(*destination),
         }
     }

@@ -12,7 +12,7 @@ use super::owned_routes::Known;
 use crate::answer_check::quoted;
 use crate::cloud_route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
-use crate::node::object::is_uninitialized;
+use crate::node::object::{is_uninitialized, uid};
 
 /// A listing request.
 #[derive(Debug, Clone)]
@@ -28,8 +28,7 @@ impl Asked {
     }
 
     fn is_still(&self, name: &str, node: &Node) -> bool {
-        let uid = node.metadata.uid.as_deref().unwrap_or_default();
-        self.nodes.get(name).is_some_and(|asked| asked == uid)
+        self.nodes.get(name).is_some_and(|asked| asked == uid(node))
     }
 }
 

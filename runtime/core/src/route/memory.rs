@@ -20,12 +20,13 @@ use super::listing::{Asked, Entry, Judge, Listing, Verdict, inside, leads_to};
 use super::network::pod_cidrs;
 use super::owned_routes::Known;
 use super::route_diff::{Planning, Tally, Work};
-use super::{BEGUN, name, not_listed};
+use super::{BEGUN, not_listed};
 use crate::answer_check::quoted;
 use crate::cloud::error::ProviderError;
 use crate::cloud_route::{CloudRoute, ListRoutesReply};
 use crate::effect::When;
 use crate::moment::Moment;
+use crate::node::object::{name, uid};
 use crate::ownership::{OwnershipContext, recorded_owner, stored_provider_id};
 use crate::retry;
 use crate::settings::RouteSettings;
@@ -487,8 +488,4 @@ pub(super) fn fingerprint(node: &Node) -> u64 {
 /// The resource version as a number, which Kubernetes permits since 1.35.
 fn version(node: &Node) -> Option<u64> {
     node.metadata.resource_version.as_deref()?.parse().ok()
-}
-
-fn uid(node: &Node) -> &str {
-    node.metadata.uid.as_deref().unwrap_or_default()
 }

@@ -16,10 +16,11 @@ use super::facts::{Key, worse};
 use super::listing::{Entry, Listing, Verdict};
 use super::memory::{Note, fingerprint};
 use super::network::pod_cidrs;
-use super::{name, warning};
+use super::warning;
 use crate::cloud::instance::CloudEvent;
 use crate::cloud_route::CloudRoute;
 use crate::moment::Moment;
+use crate::node::object::name;
 
 /// One planned reconciliation.
 #[derive(Debug, Clone)]

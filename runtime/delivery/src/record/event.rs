@@ -19,10 +19,7 @@ pub(super) fn event(name: &str, uid: Option<&str>, event: &RolloutEvent, now: Ti
         resource_version: None,
         component: PROVIDER_EVENTS,
     };
-    let said = CloudEvent {
-        event_type: event.event_type,
-        reason: event.reason.to_owned(),
-        message: ccm_host::clean(&event.message, MAX_MESSAGE),
-    };
+    let message = ccm_host::clean(&event.message, MAX_MESSAGE);
+    let said = CloudEvent::new(event.event_type, event.reason, message);
     about.event(&said, now)
 }

@@ -120,12 +120,6 @@ impl News {
                 ),
             ),
         };
-        let reason = reason.to_owned();
-        let event = CloudEvent {
-            event_type,
-            reason,
-            message,
-        };
-        Some((node, event))
+        Some((node, CloudEvent::new(event_type, reason, message)))
     }
 }

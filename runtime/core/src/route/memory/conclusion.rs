@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use super::{Memory, Note, uid, version};
+use super::{Memory, Note, version};
 use crate::moment::{Moment, Now};
+use crate::node::object::{name, uid};
 use crate::retry;
 use crate::route::change::{Change, Doing, End};
 use crate::route::condition::Network;
 use crate::route::facts::{About, Facts, Key};
 use crate::route::route_diff::Work;
-use crate::route::{Again, PATIENCE, after_trouble, again, name};
+use crate::route::{Again, PATIENCE, after_trouble, again};
 
 /// Added to the polling delay of a pending operation for each other pending one.
 const SPREAD: Duration = Duration::from_millis(4);

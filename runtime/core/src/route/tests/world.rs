@@ -17,6 +17,7 @@ use crate::cloud_route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
 use crate::effect::{Answered, ClusterError, Outcome, RouteEffect, RouteOutcome};
 use crate::load_balancer::Progress;
 use crate::moment::Moment;
+use crate::node::object::name;
 use crate::ownership::OwnershipContext;
 use crate::patch::NetworkConditionPatch;
 use crate::permit::Mode;
