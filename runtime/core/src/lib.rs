@@ -11,8 +11,8 @@
 //!
 //! Reading order, from the ground up: [`well_known`], [`name_syntax`], [`settings`], [`tenure`], [`lease`], [`permit`],
 //! [`cloud`] and [`load_balancer`] and [`cloud_route`] (the port to the clouds), [`provider_id`], [`selector`],
-//! [`ownership`], [`patch`], [`effect`], [`event`], [`retry`], [`brake`], [`audit`], [`plan`], [`answer_check`],
-//! [`node_index`], [`cloud_node`]; then the controllers' decisions: [`node`], [`node_lifecycle`], [`service`],
+//! [`ownership`], [`own_write`], [`patch`], [`effect`], [`event`], [`retry`], [`brake`], [`audit`], [`plan`],
+//! [`answer_check`], [`node_index`], [`cloud_node`]; then the controllers' decisions: [`node`], [`node_lifecycle`], [`service`],
 //! [`route`], [`ipam`].
 #![forbid(unsafe_code)]
 
@@ -34,6 +34,7 @@ pub mod name_syntax;
 pub mod node;
 pub mod node_index;
 pub mod node_lifecycle;
+pub mod own_write;
 pub mod ownership;
 pub mod patch;
 pub mod permit;

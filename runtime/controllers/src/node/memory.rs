@@ -9,6 +9,7 @@ use ccm_core::effect::{Looked, When};
 use ccm_core::moment::{Moment, rounded};
 use ccm_core::node::object::is_uninitialized;
 use ccm_core::node::{Facts, RetainedState, proposal};
+use ccm_core::own_write::OwnWrite;
 use ccm_core::ownership::OwnershipContext;
 use ccm_core::retry;
 use ccm_core::settings::NodeRules;
@@ -18,10 +19,6 @@ use tokio::task::{Id, JoinError};
 
 use crate::queue::Queue;
 use crate::reconcile::Conclusion;
-
-/// How long to wait for a cache that is older than our own write. After that the cache is believed: an etcd restored
-/// from a backup stays behind for good.
-const CATCH_UP: Duration = Duration::from_secs(10);
 
 /// Maximum age of a cloud answer when it is finally stored. A machine does not change in half a minute; and all nodes
 /// need not ask the cloud again and again while the API server restarts.
@@ -37,8 +34,8 @@ pub(super) struct Memory {
     tainted_since: Option<Moment>,
     /// The last obstacle, for logs.
     obstacle: Option<String>,
-    /// Our last write: its resource version, and when it was answered.
-    written: Option<(u64, Moment)>,
+    /// Our last write.
+    written: Option<OwnWrite>,
     /// An answer that could not be stored because the API server was unreachable, when it arrived, and the node's UID.
     answer: Option<(Looked, Moment, Option<String>)>,
 }
@@ -65,10 +62,10 @@ impl Memory {
     /// How long a reconciliation must wait because the cache does not have our last write yet: it would ask the
     /// provider about work already done.
     pub(super) fn waits_for_cache(&mut self, cached: &Node, now: Moment) -> Option<Moment> {
-        let (version, at) = self.written?;
-        let caught_up = at.after(CATCH_UP);
-        if is_older(cached, version) && now < caught_up {
-            return Some(caught_up);
+        let written = self.written?;
+        let believed_at = written.believed_at();
+        if written.is_newer_than(&cached.metadata) && now < believed_at {
+            return Some(believed_at);
         }
         self.written = None;
         None
@@ -108,7 +105,7 @@ impl Memory {
             Ok((_, conclusion)) => {
                 let node = &conclusion.facts.node;
                 if conclusion.has_written {
-                    self.written = version(node).map(|version| (version, now));
+                    self.written = OwnWrite::new(&node.metadata, now);
                     self.fingerprint = Some(fingerprint(node));
                 }
                 match conclusion.facts.unstored_answer() {
@@ -191,15 +188,6 @@ impl Memory {
         tracing::info!(target: "initialised", controller = NODE_CONTROLLER, provider, object = %format_args!("node/{name}"), ?waited, attempts, why);
         Some(node.clone())
     }
-}
-
-/// The resource version as a number; Kubernetes permits reading it so since 1.35.
-fn version(node: &Node) -> Option<u64> {
-    node.metadata.resource_version.as_deref()?.parse().ok()
-}
-
-fn is_older(node: &Node, than: u64) -> bool {
-    version(node).is_some_and(|version| version < than)
 }
 
 /// Hash of the parts of a node that can change a decision. Heartbeats, conditions and images cannot. For initialised
@@ -347,9 +335,13 @@ mod tests {
     fn a_cache_that_is_behind_our_own_write_is_waited_for_and_not_for_ever() {
         let at = |seconds| Moment(Duration::from_secs(seconds));
         let cached = node(|_| {});
-        let written = |version| Memory {
-            written: Some((version, at(100))),
-            ..Memory::default()
+        let written = |version: u64| {
+            let mut answered = cached.metadata.clone();
+            answered.resource_version = Some(version.to_string());
+            Memory {
+                written: OwnWrite::new(&answered, at(100)),
+                ..Memory::default()
+            }
         };
         assert_eq!(written(5).waits_for_cache(&cached, at(100)), None);
         assert_eq!(written(6).waits_for_cache(&cached, at(109)), Some(at(110)));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ccm_core::effect::When;
 use ccm_core::moment::Moment;
+use ccm_core::own_write::OwnWrite;
 use ccm_core::retry;
 use ccm_core::service::{
     Account, Facts, RetainedState, Targets, World, is_load_balancer, is_news, needs_cleanup,
@@ -14,10 +15,6 @@ use ccm_core::service::{
 use k8s_openapi::api::core::v1::Service;
 
 use crate::reconcile::Conclusion;
-
-/// How long a list older than our own write is not believed. After that it is: an etcd restored from a backup stays
-/// behind for good.
-const CATCH_UP: Duration = Duration::from_secs(10);
 
 /// All Services of one name: the current one, and earlier ones whose load balancers are still to be removed. A Service
 /// that was created again has another UID and another load balancer (SVC-023).
@@ -43,8 +40,8 @@ pub(super) struct Memory {
     due_at: Option<Moment>,
     /// When the next drift check is due.
     drift_at: Option<Moment>,
-    /// Our last write: its resource version, and when it was answered.
-    written: Option<(u64, Moment)>,
+    /// Our last write.
+    written: Option<OwnWrite>,
     /// State from a list that is older than our own write.
     older: Option<Arc<Service>>,
 }
@@ -130,9 +127,9 @@ impl Memory {
     /// watch event older than our own write is late and never right: believing it would create a load balancer for a
     /// deleted Service.
     pub(super) fn see(&mut self, service: Arc<Service>, is_listed: bool, now: Moment) -> bool {
-        if let Some((version, at)) = self.written
-            && is_older(&service, version)
-            && (!is_listed || now < at.after(CATCH_UP))
+        if let Some(written) = self.written
+            && written.is_newer_than(&service.metadata)
+            && (!is_listed || now < written.believed_at())
         {
             if is_listed {
                 self.older = Some(service);
@@ -166,9 +163,9 @@ impl Memory {
         self.past.drift_due || self.wants_targets(targets, world) || self.is_unheard()
     }
 
-    /// Accepts a list that has been older than our own write for [`CATCH_UP`].
+    /// Accepts a list from before our own write, once it is believed.
     fn believe(&mut self, now: Moment) {
-        let is_long_ago = |(_, at): (u64, Moment)| at.after(CATCH_UP) <= now;
+        let is_long_ago = |written: OwnWrite| written.believed_at() <= now;
         if self.written.is_some_and(is_long_ago)
             && let Some(older) = self.older.take()
         {
@@ -200,7 +197,7 @@ impl Memory {
     /// When it is reconciled again without a change.
     pub(super) fn next_at(&self) -> Option<Moment> {
         let older = self.older.as_ref().and(self.written);
-        let believed = older.map(|(_, at)| at.after(CATCH_UP));
+        let believed = older.map(|written| written.believed_at());
         let turns = self.due_at.or(self.drift_at).into_iter();
         turns.chain(believed).min()
     }
@@ -230,9 +227,9 @@ impl Memory {
         let has_vanished_before = facts.is_gone;
         let is_outdated = facts.is_outdated();
         self.past = RetainedState::after(facts, &when, now);
-        if has_written && let Some(version) = version(&service) {
-            self.written = Some((version, now));
-            if is_older(&self.service, version) && !self.is_gone {
+        if has_written && let Some(written) = OwnWrite::new(&service.metadata, now) {
+            self.written = Some(written);
+            if written.is_newer_than(&self.service.metadata) && !self.is_gone {
                 self.service = service.clone();
             }
         }
@@ -282,15 +279,6 @@ pub(super) fn uid(service: &Service) -> &str {
     service.metadata.uid.as_deref().unwrap_or_default()
 }
 
-/// The resource version as a number; Kubernetes permits reading it so since 1.35.
-fn version(service: &Service) -> Option<u64> {
-    service.metadata.resource_version.as_deref()?.parse().ok()
-}
-
-fn is_older(service: &Service, than: u64) -> bool {
-    version(service).is_some_and(|version| version < than)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -313,7 +301,7 @@ mod tests {
     fn written() -> Memory {
         let mut memory = Memory::new(service("7", 80));
         memory.concluded = Some(memory.service.clone());
-        memory.written = Some((7, at(100)));
+        memory.written = OwnWrite::new(&memory.service.metadata, at(100));
         memory
     }
 

@@ -7,7 +7,6 @@ mod in_flight;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
@@ -27,12 +26,11 @@ use crate::cloud_route::{CloudRoute, ListRoutesReply};
 use crate::effect::When;
 use crate::moment::Moment;
 use crate::node::object::{name, uid};
+use crate::own_write::OwnWrite;
 use crate::ownership::{OwnershipContext, recorded_owner, stored_provider_id};
 use crate::retry;
 use crate::settings::RouteSettings;
 
-/// How long to wait for the cache when it is older than our own last write.
-const CATCH_UP: Duration = Duration::from_secs(10);
 /// Maximum number of foreign routes that are named.
 const NAMED: usize = 5;
 
@@ -95,8 +93,8 @@ pub(super) struct Note {
     elsewhere: BTreeMap<IpNet, u64>,
     /// Messages already recorded as Events.
     pub(super) told: BTreeSet<String>,
-    /// Resource version of our last write, and when it was written.
-    written: Option<(u64, Moment)>,
+    /// Our last write.
+    written: Option<OwnWrite>,
     failures: u32,
     /// When to retry a failed write of the condition.
     pub(super) due: Option<Moment>,
@@ -114,8 +112,8 @@ impl Note {
 
     /// Whether the cache is older than our own last write.
     pub(super) fn waits_for_cache(&self, cached: &Node, now: Moment) -> bool {
-        self.written.is_some_and(|(written, at)| {
-            at.after(CATCH_UP) > now && version(cached).is_some_and(|cached| cached < written)
+        self.written.is_some_and(|written| {
+            written.believed_at() > now && written.is_newer_than(&cached.metadata)
         })
     }
 }
@@ -483,9 +481,4 @@ pub(super) fn fingerprint(node: &Node) -> u64 {
         (&one.type_, &one.address).hash(&mut hasher);
     }
     hasher.finish()
-}
-
-/// The resource version as a number, which Kubernetes permits since 1.35.
-fn version(node: &Node) -> Option<u64> {
-    node.metadata.resource_version.as_deref()?.parse().ok()
 }

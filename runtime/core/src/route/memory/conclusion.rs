@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Memory, Note, version};
+use super::{Memory, Note};
 use crate::moment::{Moment, Now};
 use crate::node::object::{name, uid};
+use crate::own_write::OwnWrite;
 use crate::retry;
 use crate::route::change::{Change, Doing, End};
 use crate::route::condition::Network;
@@ -50,7 +51,7 @@ impl Memory {
             note.told.extend(told);
         }
         if facts.state.has_written {
-            note.written = version(node).map(|version| (version, now.moment));
+            note.written = OwnWrite::new(&node.metadata, now.moment);
         }
         match facts.state.refusals.trouble() {
             Some(error) => {
