@@ -3,7 +3,6 @@
 
 mod other_allocator;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::ObjectRef;
 use other_allocator::AllocatorWatch;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 use crate::cluster::Cluster;
@@ -30,6 +29,7 @@ use crate::node::{NodeChange, wait_until};
 use crate::provider_controllers::{Ended, when_ended};
 use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, Performer as _, reconcile};
+use crate::workers::Workers;
 use crate::{Settings, Stopped};
 
 /// Handle to the running controller.
@@ -52,9 +52,7 @@ struct IpamController {
     other_allocator: Option<AllocatorWatch>,
     /// The tally of each range that the metrics show.
     told: Vec<Option<Tally>>,
-    reconciliations: JoinSet<Conclusion<Facts>>,
-    /// The node of each reconciliation.
-    about: HashMap<Id, Arc<Node>>,
+    reconciliations: Workers<Arc<Node>, Conclusion<Facts>>,
     /// Nothing is allocated before this moment; `None`: not all nodes were listed yet.
     begins: Option<Moment>,
     has_passed: bool,
@@ -139,8 +137,7 @@ impl IpamController {
             changes,
             queue,
             memory,
-            reconciliations: JoinSet::new(),
-            about: HashMap::new(),
+            reconciliations: Workers::new(),
             begins: None,
             has_passed: false,
         }
@@ -163,7 +160,7 @@ impl IpamController {
             _ = stopped.wait_for(|is_stopped| *is_stopped) => {}
         }
         let drained = async {
-            while self.reconciliations.join_next().await.is_some() {}
+            self.reconciliations.drain().await;
             if let Some(watch) = &mut self.other_allocator {
                 watch.told().await;
             }
@@ -191,11 +188,7 @@ impl IpamController {
             // `biased`, so that equal states give equal sequences of reconciliations.
             tokio::select! {
                 biased;
-                ended = self.reconciliations.join_next_with_id(), if !self.reconciliations.is_empty() => {
-                    if let Some(ended) = ended {
-                        self.conclude(ended);
-                    }
-                }
+                (node, ended) = self.reconciliations.next() => self.conclude(&node, ended),
                 change = self.changes.recv() => match change {
                     Some(change) => self.see(&change),
                     None => return,
@@ -337,27 +330,19 @@ impl IpamController {
             tracing::warn!(node = name, %invalid, "the node's pod CIDRs cannot be right, and are left as they are");
         }
         let (executor, clock) = (self.executor.clone(), self.clock);
-        let task = self
-            .reconciliations
-            .spawn(async move { reconcile(facts, &*executor, clock).await });
-        self.about.insert(task.id(), node);
+        let task = async move { reconcile(facts, &*executor, clock).await };
+        self.reconciliations.spawn(node, task);
     }
 
-    fn conclude(&mut self, ended: Result<(Id, Conclusion<Facts>), JoinError>) {
+    /// Takes the result of a reconciliation; `None` if it panicked.
+    fn conclude(&mut self, node: &Node, ended: Option<Conclusion<Facts>>) {
         let now = self.clock.now();
-        let (id, conclusion) = match ended {
-            Ok((id, conclusion)) => (id, Ok(conclusion)),
-            Err(error) => (error.id(), Err(error)),
-        };
-        let Some(node) = self.about.remove(&id) else {
-            return;
-        };
-        let name = name(&node);
-        if conclusion.as_ref().map_or(true, Conclusion::is_retried) {
+        let name = name(node);
+        if ended.as_ref().is_none_or(Conclusion::is_retried) {
             self.queue.retries();
         }
-        let next = match conclusion {
-            Ok(Conclusion { when, facts, .. }) => {
+        let next = match ended {
+            Some(Conclusion { when, facts, .. }) => {
                 let has_found = self.memory.conclude(&facts, &when);
                 if let Some(watch) = &mut self.other_allocator
                     && !pod_cidrs(&facts.node).is_empty()
@@ -372,17 +357,17 @@ impl IpamController {
                     When::AwaitChange | When::Blocked { .. } => None,
                 }
             }
-            Err(_) => {
+            None => {
                 tracing::error!(
                     node = name,
                     "a reconciliation ended with a panic; this is a defect"
                 );
-                self.memory.abandon(&node);
+                self.memory.abandon(node);
                 Some(now.after(retry::CLOUD.after(self.memory.failures(name))))
             }
         };
         // A node deleted meanwhile is not queued again.
-        let is_known = self.memory.allocator().stored(&node).is_some();
+        let is_known = self.memory.allocator().stored(node).is_some();
         if let Some(next) = next.filter(|_| is_known) {
             self.queue.ask(name, next, false);
         }

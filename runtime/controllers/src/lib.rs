@@ -40,6 +40,7 @@ mod route;
 mod service;
 pub mod tenure_client;
 mod watch;
+mod workers;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -13,7 +13,6 @@ use ccm_core::settings::{NodeRules, NodeSettings};
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
-use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::clock::Clock;
 use crate::executor::EffectExecutor;
@@ -21,6 +20,7 @@ use crate::lookup_batch;
 use crate::metrics::QueueName;
 use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, reconcile};
+use crate::workers::Workers;
 use memory::Memory;
 
 /// Maximum concurrent reconciliations: two full batches of new nodes and two of known ones, one in a call and one
@@ -36,9 +36,8 @@ pub(crate) struct NodeController {
     clock: Clock,
     queue: Queue,
     memories: HashMap<String, Memory>,
-    reconciliations: JoinSet<Conclusion<Facts>>,
-    /// The node of each reconciliation, and whether it is urgent.
-    names: HashMap<Id, (String, bool)>,
+    /// Each with the name of its node, and whether it is urgent.
+    reconciliations: Workers<(String, bool), Conclusion<Facts>>,
     /// Number of running reconciliations that are not urgent.
     low_priority: usize,
     pass: Pass,
@@ -87,8 +86,7 @@ impl NodeController {
             clock,
             queue: Queue::metered(meter),
             memories: HashMap::new(),
-            reconciliations: JoinSet::new(),
-            names: HashMap::new(),
+            reconciliations: Workers::new(),
             low_priority: 0,
             pass: Pass::NotYet,
             has_passed: false,
@@ -104,10 +102,8 @@ impl NodeController {
             // `biased`, so that equal states give equal sequences of reconciliations.
             tokio::select! {
                 biased;
-                ended = self.reconciliations.join_next_with_id(), if !self.reconciliations.is_empty() => {
-                    if let Some(ended) = ended {
-                        self.conclude(ended);
-                    }
+                ((name, is_urgent), ended) = self.reconciliations.next() => {
+                    self.conclude(&name, is_urgent, ended);
                 }
                 change = self.changes.recv() => match change {
                     Some(change) => self.see(&change),
@@ -120,7 +116,7 @@ impl NodeController {
 
     /// Waits for running reconciliations and starts no others.
     pub(crate) async fn drain(&mut self) {
-        while self.reconciliations.join_next().await.is_some() {}
+        self.reconciliations.drain().await;
     }
 
     /// Handles a change (NODE-002); only changes that can matter wake a node (EDGE-051).
@@ -285,35 +281,27 @@ impl NodeController {
         }
         let facts = memory.facts(node, self.executor.ownership(), self.rules.clone(), now);
         let (executor, clock) = (self.executor.clone(), self.clock);
-        let task = self
-            .reconciliations
-            .spawn(async move { reconcile(facts, &*executor, clock).await });
+        let task = async move { reconcile(facts, &*executor, clock).await };
+        self.reconciliations.spawn((name, is_urgent), task);
         self.low_priority += usize::from(!is_urgent);
-        self.names.insert(task.id(), (name, is_urgent));
     }
 
-    fn conclude(&mut self, ended: Result<(Id, Conclusion<Facts>), JoinError>) {
-        let id = match &ended {
-            Ok((id, _)) => *id,
-            Err(error) => error.id(),
-        };
-        let Some((name, is_urgent)) = self.names.remove(&id) else {
-            return;
-        };
+    /// Takes the result of a reconciliation; `None` if it panicked.
+    fn conclude(&mut self, name: &str, is_urgent: bool, ended: Option<Conclusion<Facts>>) {
         self.low_priority -= usize::from(!is_urgent);
         let now = self.clock.now();
         // A node deleted meanwhile has no memory any more.
-        if let Some(memory) = self.memories.get_mut(&name)
+        if let Some(memory) = self.memories.get_mut(name)
             && let Some(node) =
-                memory.conclude(self.executor.name(), &name, ended, now, &mut self.queue)
+                memory.conclude(self.executor.name(), name, ended, now, &mut self.queue)
         {
             self.executor.count_initialised(&node);
         }
-        if !self.memories.contains_key(&name) {
-            self.tell_that_it_left(&name);
+        if !self.memories.contains_key(name) {
+            self.tell_that_it_left(name);
         }
-        self.queue.finish(&name, now);
-        self.passed(&name);
+        self.queue.finish(name, now);
+        self.passed(name);
     }
 }
 

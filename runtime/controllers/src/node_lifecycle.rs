@@ -2,7 +2,6 @@
 //! reconciliations beside them, so that a slow answer about some nodes delays no others (EDGE-007). Makes no decision
 //! and executes nothing.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use ccm_core::cloud::{FindReply, ProviderError};
@@ -13,12 +12,12 @@ use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey};
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
 use ccm_core::well_known::NODE_LIFECYCLE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
-use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::clock::Clock;
 use crate::executor::{EffectExecutor, Priority, WritePermit};
 use crate::reconcile::{Conclusion, reconcile};
+use crate::workers::Workers;
 
 /// Runs the passes for one provider.
 pub(crate) struct NodeLifecycleController {
@@ -27,9 +26,8 @@ pub(crate) struct NodeLifecycleController {
     rules: Arc<LifecycleRules>,
     clock: Clock,
     memory: Memory,
-    tasks: JoinSet<Ended>,
-    /// The nodes that each task is about.
-    names: HashMap<Id, Vec<String>>,
+    /// Each with the names of its nodes.
+    tasks: Workers<Vec<String>, Ended>,
     is_alone: bool,
 }
 
@@ -55,8 +53,7 @@ impl NodeLifecycleController {
             rules: Arc::new(settings.rules.clone()),
             settings,
             memory: Memory::default(),
-            tasks: JoinSet::new(),
-            names: HashMap::new(),
+            tasks: Workers::new(),
             is_alone,
         }
     }
@@ -80,11 +77,9 @@ impl NodeLifecycleController {
             // `biased`, so that equal states give equal sequences.
             tokio::select! {
                 biased;
-                ended = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
-                    if let Some(ended) = ended {
-                        self.end(ended);
-                        self.tell_that_it_passed();
-                    }
+                (names, ended) = self.tasks.next() => {
+                    self.end(&names, ended);
+                    self.tell_that_it_passed();
                 }
                 _ = ticks.tick() => {
                     self.pass();
@@ -104,7 +99,7 @@ impl NodeLifecycleController {
 
     /// Waits for running tasks and starts no others.
     pub(crate) async fn drain(&mut self) {
-        while self.tasks.join_next().await.is_some() {}
+        self.tasks.drain().await;
     }
 
     /// One pass (LIFE-002).
@@ -117,10 +112,8 @@ impl NodeLifecycleController {
             let names = survey.about.iter().map(|node| name(node).to_owned());
             let names = names.collect();
             let (executor, clock) = (self.executor.clone(), self.clock);
-            let task = self
-                .tasks
-                .spawn(async move { ask(survey, &executor, clock).await });
-            self.names.insert(task.id(), names);
+            let task = async move { ask(survey, &executor, clock).await };
+            self.tasks.spawn(names, task);
         }
         self.start_reconciliations(&nodes);
     }
@@ -145,34 +138,28 @@ impl NodeLifecycleController {
         for facts in self.with_pass(nodes, |memory, pass| memory.facts(pass)) {
             let names = vec![name(&facts.node).to_owned()];
             let (executor, clock) = (self.executor.clone(), self.clock);
-            let task = self.tasks.spawn(async move {
+            self.tasks.spawn(names, async move {
                 Ended::Reconciliation(Box::new(reconcile(facts, &*executor, clock).await))
             });
-            self.names.insert(task.id(), names);
         }
     }
 
-    fn end(&mut self, ended: Result<(Id, Ended), JoinError>) {
+    /// Takes the result of a task about the nodes `names`; `None` if it panicked.
+    fn end(&mut self, names: &[String], ended: Option<Ended>) {
         let now = self.clock.now();
         match ended {
-            Ok((id, ended)) => {
-                self.names.remove(&id);
-                match ended {
-                    Ended::Survey(survey, answer, at) => {
-                        self.memory.absorb(&survey, &answer, at);
-                        let nodes = self.executor.cluster.sorted_nodes();
-                        self.hear_of_others();
-                        self.start_reconciliations(&nodes);
-                    }
-                    Ended::Reconciliation(conclusion) => {
-                        self.memory
-                            .conclude(&conclusion.facts, &conclusion.when, now);
-                    }
-                }
+            Some(Ended::Survey(survey, answer, at)) => {
+                self.memory.absorb(&survey, &answer, at);
+                let nodes = self.executor.cluster.sorted_nodes();
+                self.hear_of_others();
+                self.start_reconciliations(&nodes);
             }
-            Err(error) => {
+            Some(Ended::Reconciliation(conclusion)) => {
+                self.memory
+                    .conclude(&conclusion.facts, &conclusion.when, now);
+            }
+            None => {
                 tracing::error!("a pass over NotReady nodes ended with a panic; this is a defect");
-                let names = self.names.remove(&error.id()).unwrap_or_default();
                 self.memory.abandon(names.iter().map(String::as_str), now);
             }
         }

@@ -2,7 +2,6 @@
 //! with reconciliations beside it, so that a slow change of one route delays no other. Makes no decision and executes
 //! nothing.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use ccm_core::cloud::ProviderError;
@@ -15,13 +14,13 @@ use ccm_core::well_known::ROUTE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
-use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::clock::Clock;
 use crate::executor::{EffectExecutor, Priority, WritePermit};
 use crate::metrics::{QueueMeter, QueueName};
 use crate::node::{NodeChange, wait_until};
 use crate::reconcile::{self, Conclusion, Severity, Wait, reconcile};
+use crate::workers::Workers;
 
 /// Name of the listing of routes in logs and plans.
 const LISTING: &str = "routes";
@@ -33,9 +32,8 @@ pub(crate) struct RouteController {
     changes: mpsc::UnboundedReceiver<NodeChange>,
     clock: Clock,
     memory: Memory,
-    tasks: JoinSet<Ended>,
-    /// The key of each reconciliation; `None` for the listing.
-    running: HashMap<Id, Option<Key>>,
+    /// Each with the key of its reconciliation; `None` for the listing.
+    tasks: Workers<Option<Key>, Ended>,
     /// The foreign routes that were logged last.
     told: Foreign,
     has_listed: bool,
@@ -68,8 +66,7 @@ impl RouteController {
             executor,
             settings,
             changes,
-            tasks: JoinSet::new(),
-            running: HashMap::new(),
+            tasks: Workers::new(),
             told: Foreign::default(),
             has_listed: false,
             has_passed: false,
@@ -89,11 +86,7 @@ impl RouteController {
             // `biased`, so that equal states give equal sequences.
             tokio::select! {
                 biased;
-                ended = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => {
-                    if let Some(ended) = ended {
-                        self.end(ended);
-                    }
-                }
+                (key, ended) = self.tasks.next() => self.end(key, ended),
                 change = self.changes.recv() => match change {
                     Some(change) => self.see(&change),
                     None => return,
@@ -112,13 +105,13 @@ impl RouteController {
     }
 
     fn has_room(&self) -> bool {
-        let held = self.running.values().flatten().count();
+        let held = self.tasks.keys().flatten().count();
         held < self.settings.concurrent_syncs.get()
     }
 
     /// Waits for running tasks and starts no others.
     pub(crate) async fn drain(&mut self) {
-        while self.tasks.join_next().await.is_some() {}
+        self.tasks.drain().await;
         // Reset the counts; a successor counts anew.
         let nothing = Tally::default();
         self.executor
@@ -154,8 +147,8 @@ impl RouteController {
         let nodes = self.with_pass(|memory, pass| memory.begin(pass));
         self.executor.metrics().passes_routes();
         let executor = self.executor.clone();
-        let task = self.tasks.spawn(async move { ask(nodes, &executor).await });
-        self.running.insert(task.id(), None);
+        self.tasks
+            .spawn(None, async move { ask(nodes, &executor).await });
     }
 
     fn start_reconciliations(&mut self) {
@@ -168,25 +161,20 @@ impl RouteController {
             };
             let key = facts.key();
             let (executor, clock) = (self.executor.clone(), self.clock);
-            let task = self.tasks.spawn(async move {
+            self.tasks.spawn(Some(key), async move {
                 Ended::Reconciliation(Box::new(reconcile(facts, &*executor, clock).await))
             });
-            self.running.insert(task.id(), Some(key));
         }
     }
 
-    fn end(&mut self, ended: Result<(Id, Ended), JoinError>) {
-        let id = match &ended {
-            Ok((id, _)) => *id,
-            Err(error) => error.id(),
-        };
-        let key = self.running.remove(&id).flatten();
+    /// Takes the result of a task; `None` if it panicked.
+    fn end(&mut self, key: Option<Key>, ended: Option<Ended>) {
         match ended {
-            Ok((_, Ended::Listing(answer))) => self.listed(&answer),
-            Ok((_, Ended::Reconciliation(conclusion))) => {
+            Some(Ended::Listing(answer)) => self.listed(&answer),
+            Some(Ended::Reconciliation(conclusion)) => {
                 self.memory.conclude(&conclusion.facts, self.clock.both());
             }
-            Err(_) => {
+            None => {
                 tracing::error!(
                     "a reconciliation about routes ended with a panic; this is a defect"
                 );

@@ -10,7 +10,7 @@ mod nodes;
 mod service_index;
 mod watch_events;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use ccm_core::moment::Moment;
@@ -18,7 +18,6 @@ use ccm_core::service::{Claims, Facts, World, has_finalizer, is_relevant, needs_
 use ccm_core::settings::ServiceSettings;
 use k8s_openapi::api::core::v1::Service;
 use tokio::sync::mpsc;
-use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::clock::Clock;
 use crate::executor::EffectExecutor;
@@ -26,6 +25,7 @@ use crate::metrics::{QueueMeter, QueueName};
 use crate::node::wait_until;
 use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, Facts as _, reconcile};
+use crate::workers::Workers;
 use memory::{Memory, Next, Slot, uid};
 
 pub(crate) use nodes::{NodeNews, NodeSet, node_news};
@@ -47,8 +47,7 @@ pub(crate) struct ServiceController {
     slots: BTreeMap<String, Slot>,
     /// Whether all Services were listed once.
     is_listed: bool,
-    reconciliations: JoinSet<Conclusion<Facts>>,
-    running: HashMap<Id, Running>,
+    reconciliations: Workers<Running, Conclusion<Facts>>,
     /// Number of running reconciliations that are not urgent.
     low_priority: usize,
     pass: Option<Pass>,
@@ -97,8 +96,7 @@ impl ServiceController {
             node_meter,
             slots: BTreeMap::new(),
             is_listed: false,
-            reconciliations: JoinSet::new(),
-            running: HashMap::new(),
+            reconciliations: Workers::new(),
             low_priority: 0,
             pass: None,
             first: None,
@@ -114,11 +112,7 @@ impl ServiceController {
             // `biased`, so that equal states give equal sequences of reconciliations.
             tokio::select! {
                 biased;
-                ended = self.reconciliations.join_next_with_id(), if !self.reconciliations.is_empty() => {
-                    if let Some(ended) = ended {
-                        self.conclude(ended);
-                    }
-                }
+                (running, ended) = self.reconciliations.next() => self.conclude(running, ended),
                 change = self.changes.recv() => match change {
                     Some(change) => self.see(change),
                     None => return,
@@ -131,7 +125,7 @@ impl ServiceController {
 
     /// Waits for running reconciliations and starts no others.
     pub(crate) async fn drain(&mut self) {
-        while self.reconciliations.join_next().await.is_some() {}
+        self.reconciliations.drain().await;
     }
 
     /// Handles changes (SVC-004) and deletions: an object can vanish without its finalizer (SVC-056, EDGE-066).
@@ -246,7 +240,7 @@ impl ServiceController {
         self.nodes.settle();
         let targets = self.nodes.targets();
         // A running reconciliation may have sent older targets.
-        let running: HashSet<&str> = self.running.values().map(|running| &*running.key).collect();
+        let running: HashSet<&str> = self.reconciliations.keys().map(|one| &*one.key).collect();
         let mut left = HashSet::new();
         for (key, slot) in &self.slots {
             let current = slot.current.as_ref();
@@ -341,44 +335,35 @@ impl ServiceController {
         let facts = memory.facts(self.world.clone(), targets.clone(), self.executor.account());
         let uid = memory.uid().to_owned();
         let (executor, clock) = (self.executor.clone(), self.clock);
-        let task = self
-            .reconciliations
-            .spawn(async move { reconcile(facts, &*executor, clock).await });
+        let task = async move { reconcile(facts, &*executor, clock).await };
         self.low_priority += usize::from(!is_urgent);
         let running = Running {
             key,
             uid,
             is_urgent,
         };
-        self.running.insert(task.id(), running);
+        self.reconciliations.spawn(running, task);
     }
 
-    fn conclude(&mut self, ended: Result<(Id, Conclusion<Facts>), JoinError>) {
+    /// Takes the result of a reconciliation; `None` if it panicked.
+    fn conclude(&mut self, running: Running, ended: Option<Conclusion<Facts>>) {
         let now = self.clock.now();
-        let id = match &ended {
-            Ok((id, _)) => *id,
-            Err(error) => error.id(),
-        };
-        let Some(running) = self.running.remove(&id) else {
-            return;
-        };
         let Running {
             key,
             uid,
             is_urgent,
         } = running;
         self.low_priority -= usize::from(!is_urgent);
-        let is_anothers = matches!(&ended, Ok((_, conclusion)) if conclusion.facts.is_anothers());
-        if ended
+        let is_anothers = ended
             .as_ref()
-            .map_or(true, |(_, conclusion)| conclusion.is_retried())
-        {
+            .is_some_and(|conclusion| conclusion.facts.is_anothers());
+        if ended.as_ref().is_none_or(Conclusion::is_retried) {
             self.queue.retries();
         }
         let slot = self.slots.entry(key.clone()).or_default();
         let next = slot.with_uid(&uid).map(|memory| match ended {
-            Ok((_, conclusion)) => memory.conclude(conclusion, now, self.settings.drift_check),
-            Err(_) => {
+            Some(conclusion) => memory.conclude(conclusion, now, self.settings.drift_check),
+            None => {
                 tracing::error!(
                     service = key,
                     "a reconciliation ended with a panic; this is a defect"
