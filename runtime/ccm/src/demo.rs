@@ -40,6 +40,7 @@ use kube::api::{ObjectMeta, PostParams};
 use crate::builtin_grants;
 use crate::config::ProviderConfig;
 use crate::flags::{NodeFlags, ProviderIsolation, ServiceFlags};
+use crate::load_policy::Remarks;
 use crate::provider_loading;
 use crate::provider_loading::ClusterAddresses;
 use crate::provider_manager::{ProviderManager, Shared, Wanted, location};
@@ -249,6 +250,7 @@ fn shared(host: Arc<Host>) -> Shared {
         }),
         pace: PACE,
         metrics: Metrics::default(),
+        remarks: Remarks::default(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Load policy of a configured provider's module: configured grants, or the built-in profile for exactly the bytes that
 //! this program ships. Reads variables and files; fetches nothing.
 
-use std::collections::BTreeMap;
-use std::sync::Once;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
 use ccm_host::manifest::Manifest;
@@ -20,8 +20,20 @@ pub(crate) struct ConfiguredLoadPolicy {
     pub cluster_name: String,
     /// `--cluster-cidr`, split.
     pub cluster_cidrs: Vec<String>,
-    /// Makes warnings about unusual settings appear once.
-    pub warned: Once,
+    /// What was logged about unusual settings.
+    pub remarks: Remarks,
+}
+
+/// The remarks about settings that were logged, by provider: each is logged once, however often the settings are read.
+/// Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Remarks(Arc<Mutex<BTreeSet<(String, String)>>>);
+
+impl Remarks {
+    fn is_new(&self, provider: &str, remark: &str) -> bool {
+        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        logged.insert((provider.to_owned(), remark.to_owned()))
+    }
 }
 
 impl ConfiguredLoadPolicy {
@@ -51,14 +63,13 @@ impl ConfiguredLoadPolicy {
                 ));
             }
         };
-        self.warned.call_once(|| {
-            for warning in &builtin.warnings {
-                tracing::warn!(provider = config.name, "{warning}");
-            }
-            for note in &builtin.notes {
-                tracing::info!(provider = config.name, "{note}");
-            }
-        });
+        let is_new = |remark: &&String| self.remarks.is_new(&config.name, remark);
+        for warning in builtin.warnings.iter().filter(is_new) {
+            tracing::warn!(provider = config.name, "{warning}");
+        }
+        for note in builtin.notes.iter().filter(is_new) {
+            tracing::info!(provider = config.name, "{note}");
+        }
         let terms = LoadPolicy {
             grants: builtin.grants,
             config: GuestConfig {

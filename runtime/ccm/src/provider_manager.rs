@@ -9,7 +9,7 @@ mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -26,7 +26,7 @@ use ccm_host::Host;
 use tokio::sync::{Notify, watch};
 
 use crate::config::{LoadBalancerConfig, ProviderConfig};
-use crate::load_policy::ConfiguredLoadPolicy;
+use crate::load_policy::{ConfiguredLoadPolicy, Remarks};
 
 #[cfg(feature = "demo")]
 pub(crate) use configuration::location;
@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     pub pace: u32,
     /// Metrics of provider versions.
     pub metrics: Metrics,
+    /// What was logged about the providers' settings.
+    pub remarks: Remarks,
 }
 
 impl Shared {
@@ -73,7 +75,7 @@ impl Shared {
             config: config.clone(),
             cluster_name: self.cluster_name.clone(),
             cluster_cidrs: self.cluster_cidrs.clone(),
-            warned: Once::new(),
+            remarks: self.remarks.clone(),
         }
     }
 }

@@ -41,6 +41,7 @@ use crate::builtin_grants;
 use crate::config::{Mistakes, ProviderConfig};
 use crate::exit::Exit;
 use crate::flags::{PodNetworkFlags, RunFlags};
+use crate::load_policy::Remarks;
 use crate::migration::Migration;
 use crate::provider_loading::{self, ClusterAddresses};
 use crate::provider_manager::{
@@ -227,6 +228,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
         }),
         pace: 1,
         metrics: metrics.versions,
+        remarks: Remarks::default(),
     };
     for provider in &wanted.file {
         would_load(&shared, provider)

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
@@ -24,7 +24,7 @@ use super::{Refusal, cluster_name};
 use crate::builtin_grants;
 use crate::config::ProviderConfig;
 use crate::flags::ProviderIsolation;
-use crate::load_policy::ConfiguredLoadPolicy;
+use crate::load_policy::{ConfiguredLoadPolicy, Remarks};
 use crate::provider_loading;
 
 /// Region of endpoints that the manifest leaves to the grant.
@@ -102,7 +102,7 @@ impl Loadable {
                 config,
                 cluster_name: cluster.name.clone(),
                 cluster_cidrs: cluster.cidrs.clone(),
-                warned: Once::new(),
+                remarks: Remarks::default(),
             })
         };
         let (terms, trust) = match &entry.config {
