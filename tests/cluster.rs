@@ -110,6 +110,8 @@ mod secrets;
 mod services;
 #[path = "cluster/slow_store.rs"]
 mod slow_store;
+#[path = "cluster/start.rs"]
+mod start;
 #[path = "cluster/two_allocators.rs"]
 mod two_allocators;
 #[path = "cluster/unserved.rs"]
