@@ -273,6 +273,7 @@ fn runs(root: &Path, published: &Path, release: &Release) {
     assert!(components.iter().any(|one| one["name"] == "wasmtime"));
 
     for path in [
+        "/bin/aws-cloud-controller-manager",
         "/bin/cloud-controller-manager",
         "/bin/digitalocean-cloud-controller-manager",
         "/bin/hcloud-cloud-controller-manager",
