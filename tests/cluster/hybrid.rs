@@ -335,8 +335,9 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
     let mut ccm = start();
     are_initialised(&world, &mut ccm, &second).await;
 
-    // Three modules are swapped while all of them serve.
+    // All four modules are swapped while they serve.
     let modules = [
+        ("hcloud", numbered(embedded_guests::HCLOUD, "0.1.1")),
         ("aws", numbered(embedded_guests::AWS, "0.1.1")),
         ("proxmox", numbered(embedded_guests::PROXMOX, "0.1.1")),
         ("static", numbered(embedded_guests::STATIC, "0.1.1")),
