@@ -21,7 +21,7 @@ use reqwest::{Client, ClientBuilder, Method, Proxy, RequestBuilder};
 use rustls::ClientConfig;
 use url::{Host, Url};
 
-use super::registry_error::RegistryError;
+use super::registry_error::{AddressNotGranted, RegistryError};
 
 /// The name of this machine.
 const LOCALHOST: &str = "localhost";
@@ -171,7 +171,11 @@ impl Connections {
                 ranges.push(IpNet::from(literal.to_canonical()));
             }
             if let Err(refused) = address_policy::check(literal, &ranges) {
-                return no(refused.why);
+                return match AddressNotGranted::of(refused) {
+                    // The host is the address.
+                    Some(not_granted) => no(&not_granted.why()),
+                    None => no(refused.why),
+                };
             }
         }
         if self.route(url).is_some()
@@ -258,15 +262,26 @@ impl Names {
 
 impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
+        let mut is_proxy = false;
         let resolver = match &self.localhost {
             Some(localhost) if name.as_str() == LOCALHOST => localhost,
             _ => match &self.proxy {
-                Some((proxy, resolver)) if proxy == name.as_str() => resolver,
+                Some((proxy, resolver)) if proxy == name.as_str() => {
+                    is_proxy = true;
+                    resolver
+                }
                 _ => &self.all,
             },
         };
         let found = resolver.resolve(name.as_str().to_owned());
-        Box::pin(async move { Ok::<Addrs, _>(Box::new(found.await?)) })
+        Box::pin(async move {
+            match found.await {
+                Ok(addresses) => Ok::<Addrs, _>(Box::new(addresses)),
+                // Another setting says where the proxy may be.
+                Err(error) if is_proxy => Err(error),
+                Err(error) => Err(AddressNotGranted::in_place_of(error)),
+            }
+        })
     }
 }
 

@@ -1,10 +1,14 @@
 //! Errors of a registry, before the location is prefixed. Messages contain no text from the registry except words of a
 //! known form: the text could reflect a credential that was sent.
 
-use std::error::Error as _;
+use std::error::Error as StdError;
+use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
+use ccm_host::egress::address_policy::{self, AddressRefused};
 use ccm_host::egress::resolve::{NameRefused, WhyRefused};
+use ipnet::IpNet;
 
 use crate::source::SourceError;
 
@@ -77,6 +81,9 @@ impl RegistryError {
             if let Some(refused) = cause.downcast_ref::<NameRefused>() {
                 return Self::of_name(host, &refused.why);
             }
+            if let Some(refused) = cause.downcast_ref::<AddressNotGranted>() {
+                return Self::refused(format!("{host} is not asked: {refused}"));
+            }
             let cause_text = cause.to_string();
             // Some layers repeat the text of the layer below.
             if !why.ends_with(&cause_text) {
@@ -113,6 +120,69 @@ impl RegistryError {
         }
     }
 }
+
+/// Refusal of a registry's address that the operator can allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AddressNotGranted {
+    refused: AddressRefused,
+    /// The range that allows it.
+    range: IpNet,
+}
+
+impl AddressNotGranted {
+    /// `None` for an address that nothing allows.
+    pub(super) fn of(refused: AddressRefused) -> Option<Self> {
+        let range = match refused.address.to_canonical() {
+            // Names of this machine lead to any of them.
+            IpAddr::V4(address) if address.is_loopback() => {
+                IpNet::new(address.into(), 8).ok()?.trunc()
+            }
+            address => IpNet::from(address),
+        };
+        let is_allowed = address_policy::check(refused.address, &[range]).is_ok();
+        is_allowed.then_some(Self { refused, range })
+    }
+
+    /// Takes the place of a [`NameRefused`] with such an address. Other errors stay.
+    pub(super) fn in_place_of(
+        error: Box<dyn StdError + Send + Sync>,
+    ) -> Box<dyn StdError + Send + Sync> {
+        let not_granted = match error.downcast_ref() {
+            Some(NameRefused {
+                why: WhyRefused::Address(refused),
+                ..
+            }) => Self::of(*refused),
+            _ => None,
+        };
+        match not_granted {
+            Some(not_granted) => Box::new(not_granted),
+            None => error,
+        }
+    }
+
+    /// The reason, with the setting.
+    pub(super) fn why(&self) -> String {
+        let range = match self.range {
+            IpNet::V4(range) => range.to_string(),
+            // As YAML.
+            IpNet::V6(range) => format!("\"{range}\""),
+        };
+        format!("{}; `registry.addresses: [{range}]` does", self.refused.why)
+    }
+}
+
+impl fmt::Display for AddressNotGranted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "address {} is refused: {}",
+            self.refused.address,
+            self.why()
+        )
+    }
+}
+
+impl StdError for AddressNotGranted {}
 
 /// A media type for display, if it has valid characters only.
 pub(super) fn shown(media_type: &str) -> &str {

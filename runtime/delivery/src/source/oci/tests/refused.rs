@@ -248,12 +248,14 @@ async fn a7_a_layer_that_is_not_what_its_manifest_names_is_refused() {
         (
             "to a private address",
             || redirect("http://10.0.0.1/"),
-            "10.0.0.1 is not asked: a private address",
+            "10.0.0.1 is not asked: a private address, which `addresses` in the configuration does not allow; \
+             `registry.addresses: [10.0.0.1/32]` does",
         ),
         (
             "to another port of this machine",
             || redirect("http://127.0.0.1:1/"),
-            "127.0.0.1:1 is not asked: a loopback address",
+            "127.0.0.1:1 is not asked: a loopback address, which `addresses` in the configuration does not allow; \
+             `registry.addresses: [127.0.0.0/8]` does",
         ),
         (
             "without TLS",
@@ -327,12 +329,13 @@ async fn a_manifest_with_another_digest_than_was_asked_for_is_refused() {
 #[tokio::test]
 async fn a_name_that_leads_to_a_forbidden_address_is_not_dialled() {
     let cases = [
-        ("169.254.169.254", "link-local"),
-        ("10.1.2.3", "private"),
-        ("127.0.0.1", "loopback"),
-        ("fd00:ec2::254", "a metadata service"),
+        ("169.254.169.254", "link-local", None),
+        ("10.1.2.3", "a private address", Some("[10.1.2.3/32]")),
+        ("127.0.0.1", "a loopback address", Some("[127.0.0.0/8]")),
+        ("::1", "a loopback address", Some("[\"::1/128\"]")),
+        ("fd00:ec2::254", "a metadata service", None),
     ];
-    for (address, expected) in cases {
+    for (address, expected, range) in cases {
         let stand = Stand::start(Shelf::with(&module(100)).0, |asked| {
             asked
                 .is_blob()
@@ -348,6 +351,12 @@ async fn a_name_that_leads_to_a_forbidden_address_is_not_dialled() {
             why.contains("blobs.example.com is not asked") && why.contains(expected),
             "{why}"
         );
+        // The setting is named where one allows it.
+        let setting = range.map(|range| format!("; `registry.addresses: {range}` does"));
+        match setting {
+            Some(setting) => assert!(why.ends_with(&setting), "{why}"),
+            None => assert!(!why.contains("registry.addresses"), "{why}"),
+        }
     }
 }
 
