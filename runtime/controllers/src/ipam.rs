@@ -14,11 +14,10 @@ use ccm_core::permit::Mode;
 use ccm_core::retry;
 use ccm_core::settings::IpamSettings;
 use ccm_core::well_known::IPAM_CONTROLLER;
-use futures::future::join_all;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::ObjectRef;
 use other_allocator::AllocatorWatch;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
@@ -26,18 +25,16 @@ use crate::cluster::Cluster;
 use crate::executor::ClusterExecutor;
 use crate::metrics::QueueName;
 use crate::node::{NodeChange, wait_until};
-use crate::provider_controllers::{Ended, when_ended};
 use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, Performer as _, reconcile};
+use crate::running::{CUT_OFF, Ended, Handle, Runnable, run_until};
 use crate::workers::Workers;
 use crate::{Settings, Stopped};
 
 /// Handle to the running controller.
 pub(crate) struct Ipam {
     changes: mpsc::UnboundedSender<NodeChange>,
-    /// Changing or dropping it stops the controller.
-    stop: watch::Sender<bool>,
-    ended: Ended,
+    handle: Handle,
 }
 
 /// The running side.
@@ -79,20 +76,19 @@ impl Ipam {
         let (told, changes) = mpsc::unbounded_channel();
         let executor = Arc::new(ClusterExecutor::new(cluster.clone()));
         let mut controller = IpamController::new(executor, ipam, memory, changes);
-        let (stop, stopped) = watch::channel(false);
-        let (end, ended) = watch::channel(None);
         let drain = settings.drain;
         let heartbeats = settings.reports.heartbeats.clone();
-        tasks.spawn(async move {
-            let run = controller.run_until(before, stopped, drain);
+        let handle = Handle::start(tasks, |stopped| async move {
+            let run = run_until(&mut controller, before, stopped, drain);
             let stopped = heartbeats.monitored(IPAM_CONTROLLER, run).await;
-            // The receiver may be gone.
-            let _ = end.send(Some(stopped));
+            if stopped == Stopped::OnTheWire {
+                tracing::warn!(controller = IPAM_CONTROLLER, ?drain, "{CUT_OFF}");
+            }
+            stopped
         });
         Some(Ipam {
             changes: told,
-            stop,
-            ended: when_ended(ended),
+            handle,
         })
     }
 
@@ -104,14 +100,12 @@ impl Ipam {
 
     /// Whether the controller has ended without a request to stop.
     pub(crate) fn has_ended(&self) -> bool {
-        self.stop.is_closed()
+        self.handle.has_ended()
     }
 
     /// Stops new work; the returned future completes when requests in flight are answered or timed out.
     pub(crate) fn stop(self) -> Ended {
-        // A closed channel belongs to a controller that has ended.
-        let _ = self.stop.send(true);
-        self.ended
+        self.handle.stop()
     }
 }
 
@@ -140,71 +134,6 @@ impl IpamController {
             reconciliations: Workers::new(),
             begins: None,
             has_passed: false,
-        }
-    }
-
-    async fn run_until(
-        &mut self,
-        before: Vec<Ended>,
-        mut stopped: watch::Receiver<bool>,
-        drain: Duration,
-    ) -> Stopped {
-        let runs = async {
-            join_all(before).await;
-            self.run().await;
-        };
-        tokio::select! {
-            biased;
-            () = runs => {}
-            // An error means that the sender was dropped.
-            _ = stopped.wait_for(|is_stopped| *is_stopped) => {}
-        }
-        let drained = async {
-            self.reconciliations.drain().await;
-            if let Some(watch) = &mut self.other_allocator {
-                watch.told().await;
-            }
-        };
-        match tokio::time::timeout(drain, drained).await {
-            Ok(()) => Stopped::Drained,
-            Err(_) => {
-                tracing::warn!(
-                    controller = IPAM_CONTROLLER,
-                    ?drain,
-                    "stopped with requests in flight; their results are unknown"
-                );
-                Stopped::OnTheWire
-            }
-        }
-    }
-
-    /// Runs until the channel of changes closes.
-    async fn run(&mut self) {
-        self.measure();
-        loop {
-            self.start_reconciliations();
-            self.tell_that_it_passed();
-            let timer = self.next_moment().map(|moment| self.clock.instant(moment));
-            // `biased`, so that equal states give equal sequences of reconciliations.
-            tokio::select! {
-                biased;
-                (node, ended) = self.reconciliations.next() => self.conclude(&node, ended),
-                change = self.changes.recv() => match change {
-                    Some(change) => self.see(&change),
-                    None => return,
-                },
-                () = answered(&mut self.other_allocator) => {}
-                () = wait_until(timer) => {}
-            }
-            if let Some(watch) = &mut self.other_allocator {
-                for name in watch.released(&mut self.memory) {
-                    self.queue.ask(&name, self.clock.now(), false);
-                }
-            }
-            for name in self.memory.woken() {
-                self.queue.ask(&name, self.clock.now(), false);
-            }
-            self.measure();
         }
     }
 
@@ -403,6 +332,45 @@ impl IpamController {
                 metrics.stands(set, told.unwrap_or_default());
                 *told = now;
             }
+        }
+    }
+}
+
+impl Runnable for IpamController {
+    /// Runs until the channel of changes closes.
+    async fn run(&mut self) {
+        self.measure();
+        loop {
+            self.start_reconciliations();
+            self.tell_that_it_passed();
+            let timer = self.next_moment().map(|moment| self.clock.instant(moment));
+            // `biased`, so that equal states give equal sequences of reconciliations.
+            tokio::select! {
+                biased;
+                (node, ended) = self.reconciliations.next() => self.conclude(&node, ended),
+                change = self.changes.recv() => match change {
+                    Some(change) => self.see(&change),
+                    None => return,
+                },
+                () = answered(&mut self.other_allocator) => {}
+                () = wait_until(timer) => {}
+            }
+            if let Some(watch) = &mut self.other_allocator {
+                for name in watch.released(&mut self.memory) {
+                    self.queue.ask(&name, self.clock.now(), false);
+                }
+            }
+            for name in self.memory.woken() {
+                self.queue.ask(&name, self.clock.now(), false);
+            }
+            self.measure();
+        }
+    }
+
+    async fn drain(&mut self) {
+        self.reconciliations.drain().await;
+        if let Some(watch) = &mut self.other_allocator {
+            watch.told().await;
         }
     }
 }

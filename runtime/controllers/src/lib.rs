@@ -37,6 +37,7 @@ mod queue;
 mod reconcile;
 mod rest_client;
 mod route;
+mod running;
 mod service;
 pub mod tenure_client;
 mod watch;

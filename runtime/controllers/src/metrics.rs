@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 
 use ipam::IpamMetrics;
 pub(crate) use rest_client::{RequestMeter, RestMetrics};
-pub(crate) use running::RunningControllers;
+pub(crate) use running::{RunningController, RunningControllers};
 pub(crate) use workqueue::{QueueMeter, QueueMetrics, QueueName};
 
 /// Upstream's buckets for both node histograms: 1 s to about 17 min.

@@ -61,14 +61,8 @@ impl NodeLifecycleController {
     /// Runs until it is dropped or drained. Deviates from LIFE-003: it waits for the complete list, because an
     /// incomplete one does not show which nodes exist, and mass deletions are measured against all nodes.
     pub(crate) async fn run(&mut self) {
-        if self
-            .executor
-            .cluster
-            .nodes
-            .wait_until_ready()
-            .await
-            .is_err()
-        {
+        let nodes = &self.executor.cluster.nodes;
+        if nodes.wait_until_ready().await.is_err() {
             return;
         }
         let mut ticks = interval(self.clock.timer(self.settings.monitor_period));

@@ -9,27 +9,21 @@ use ccm_core::settings::ServiceSettings;
 use ccm_core::well_known::{
     NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER,
 };
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, Shared, join_all};
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::watcher::Event;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
 use crate::executor::EffectExecutor;
 use crate::heartbeat::Heartbeats;
+use crate::metrics::RunningController;
 use crate::node::{NodeChange, NodeController};
 use crate::node_lifecycle::NodeLifecycleController;
 use crate::route::RouteController;
+use crate::running::{CUT_OFF, Ended, Handle, Runnable, run_until};
 use crate::service::{NodeNews, NodeSet, ServiceChange, ServiceController, node_news};
 use crate::{Provided, Settings, Stopped};
-
-/// Delay before provider controllers that ended by a defect are restarted.
-const AFTER_DEFECT: std::time::Duration = std::time::Duration::from_secs(10);
-
-/// Future with the result of provider controllers that have ended; shared by all waiters.
-pub(crate) type Ended = Shared<BoxFuture<'static, Stopped>>;
 
 /// Handle to running provider controllers.
 pub(crate) struct ProviderControllers {
@@ -39,9 +33,7 @@ pub(crate) struct ProviderControllers {
     news: Option<NodeNews>,
     services: Option<mpsc::UnboundedSender<ServiceChange>>,
     routes: Option<mpsc::UnboundedSender<NodeChange>>,
-    /// Changing or dropping it stops the controllers.
-    stop: watch::Sender<bool>,
-    ended: Ended,
+    handle: Handle,
 }
 
 /// The running side.
@@ -52,6 +44,8 @@ struct Controllers {
     lifecycle: Option<NodeLifecycleController>,
     service: Option<ServiceController>,
     route: Option<RouteController>,
+    /// They count as running until this is dropped.
+    running: Vec<RunningController>,
 }
 
 impl ProviderControllers {
@@ -122,23 +116,25 @@ impl ProviderControllers {
             let settings = settings.route.clone();
             route = Some(RouteController::new(executor.clone(), settings, changes));
         }
-        let controllers = Controllers {
+        let mut controllers = Controllers {
             heartbeats: settings.reports.heartbeats.clone(),
             executor: executor.clone(),
             node,
             lifecycle,
             service,
             route,
+            running: Vec::new(),
         };
-        let (stop, stopped) = watch::channel(false);
         let drain = settings.drain;
-        let (end, ended) = watch::channel(None);
-        tasks.spawn(async move {
+        let handle = Handle::start(tasks, |stopped| async move {
             // Dropped at the end, which aborts its tasks.
             let _background = background;
-            let stopped = controllers.run(before, stopped, drain).await;
-            // The receiver may be gone.
-            let _ = end.send(Some(stopped));
+            let stopped = run_until(&mut controllers, before, stopped, drain).await;
+            if stopped == Stopped::OnTheWire {
+                let provider = controllers.executor.name();
+                tracing::warn!(provider, ?drain, "{CUT_OFF}");
+            }
+            stopped
         });
         ProviderControllers {
             provided,
@@ -147,8 +143,7 @@ impl ProviderControllers {
             news,
             services,
             routes: told_of_routes,
-            stop,
-            ended: when_ended(ended),
+            handle,
         }
     }
 
@@ -192,56 +187,17 @@ impl ProviderControllers {
 
     /// Whether the controllers have ended without a request to stop.
     pub(crate) fn has_ended(&self) -> bool {
-        self.stop.is_closed()
+        self.handle.has_ended()
     }
 
     /// Stops new work; the returned future completes when requests in flight are answered or timed out.
     pub(crate) fn stop(self) -> Ended {
-        // A closed channel belongs to controllers that have ended.
-        let _ = self.stop.send(true);
-        self.ended
+        self.handle.stop()
     }
 }
 
-/// Completes with the controllers' result, or when they died without one.
-pub(crate) fn when_ended(mut ended: watch::Receiver<Option<Stopped>>) -> Ended {
-    let ended = async move {
-        let said = ended.wait_for(Option::is_some).await;
-        said.ok()
-            .and_then(|said| *said)
-            .unwrap_or(Stopped::OnTheWire)
-    };
-    ended.boxed().shared()
-}
-
-/// Completes when controllers that ended by a defect may be restarted.
-pub(crate) fn pause() -> Ended {
-    let pause = async {
-        tokio::time::sleep(AFTER_DEFECT).await;
-        Stopped::Drained
-    };
-    pause.boxed().shared()
-}
-
-impl Controllers {
-    async fn run(
-        mut self,
-        before: Vec<Ended>,
-        mut stopped: watch::Receiver<bool>,
-        drain: std::time::Duration,
-    ) -> Stopped {
-        let stopped = async {
-            // An error means that the sender was dropped.
-            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
-        };
-        tokio::pin!(stopped);
-        let waits = !before.is_empty();
-        tokio::select! {
-            biased;
-            _ = join_all(before), if waits => {}
-            () = &mut stopped => return Stopped::Drained,
-            () = std::future::ready(()), if !waits => {}
-        }
+impl Runnable for Controllers {
+    async fn run(&mut self) {
         let beats = self.heartbeats.clone();
         let running = [
             self.node.as_ref().map(|_| "cloud-node"),
@@ -250,8 +206,8 @@ impl Controllers {
             self.route.as_ref().map(|_| "route"),
         ];
         let controllers = &self.executor.metrics().controllers;
-        // They count as running until the end of this function.
-        let _running = running.map(|name| name.map(|name| controllers.start(name)));
+        let running = running.into_iter().flatten();
+        self.running = running.map(|name| controllers.start(name)).collect();
         // `biased`, so that equal states give equal sequences; no branch ever ends by itself.
         tokio::select! {
             biased;
@@ -259,33 +215,21 @@ impl Controllers {
             () = beats.when(SERVICE_CONTROLLER, self.service.as_mut().map(ServiceController::run)) => {}
             () = beats.when(NODE_LIFECYCLE_CONTROLLER, self.lifecycle.as_mut().map(NodeLifecycleController::run)) => {}
             () = beats.when(ROUTE_CONTROLLER, self.route.as_mut().map(RouteController::run)) => {}
-            () = &mut stopped => {}
         }
-        let provider = self.executor.name().to_owned();
-        let drained = async {
-            if let Some(node) = &mut self.node {
-                node.drain().await;
-            }
-            if let Some(lifecycle) = &mut self.lifecycle {
-                lifecycle.drain().await;
-            }
-            if let Some(service) = &mut self.service {
-                service.drain().await;
-            }
-            if let Some(route) = &mut self.route {
-                route.drain().await;
-            }
-        };
-        match tokio::time::timeout(drain, drained).await {
-            Ok(()) => Stopped::Drained,
-            Err(_) => {
-                tracing::warn!(
-                    provider,
-                    ?drain,
-                    "stopped with requests in flight; their results are unknown"
-                );
-                Stopped::OnTheWire
-            }
+    }
+
+    async fn drain(&mut self) {
+        if let Some(node) = &mut self.node {
+            node.drain().await;
+        }
+        if let Some(lifecycle) = &mut self.lifecycle {
+            lifecycle.drain().await;
+        }
+        if let Some(service) = &mut self.service {
+            service.drain().await;
+        }
+        if let Some(route) = &mut self.route {
+            route.drain().await;
         }
     }
 }

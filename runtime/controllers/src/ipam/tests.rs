@@ -15,6 +15,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use tokio::sync::watch;
 
 use super::*;
 use crate::{Controllers, Metrics, Pace, PlanBook, Provided, Reports, run_all};
