@@ -93,7 +93,37 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("counts::a_hundred_at_once_repeat_no_listing", || {
             on_stage(timed(false), hundred)
         }),
+        trial("counts::the_readme_has_the_same_calls", || {
+            documented();
+            Ok(())
+        }),
     ]
+}
+
+/// The table of `guests/README.md` has what is held here.
+fn documented() {
+    let readme = include_str!("../../../guests/README.md");
+    let rows = [
+        ("create", CREATE),
+        ("create in a network", CREATE_IN_NETWORK),
+        ("one node port changed", NODE_PORT),
+        ("one port replaced", PORT),
+        ("node added, or removed", NODE_ADDED),
+        ("node added, or removed", NODE_REMOVED),
+        (
+            "delete, proven, and vouched for by a server that is known to exist",
+            DELETE,
+        ),
+    ];
+    let rows = rows.map(|(event, row)| format!("| {event} | {} | {} |", row.most, row.peer));
+    assert_eq!(ANNOTATION.most, DRIFT.most);
+    let unchanged = format!(
+        "| another annotation that says nothing about it; the hourly look | {} | {}; never |",
+        ANNOTATION.most, ANNOTATION.peer
+    );
+    for row in rows.into_iter().chain([unchanged]) {
+        assert!(readme.contains(&row), "guests/README.md lacks\n{row}");
+    }
 }
 
 fn timed(has_network: bool) -> Setup {
