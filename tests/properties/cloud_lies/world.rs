@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::brake::{Allowances, Brake, Budgets, Rise};
+use ccm_core::brake::{Allowances, Brake, ClusterBudgets, Objects, Rise};
 use ccm_core::effect::{ClusterError, Decision, Effect, NodeDeletion, Outcome, When};
 use ccm_core::moment::{Moment, Now};
 use ccm_core::node::object::NodeRef;
@@ -21,6 +21,8 @@ use serde_json::json;
 use crate::cloud_lies::cloud::{Answer, Cloud, Machine};
 use crate::cloud_lies::mutant::Mutant;
 use ccm_tests::random::Random;
+
+const PROVIDER: &str = "sim";
 
 /// A node, as the API server has it.
 pub(crate) struct Stored {
@@ -65,7 +67,7 @@ pub(crate) struct World {
     /// Of which version the cache is.
     cached: u64,
     memory: Memory,
-    budgets: Budgets,
+    budgets: ClusterBudgets,
     on_the_wire: VecDeque<(u64, Survey, Answer)>,
     ownership: Arc<OwnershipContext>,
     rules: Arc<LifecycleRules>,
@@ -93,9 +95,9 @@ impl World {
             cache: Vec::new(),
             cached: 0,
             memory: Memory::default(),
-            budgets: Budgets::new(&Allowances::default()),
+            budgets: ClusterBudgets::new(&Allowances::default()),
             on_the_wire: VecDeque::new(),
-            ownership: Arc::new(OwnershipContext::alone("sim", vec!["sim".to_owned()])),
+            ownership: Arc::new(OwnershipContext::alone(PROVIDER, vec!["sim".to_owned()])),
             rules: Arc::new(Mutant::rules(mutant)),
             versions: 0,
             spent: Vec::new(),
@@ -110,7 +112,7 @@ impl World {
             "metadata": { "name": name, "uid": format!("uid-{}", self.versions),
                 "resourceVersion": self.versions.to_string(),
                 "creationTimestamp": timestamp(created).to_string(),
-                "labels": { well_known::OWNER_LABEL: "sim" } },
+                "labels": { well_known::OWNER_LABEL: PROVIDER } },
             "spec": { "providerID": provider_id },
             "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
         });
@@ -288,9 +290,13 @@ impl World {
             }
             Effect::TakeBudget(_, brake, rise) => {
                 let (now, count) = (self.both().moment, self.nodes.len());
-                match self.budgets.of(*brake).take(now, count, *rise) {
+                let objects = Objects {
+                    own: count,
+                    all: count,
+                };
+                match self.budgets.take(PROVIDER, *brake, now, objects, *rise) {
                     Err(_) if self.mutant == Some(Mutant::NoBrake) => Outcome::Budget(Ok(())),
-                    taken => Outcome::Budget(taken),
+                    taken => Outcome::Budget(taken.map(drop)),
                 }
             }
             Effect::PatchNode(node, patch) => {
