@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn h6_the_connection_that_has_waited_longest_gives_way() {
+    async fn the_connection_that_has_waited_longest_gives_way() {
         let slots = Slots::default();
         let mut all = Vec::new();
         for _ in 0..MOST {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn h6_a_newcomer_has_a_place_though_all_are_worked_on() {
+    async fn a_newcomer_has_a_place_though_all_are_worked_on() {
         let slots = Slots::default();
         let mut all = Vec::new();
         for _ in 0..MOST {

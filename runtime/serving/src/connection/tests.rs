@@ -53,7 +53,7 @@ async fn ends(task: JoinHandle<()>) {
 }
 
 #[tokio::test]
-async fn h6_a_client_that_does_not_read_its_answer_loses_the_connection() {
+async fn a_client_that_does_not_read_its_answer_loses_the_connection() {
     let limits = Limits {
         unread: brief(),
         ..Limits::default()
@@ -78,7 +78,7 @@ async fn a_large_answer_that_is_read_arrives() {
 }
 
 #[tokio::test]
-async fn h6_a_connection_of_http2_that_asks_nothing_more_ends() {
+async fn a_connection_of_http2_that_asks_nothing_more_ends() {
     let limits = Limits {
         silence: brief(),
         last: brief(),

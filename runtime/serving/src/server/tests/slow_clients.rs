@@ -29,7 +29,7 @@ async fn h6_clients_that_are_slow_on_purpose_give_way_to_one_that_asks() {
 }
 
 #[tokio::test]
-async fn h6_clients_that_have_asked_once_give_way_to_a_newcomer() {
+async fn clients_that_have_asked_once_give_way_to_a_newcomer() {
     let world = World::new();
     let server = world.start().await;
     let mut waiting = Vec::new();
@@ -47,7 +47,7 @@ async fn h6_clients_that_have_asked_once_give_way_to_a_newcomer() {
 }
 
 #[tokio::test]
-async fn h6_clients_that_do_not_read_their_answers_give_way_to_a_newcomer() {
+async fn clients_that_do_not_read_their_answers_give_way_to_a_newcomer() {
     let world = World::new();
     let server = PlainServer::start(([127, 0, 0, 1], 0).into(), world.endpoints())
         .await
