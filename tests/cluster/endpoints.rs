@@ -157,7 +157,7 @@ pub(crate) fn free_port() -> u16 {
 
 #[tokio::test]
 async fn proc_075_users_are_known_and_reviewed_by_the_cluster() {
-    let mut served = Served::start(&[]).await;
+    let mut served = Served::start(&["--leader-elect=T"]).await;
     let anybody = served.client(None);
     served
         .until(&anybody, "/healthz?verbose", 200, "[+]leaderElection")
@@ -184,6 +184,10 @@ async fn proc_075_users_are_known_and_reviewed_by_the_cluster() {
     let shown: Value = serde_json::from_str(&text).unwrap();
     let generic = &shown["cloudcontrollermanager.config.k8s.io"]["Generic"];
     assert_eq!((code, &generic["Port"]), (200, &json!(served.port)));
+    assert_eq!(generic["LeaderElection"]["leaderElect"], true);
+    let (code, text) = served.get(&admin, "/metrics/slis", None).await.unwrap();
+    let ran = "kubernetes_healthcheck{name=\"leaderElection\",type=\"healthz\"} 1";
+    assert!(code == 200 && text.contains(ran), "{text}");
     let verbosity = format!("https://127.0.0.1:{}/debug/flags/v", served.port);
     let set = admin.put(&verbosity).body("5").send().await.unwrap();
     assert_eq!(set.status(), 200);
