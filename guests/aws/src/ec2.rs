@@ -7,7 +7,7 @@ use ccm_guest::{Error, state};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Claim, Cluster};
-use crate::query::{Answer, List, Query, together};
+use crate::query::{Answer, List, Page, Query, together};
 
 /// Values that one filtered request may have.
 pub const IDS: usize = 200;
@@ -15,8 +15,6 @@ pub const IDS: usize = 200;
 pub const NAMES: usize = 150;
 /// Results on a page of instances.
 const PAGE: usize = 1000;
-/// How old an answer may be that many Services ask for at the same time, such as about the same nodes.
-pub const BURST: Duration = Duration::from_secs(10);
 /// How long zones are kept: they hardly change.
 const ZONES_AGE: Duration = Duration::from_secs(3600);
 
@@ -217,38 +215,20 @@ pub struct Zone {
     pub ordinary: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Instances {
-    reservation_set: List<Reservation>,
-    #[serde(default)]
-    next_token: Option<String>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Reservation {
     instances_set: List<Instance>,
 }
 
-impl Instances {
-    fn into_instances(self) -> impl Iterator<Item = Instance> {
-        self.reservation_set
-            .items
-            .into_iter()
-            .flat_map(|one| one.instances_set.items)
-    }
-}
-
 /// The instances with these IDs that exist, terminated ones among them. By filter: with `InstanceIds` one missing
-/// instance would make the whole answer an error, which proves nothing about the others. `age`: how old the answer may be;
-/// only a new one proves that an instance is not there.
+/// instance would make the whole answer an error, which proves nothing about the others.
 ///
 /// # Errors
 /// The first request that failed.
-pub fn by_ids(ids: &[&str], age: Duration) -> Result<Vec<Instance>, Error> {
+pub fn by_ids(ids: &[&str]) -> Result<Vec<Instance>, Error> {
     let filter = |ids: &[&str]| vec![("instance-id".to_owned(), owned(ids))];
-    listed(ids.chunks(IDS).map(filter), age)
+    listed(ids.chunks(IDS).map(filter))
 }
 
 /// The instances with these private DNS names that are not terminated.
@@ -265,7 +245,7 @@ pub fn by_names(names: &[&str], vpc: Option<&str>) -> Result<Vec<Instance>, Erro
         filters.extend(vpc.map(|vpc| ("vpc-id".to_owned(), vec![vpc.to_owned()])));
         filters
     };
-    listed(names.chunks(NAMES).map(filters), Duration::ZERO)
+    listed(names.chunks(NAMES).map(filters))
 }
 
 fn owned(texts: &[&str]) -> Vec<String> {
@@ -274,29 +254,23 @@ fn owned(texts: &[&str]) -> Vec<String> {
 
 fn listed(
     filters: impl Iterator<Item = Vec<(String, Vec<String>)>>,
-    age: Duration,
 ) -> Result<Vec<Instance>, Error> {
     let query = |filters| {
         Query::ec2("DescribeInstances")
-            .max_age(age)
             .set("MaxResults", PAGE)
             .filters(filters)
     };
     let queries: Vec<Query> = filters.map(query).collect();
-    let mut found = Vec::new();
-    for (query, first) in queries.iter().zip(together::<Instances>(queries.clone())) {
-        let mut first = first?;
-        let token = first.next_token.take().filter(|token| !token.is_empty());
-        found.extend(first.into_instances());
-        if let Some(token) = token {
-            let rest = query.clone().set("NextToken", token);
-            let rest = rest.pages("NextToken", |page: Instances| {
-                (page.reservation_set, page.next_token)
-            })?;
-            found.extend(rest.into_iter().flat_map(|one| one.instances_set.items));
+    let mut reservations: Vec<Reservation> = Vec::new();
+    for (query, first) in queries.iter().zip(together(queries.clone())) {
+        let Page { list, next } = first?;
+        reservations.extend(list.items);
+        if let Some(token) = next.filter(|token| !token.is_empty()) {
+            reservations.extend(query.clone().set("NextToken", token).pages()?);
         }
     }
-    Ok(found)
+    let instances = reservations.into_iter().map(|one| one.instances_set.items);
+    Ok(instances.flatten().collect())
 }
 
 /// The zones of the region by name, kept for an hour.
@@ -304,11 +278,6 @@ fn listed(
 /// # Errors
 /// When the request failed.
 pub fn zones() -> Result<BTreeMap<String, Zone>, Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Zones {
-        availability_zone_info: List<Info>,
-    }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Info {
@@ -322,11 +291,9 @@ pub fn zones() -> Result<BTreeMap<String, Zone>, Error> {
     if let Some(zones) = kept {
         return Ok(zones);
     }
-    let answer: Zones = Query::ec2("DescribeAvailabilityZones")
-        .supplementary()
-        .send()?;
-    let infos = answer.availability_zone_info.items.into_iter();
-    let zones = infos.map(|info| {
+    let query = Query::ec2("DescribeAvailabilityZones").supplementary();
+    let infos: Page<Info> = query.send()?;
+    let zones = infos.into_iter().map(|info| {
         let ordinary = info
             .zone_type
             .is_none_or(|kind| kind == "availability-zone");
@@ -352,62 +319,35 @@ pub fn zones() -> Result<BTreeMap<String, Zone>, Error> {
 pub fn topology(ids: &[&str]) -> Result<Vec<(String, Vec<String>)>, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Topologies {
-        instance_set: List<Topology>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
     struct Topology {
         instance_id: String,
         #[serde(default)]
         network_node_set: List<String>,
     }
-    let answer: Topologies = Query::ec2("DescribeInstanceTopology")
-        .supplementary()
-        .list("InstanceId", ids)
-        .send()?;
-    let topologies = answer.instance_set.items.into_iter();
+    let query = Query::ec2("DescribeInstanceTopology").supplementary();
+    let topologies: Page<Topology> = query.list("InstanceId", ids).send()?;
     Ok(topologies
+        .into_iter()
         .map(|one| (one.instance_id, one.network_node_set.items))
         .collect())
 }
 
-/// The subnets that the filter selects, at most [`BURST`] ago.
+/// The subnets that the filter selects.
 ///
 /// # Errors
 /// When the request failed.
 pub fn subnets(filter: &str, values: Vec<String>) -> Result<Vec<Subnet>, Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Subnets {
-        subnet_set: List<Subnet>,
-        #[serde(default)]
-        next_token: Option<String>,
-    }
-    let query = Query::ec2("DescribeSubnets").max_age(BURST);
-    let query = query.filters([(filter.to_owned(), values)]);
-    query.pages("NextToken", |page: Subnets| {
-        (page.subnet_set, page.next_token)
-    })
+    let query = Query::ec2("DescribeSubnets");
+    query.filters([(filter.to_owned(), values)]).pages()
 }
 
-/// The route tables that the filter selects. `age`: how old the answer may be.
+/// The route tables that the filter selects.
 ///
 /// # Errors
 /// When the request failed.
-pub fn route_tables(filter: &str, value: &str, age: Duration) -> Result<Vec<RouteTable>, Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Tables {
-        route_table_set: List<RouteTable>,
-        #[serde(default)]
-        next_token: Option<String>,
-    }
-    let query = Query::ec2("DescribeRouteTables").max_age(age);
-    let query = query.filters([(filter.to_owned(), vec![value])]);
-    query.pages("NextToken", |page: Tables| {
-        (page.route_table_set, page.next_token)
-    })
+pub fn route_tables(filter: &str, value: &str) -> Result<Vec<RouteTable>, Error> {
+    let query = Query::ec2("DescribeRouteTables");
+    query.filters([(filter.to_owned(), vec![value])]).pages()
 }
 
 /// Lets an instance pass on traffic that is not its own.

@@ -10,7 +10,6 @@
 //! | the same, several instances | unknown, with an event |
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use ccm_guest::{
     Address, AddressType, Error, Event, FindReply, Instance, IpFamily, Lookup, Node, NodeEvent,
@@ -56,7 +55,7 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     }
     let (ids, names): (Vec<_>, Vec<_>) = (ids.into_iter().collect(), names.into_iter().collect());
 
-    let mut by_id = indexed(ec2::by_ids(&ids, Duration::ZERO)?);
+    let mut by_id = indexed(ec2::by_ids(&ids)?);
     let missing: Vec<&str> = ids
         .iter()
         .filter(|id| !by_id.contains_key(**id))
@@ -65,7 +64,7 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     if let Some(some) = missing.chunks(ec2::IDS).next() {
         // Answers of EC2 may lag behind one another. When more are missing than one request may name, the host's own second
         // call has to do.
-        by_id.extend(indexed(ec2::by_ids(some, Duration::ZERO)?));
+        by_id.extend(indexed(ec2::by_ids(some)?));
     }
     let mut by_name: BTreeMap<String, Vec<ec2::Instance>> = BTreeMap::new();
     for found in ec2::by_names(&names, settings.vpc.as_deref())? {

@@ -4,8 +4,6 @@
 //! Answers are untrusted. The reader expands no entities but XML's own five, follows no reference, and builds only what the
 //! types of [`ec2`](crate::ec2) and [`elb`](crate::load_balancer::elb) name, whose nesting is fixed.
 
-use std::time::Duration;
-
 use ccm_guest::Error;
 use ccm_guest::http::{self, Next, Request, Response, send_all};
 use serde::de::DeserializeOwned;
@@ -25,6 +23,8 @@ const CLASSIC: &str = "2012-06-01";
 #[derive(Debug, Clone)]
 pub struct Query {
     action: &'static str,
+    /// The field for the token of the next page.
+    token: &'static str,
     request: Request,
 }
 
@@ -47,6 +47,39 @@ impl<T> FromIterator<T> for List<T> {
         List {
             items: items.into_iter().collect(),
         }
+    }
+}
+
+/// A list in an answer, or a page of it. Each action names its list differently, and checked answers are of their action.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Page<T> {
+    /// The elements.
+    #[serde(
+        alias = "availabilityZoneInfo",
+        alias = "instanceSet",
+        alias = "reservationSet",
+        alias = "routeTableSet",
+        alias = "securityGroupInfo",
+        alias = "subnetSet",
+        alias = "Attributes",
+        alias = "Listeners",
+        alias = "LoadBalancerDescriptions",
+        alias = "LoadBalancers",
+        alias = "TargetGroups",
+        alias = "TargetHealthDescriptions"
+    )]
+    pub list: List<T>,
+    /// The token of the next page.
+    #[serde(default, alias = "nextToken", alias = "NextMarker")]
+    pub next: Option<String>,
+}
+
+impl<T> IntoIterator for Page<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.items.into_iter()
     }
 }
 
@@ -92,35 +125,37 @@ pub type Answer<T> = Result<T, Refusal>;
 impl Query {
     /// A request to EC2.
     pub fn ec2(action: &'static str) -> Query {
-        Query::new("ec2", action, EC2)
+        Query::new("ec2", action, EC2, "NextToken")
     }
 
     /// A request about network load balancers.
     pub fn elb(action: &'static str) -> Query {
-        Query::new("elb", action, ELB)
+        Query::new("elb", action, ELB, "Marker")
     }
 
     /// A request about classic load balancers.
     pub fn classic(action: &'static str) -> Query {
-        Query::new("elb", action, CLASSIC)
+        Query::new("elb", action, CLASSIC, "Marker")
     }
 
-    fn new(target: &'static str, action: &'static str, version: &str) -> Query {
+    fn new(
+        target: &'static str,
+        action: &'static str,
+        version: &str,
+        token: &'static str,
+    ) -> Query {
         let request = Request::post(target, "/").form("Action", action);
-        Query { action, request }.set("Version", version)
+        Query {
+            action,
+            token,
+            request: request.form("Version", version),
+        }
     }
 
     /// Adds a field.
     #[must_use]
     pub fn set(self, key: impl AsRef<str>, value: impl ToString) -> Query {
         let request = self.request.form(key.as_ref(), value);
-        Query { request, ..self }
-    }
-
-    /// Lets the host answer with what it was told at most so long ago.
-    #[must_use]
-    pub fn max_age(self, age: Duration) -> Query {
-        let request = self.request.max_age(age);
         Query { request, ..self }
     }
 
@@ -207,21 +242,26 @@ impl Query {
         }
     }
 
-    /// Reads a list to its end. `token` is the request's field for the token of the next page; `read` takes a page's items and
-    /// that token.
+    /// Sends the request and reads the first of the list in the answer.
+    ///
+    /// # Errors
+    /// As [`Query::send`]; also when there is none.
+    pub fn one<T: DeserializeOwned>(self) -> Answer<T> {
+        let action = self.action;
+        let first = self.send::<Page<T>>()?.into_iter().next();
+        first.ok_or_else(|| Error::unavailable(format!("{action}: the answer names none")).into())
+    }
+
+    /// Reads a list to its end.
     ///
     /// # Errors
     /// As [`Query::send`]; also when the pages do not end.
-    pub fn pages<P: DeserializeOwned, T>(
-        self,
-        token: &str,
-        read: impl Fn(P) -> (List<T>, Option<String>),
-    ) -> Result<Vec<T>, Error> {
-        let action = self.action;
+    pub fn pages<T: DeserializeOwned>(self) -> Result<Vec<T>, Error> {
+        let Query { action, token, .. } = self;
         let check = |response| Ok(checked(action, response)?);
         http::follow_with(self.request, check, |response| {
-            let (items, next) = read(parsed(action, &response)?);
-            Ok((items.items, Next::form(token, next)))
+            let page: Page<T> = parsed(action, &response)?;
+            Ok((page.list.items, Next::form(token, page.next)))
         })
     }
 }

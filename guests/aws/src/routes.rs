@@ -3,7 +3,6 @@
 //! Only routes into `--cluster-cidr` are looked at: a VPC's table has others, whose blackholes are nobody's business here.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use ccm_guest::routes::{CreateRequest, DeleteRequest, ProgressReply, Route, Target};
 use ccm_guest::{Error, Node};
@@ -59,7 +58,7 @@ pub fn create(settings: &Settings, request: &CreateRequest) -> Result<ProgressRe
     let node = &request.node.name;
     let id = instance_of(&request.node)
         .ok_or_else(|| Error::invalid(format!("{node} has no provider ID of an instance")))?;
-    let mut found = ec2::by_ids(&[id], Duration::ZERO)?;
+    let mut found = ec2::by_ids(&[id])?;
     let Some(instance) = found.pop() else {
         return Err(Error::unavailable(format!("{id} does not exist")));
     };
@@ -127,13 +126,12 @@ fn change(action: &'static str, table: &RouteTable, cidr: &str) -> Query {
 /// The one table: named in the configuration, or with the cluster's tag.
 fn table(settings: &Settings) -> Result<RouteTable, Error> {
     let key = settings.cluster.key();
-    let tables = |filter: &str, value: &str| ec2::route_tables(filter, value, Duration::ZERO);
     let mut tables = match &settings.route_table {
-        Some(id) => tables("route-table-id", id)?,
+        Some(id) => ec2::route_tables("route-table-id", id)?,
         None => {
-            let tagged = tables("tag-key", &key)?;
+            let tagged = ec2::route_tables("tag-key", &key)?;
             match tagged.is_empty() {
-                true => tables("tag:KubernetesCluster", &settings.cluster.id)?,
+                true => ec2::route_tables("tag:KubernetesCluster", &settings.cluster.id)?,
                 false => tagged,
             }
         }

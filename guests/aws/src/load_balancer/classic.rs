@@ -10,7 +10,9 @@ use ccm_guest::{Error, Event, LoadBalancerStatus};
 
 use super::deletion::come_back;
 use super::elb as network;
-use super::ensure::{Nodes, own_group, tagged, unchangeable, unlike, vpc, was_made_before};
+use super::ensure::{
+    Nodes, drop_groups, own_group, tagged, unchangeable, unlike, vpc, was_made_before,
+};
 use super::groups::{self, Group};
 use super::wanted::{Groups, Wanted, group_of_classic, name, named_group};
 use super::{remembered, subnets};
@@ -133,25 +135,6 @@ fn admit(
         |group: &&Group| open.contains(&group.group_id) || tagged.contains(&group.group_id);
     let looked_at = all.iter().filter(of_nodes);
     groups::admit(looked_at, source, &open)
-}
-
-/// Takes back what belonged to groups that a load balancer does not have any more. While AWS still counts one as used, it stays
-/// until the Service goes.
-fn drop_groups(
-    settings: &Settings,
-    all: &[Group],
-    were: &BTreeSet<&String>,
-    are: &[String],
-) -> Result<(), Error> {
-    let left = all.iter().filter(|group| {
-        let is_left = were.contains(&group.group_id) && !are.contains(&group.group_id);
-        is_left && group.is_own(&settings.cluster)
-    });
-    for group in left {
-        groups::admit(all, &group.group_id, &BTreeSet::new())?;
-        let _ = groups::delete(group);
-    }
-    Ok(())
 }
 
 /// See [`ccm_guest::LoadBalancer::delete`]; says whether there was one, too. Rules in the nodes' groups go first, because its own group leads to them, also after a

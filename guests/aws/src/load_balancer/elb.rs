@@ -6,7 +6,7 @@ use ccm_guest::Error;
 use serde::{Deserialize, Serialize};
 
 use super::wanted::{Port, Wanted};
-use crate::query::{Answer, List, Query, together};
+use crate::query::{Answer, Page, Query, together};
 
 mod records;
 
@@ -17,36 +17,6 @@ pub use records::{Listener, LoadBalancer, TargetGroup};
 const PAGE: usize = 400;
 /// Targets that one request may name.
 const TARGETS: usize = 100;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct LoadBalancers {
-    load_balancers: List<LoadBalancer>,
-    #[serde(default)]
-    next_marker: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Listeners {
-    listeners: List<Listener>,
-    #[serde(default)]
-    next_marker: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct TargetGroups {
-    target_groups: List<TargetGroup>,
-    #[serde(default)]
-    next_marker: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Attributes {
-    attributes: List<Attribute>,
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -62,8 +32,8 @@ struct Attribute {
 /// When it is not known; [`Error::Conflict`] if it is no network load balancer.
 pub fn by_name(name: &str) -> Result<Option<LoadBalancer>, Error> {
     let query = Query::elb("DescribeLoadBalancers").list("Names.member", [name]);
-    match query.send::<LoadBalancers>() {
-        Ok(found) => chosen(found.load_balancers.items, name),
+    match query.send::<Page<LoadBalancer>>() {
+        Ok(found) => chosen(found, name),
         Err(refusal) if refusal.is("LoadBalancerNotFound") => Ok(None),
         Err(refusal) => Err(refusal.error),
     }
@@ -75,13 +45,13 @@ pub fn by_name(name: &str) -> Result<Option<LoadBalancer>, Error> {
 /// When it is not known.
 pub fn by_list(name: &str) -> Result<Option<LoadBalancer>, Error> {
     let query = Query::elb("DescribeLoadBalancers").set("PageSize", PAGE);
-    let found = query.pages("Marker", |page: LoadBalancers| {
-        (page.load_balancers, page.next_marker)
-    })?;
-    chosen(found, name)
+    chosen(query.pages()?, name)
 }
 
-fn chosen(found: Vec<LoadBalancer>, name: &str) -> Result<Option<LoadBalancer>, Error> {
+fn chosen(
+    found: impl IntoIterator<Item = LoadBalancer>,
+    name: &str,
+) -> Result<Option<LoadBalancer>, Error> {
     let found = found.into_iter().find(|one| one.load_balancer_name == name);
     match found {
         Some(other) if other.kind != "network" => {
@@ -125,9 +95,7 @@ pub fn create(
                 wanted.private_addresses.get(index),
             );
     }
-    let made: LoadBalancers = query.send()?;
-    let made = made.load_balancers.items.into_iter().next();
-    made.ok_or_else(|| Error::unavailable("CreateLoadBalancer: the answer names none"))
+    Ok(query.one()?)
 }
 
 /// The listeners of a load balancer.
@@ -136,9 +104,7 @@ pub fn create(
 /// When they are not known.
 pub fn listeners(load_balancer: &str) -> Result<Vec<Listener>, Error> {
     let query = Query::elb("DescribeListeners").set("LoadBalancerArn", load_balancer);
-    query.pages("Marker", |page: Listeners| {
-        (page.listeners, page.next_marker)
-    })
+    query.pages()
 }
 
 /// The target groups of a load balancer; of the whole region with `None`.
@@ -147,13 +113,7 @@ pub fn listeners(load_balancer: &str) -> Result<Vec<Listener>, Error> {
 /// When they are not known.
 pub fn target_groups(load_balancer: Option<&str>) -> Result<Vec<TargetGroup>, Error> {
     let query = Query::elb("DescribeTargetGroups").set_some("LoadBalancerArn", load_balancer);
-    groups(query.set("PageSize", PAGE))
-}
-
-fn groups(query: Query) -> Result<Vec<TargetGroup>, Error> {
-    query.pages("Marker", |page: TargetGroups| {
-        (page.target_groups, page.next_marker)
-    })
+    query.set("PageSize", PAGE).pages()
 }
 
 /// Makes a port's target group, or takes the one that an interrupted call left. With its targets.
@@ -175,24 +135,15 @@ pub fn create_target_group(
         .set("HealthCheckProtocol", &port.health.protocol)
         .set("HealthCheckIntervalSeconds", port.health.interval)
         .pairs("Tags.member", wanted.tags.iter().cloned());
-    let (made, is_new) = match adjustable(query, port).send::<TargetGroups>() {
-        Ok(made) => (made.target_groups.items, true),
+    match adjustable(query, port).one() {
         Err(refusal) if refusal.is("DuplicateTargetGroupName") => {
-            let left = Query::elb("DescribeTargetGroups").list("Names.member", [&name]);
-            (groups(left)?, false)
+            let query = Query::elb("DescribeTargetGroups").list("Names.member", [&name]);
+            let left: TargetGroup = query.one()?;
+            let targets = targets(&[&left.target_group_arn])?.pop();
+            Ok((left, targets.unwrap_or_default()))
         }
-        Err(refusal) => return Err(refusal.error),
-    };
-    let made = made.into_iter().next();
-    let made =
-        made.ok_or_else(|| Error::unavailable("CreateTargetGroup: the answer names none"))?;
-    let targets = match is_new {
-        true => BTreeSet::new(),
-        false => targets(&[&made.target_group_arn])?
-            .pop()
-            .unwrap_or_default(),
-    };
-    Ok((made, targets))
+        made => Ok((made?, BTreeSet::new())),
+    }
 }
 
 /// Changes of a target group what can be changed.
@@ -286,18 +237,13 @@ pub fn put_listener(
     let arn = match existing {
         Some(listener) => {
             query.act()?;
-            Some(listener.listener_arn.clone())
+            listener.listener_arn.clone()
         }
-        None => {
-            let made: Listeners = query.send()?;
-            let mut made = made.listeners.items.into_iter();
-            made.next().map(|made| made.listener_arn)
-        }
+        None => query.one::<Listener>()?.listener_arn,
     };
-    let none = || Error::unavailable("CreateListener: the answer names none");
     let certificates = certificate.into_iter().cloned();
     Ok(Listener {
-        listener_arn: arn.ok_or_else(none)?,
+        listener_arn: arn,
         port: port.front,
         protocol: port.front_protocol.to_owned(),
         ssl_policy: policy.cloned(),
@@ -319,11 +265,6 @@ pub fn put_listener(
 pub fn targets(groups: &[&str]) -> Result<Vec<BTreeSet<String>>, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
-    struct Descriptions {
-        target_health_descriptions: List<Description>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "PascalCase")]
     struct Description {
         target: Target,
         #[serde(default)]
@@ -341,10 +282,10 @@ pub fn targets(groups: &[&str]) -> Result<Vec<BTreeSet<String>>, Error> {
         state: String,
     }
     let query = |group: &&str| Query::elb("DescribeTargetHealth").set("TargetGroupArn", *group);
-    let answers = together::<Descriptions>(groups.iter().map(query).collect());
+    let answers = together::<Page<Description>>(groups.iter().map(query).collect());
     let mut all = Vec::new();
     for answer in answers {
-        let descriptions = answer?.target_health_descriptions.items.into_iter();
+        let descriptions = answer?.into_iter();
         let staying = descriptions.filter(|one| one.target_health.state != "draining");
         all.push(staying.map(|one| one.target.id).collect());
     }
@@ -429,9 +370,8 @@ pub fn set_attributes<K: AsRef<str> + Ord>(
     };
     let mut are = BTreeMap::new();
     if !is_new {
-        let told: Attributes = Query::elb(read).set(key, arn).send()?;
-        let told = told.attributes.items.into_iter();
-        are.extend(told.map(|one| (one.key, one.value)));
+        let told: Page<Attribute> = Query::elb(read).set(key, arn).send()?;
+        are.extend(told.into_iter().map(|one| (one.key, one.value)));
     }
     let changed = differing(&are, wanted);
     if changed.is_empty() {

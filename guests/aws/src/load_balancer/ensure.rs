@@ -293,7 +293,7 @@ pub(super) struct Nodes {
 impl Nodes {
     pub(super) fn look_up(ids: BTreeSet<String>) -> Result<Nodes, Error> {
         let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let mut instances = ec2::by_ids(&texts, ec2::BURST)?;
+        let mut instances = ec2::by_ids(&texts)?;
         instances.retain(|one| {
             !matches!(
                 one.instance_state.name.as_str(),
@@ -362,13 +362,26 @@ fn set_security_groups(
     }
     elb::set_security_groups(&found.load_balancer_arn, ids)?;
     if let Groups::Named(_) = wanted.groups {
-        let left = all
-            .iter()
-            .filter(|group| are.contains(&group.group_id) && !ids.contains(&group.group_id));
-        for group in left.filter(|group| group.is_own(&settings.cluster)) {
-            // While AWS still counts it as used, it stays until the Service goes.
-            let _ = groups::delete(group);
-        }
+        drop_groups(settings, all, &are, ids)?;
+    }
+    Ok(())
+}
+
+/// Takes back what belonged to groups that a load balancer does not have any more. While AWS still counts one as used, it stays
+/// until the Service goes.
+pub(super) fn drop_groups(
+    settings: &Settings,
+    all: &[Group],
+    were: &BTreeSet<&String>,
+    are: &[String],
+) -> Result<(), Error> {
+    let left = all.iter().filter(|group| {
+        let is_left = were.contains(&group.group_id) && !are.contains(&group.group_id);
+        is_left && group.is_own(&settings.cluster)
+    });
+    for group in left {
+        groups::admit(all, &group.group_id, &BTreeSet::new())?;
+        let _ = groups::delete(group);
     }
     Ok(())
 }

@@ -81,34 +81,27 @@ pub struct Rule {
 pub type Rules = BTreeMap<Rule, String>;
 
 impl Rule {
-    fn new(protocol: &str, port: u16, range: &str) -> Rule {
-        let port = i32::from(port);
+    fn of(protocol: &str, (from, to): (i32, i32), range: &str) -> Rule {
         Rule {
             protocol: protocol.to_owned(),
-            from: port,
-            to: port,
+            from,
+            to,
             range: range.to_owned(),
         }
+    }
+
+    fn new(protocol: &str, port: u16, range: &str) -> Rule {
+        Rule::of(protocol, (port.into(), port.into()), range)
     }
 
     /// Everything from another group, by its ID.
     fn everything_from(group: &str) -> Rule {
-        Rule {
-            protocol: EVERYTHING.to_owned(),
-            from: -1,
-            to: -1,
-            range: group.to_owned(),
-        }
+        Rule::of(EVERYTHING, (-1, -1), group)
     }
 
     /// ICMP's type 3, code 4: fragmentation needed.
     fn packet_size(range: &str) -> Rule {
-        Rule {
-            protocol: "icmp".to_owned(),
-            from: 3,
-            to: 4,
-            range: range.to_owned(),
-        }
+        Rule::of("icmp", (3, 4), range)
     }
 }
 
@@ -127,12 +120,9 @@ impl Group {
                 &permission.groups,
             ];
             for source in lists.into_iter().flat_map(|list| &list.items) {
-                let rule = Rule {
-                    protocol: permission.ip_protocol.clone(),
-                    from: permission.from_port.unwrap_or(-1),
-                    to: permission.to_port.unwrap_or(-1),
-                    range: source.range.clone(),
-                };
+                let ports = (permission.from_port, permission.to_port);
+                let ports = (ports.0.unwrap_or(-1), ports.1.unwrap_or(-1));
+                let rule = Rule::of(&permission.ip_protocol, ports, &source.range);
                 rules.insert(rule, source.description.clone());
             }
         }
@@ -145,20 +135,9 @@ impl Group {
 /// # Errors
 /// When they are not known.
 pub fn list(filter: &str, value: &str) -> Result<Vec<Group>, Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Groups {
-        security_group_info: List<Group>,
-        #[serde(default)]
-        next_token: Option<String>,
-    }
     let filters = [(filter.to_owned(), vec![value])];
-    let query = Query::ec2("DescribeSecurityGroups")
-        .set("MaxResults", PAGE)
-        .filters(filters);
-    query.pages("NextToken", |page: Groups| {
-        (page.security_group_info, page.next_token)
-    })
+    let query = Query::ec2("DescribeSecurityGroups").set("MaxResults", PAGE);
+    query.filters(filters).pages()
 }
 
 /// The security groups of a VPC; of the cluster where that is not known.
@@ -344,8 +323,7 @@ fn difference(are: &Rules, name: &str, wanted: &Rules) -> Change {
         .iter()
         .filter(|(rule, _)| !change.revoke.contains(rule))
         .chain(&change.grant);
-    let clients =
-        staying.filter(|(rule, why)| why.starts_with(CLIENT) && !rule.range.contains(':'));
+    let clients = staying.filter(|(rule, why)| why.starts_with(CLIENT) && rule.range.contains('.'));
     let sizes: Rules = clients
         .map(|(rule, _)| (Rule::packet_size(&rule.range), PACKET_SIZE.to_owned()))
         .collect();
@@ -363,54 +341,41 @@ fn difference(are: &Rules, name: &str, wanted: &Rules) -> Change {
 
 /// One request for what is added, one for what is removed.
 fn change(group: &Group, change: &Change) -> Result<(), Error> {
-    let added = change.grant.iter();
-    let added: Vec<_> = added
-        .map(|(rule, why)| (rule, Some(why.as_str())))
-        .collect();
-    let removed: Vec<_> = change.revoke.iter().map(|rule| (rule, None)).collect();
-    for (action, settled, rules) in [
-        (
-            "AuthorizeSecurityGroupIngress",
-            "InvalidPermission.Duplicate",
-            added,
-        ),
-        (
-            "RevokeSecurityGroupIngress",
-            "InvalidPermission.NotFound",
-            removed,
-        ),
-    ] {
-        match send(action, group, &rules) {
-            // Somebody was faster with one of them, such as with what all load balancers share, and then AWS changes none.
-            Err(refusal) if refusal.is(settled) && rules.len() > 1 => {
-                for rule in rules {
-                    match send(action, group, &[rule]) {
-                        Err(refusal) if !refusal.is(settled) => return Err(refusal.error),
-                        _ => {}
-                    }
-                }
-            }
-            Err(refusal) if !refusal.is(settled) => return Err(refusal.error),
-            _ => {}
-        }
-    }
-    Ok(())
+    let added = change.grant.iter().map(|(rule, why)| (rule, why.as_str()));
+    let (action, so) = (
+        "AuthorizeSecurityGroupIngress",
+        "InvalidPermission.Duplicate",
+    );
+    send(action, so, group, &added.collect::<Vec<_>>())?;
+    let removed = change.revoke.iter().map(|rule| (rule, ""));
+    let (action, so) = ("RevokeSecurityGroupIngress", "InvalidPermission.NotFound");
+    send(action, so, group, &removed.collect::<Vec<_>>())
 }
 
-fn send(action: &'static str, group: &Group, rules: &[(&Rule, Option<&str>)]) -> Answer<()> {
-    match rules.is_empty() {
-        true => Ok(()),
-        false => permissions(action, group, rules.iter().copied()).act(),
-    }
-}
-
-fn permissions<'a>(
+/// `so` is AWS' error code when one of the rules is as wanted already.
+fn send(
     action: &'static str,
+    so: &str,
     group: &Group,
-    rules: impl Iterator<Item = (&'a Rule, Option<&'a str>)>,
-) -> Query {
+    rules: &[(&Rule, &str)],
+) -> Result<(), Error> {
+    if rules.is_empty() {
+        return Ok(());
+    }
+    match permissions(action, group, rules).act() {
+        // Somebody was faster with one of them, such as with what all load balancers share, and then AWS changes none.
+        Err(refusal) if refusal.is(so) && rules.len() > 1 => {
+            let mut single = rules.iter();
+            single.try_for_each(|rule| send(action, so, group, &[*rule]))
+        }
+        Err(refusal) if !refusal.is(so) => Err(refusal.error),
+        _ => Ok(()),
+    }
+}
+
+fn permissions(action: &'static str, group: &Group, rules: &[(&Rule, &str)]) -> Query {
     let mut query = Query::ec2(action).set("GroupId", &group.group_id);
-    for (index, (rule, why)) in rules.enumerate() {
+    for (index, (rule, why)) in rules.iter().enumerate() {
         let permission = format!("IpPermissions.{}", index + 1);
         let (ranges, range) = match rule.range.as_str() {
             group if group.starts_with("sg-") => ("Groups", "GroupId"),
@@ -428,7 +393,7 @@ fn permissions<'a>(
             .set(format!("{permission}.{ranges}.1.{range}"), &rule.range)
             .set_some(
                 &format!("{permission}.{ranges}.1.Description"),
-                why.filter(|why| !why.is_empty()),
+                Some(why).filter(|why| !why.is_empty()),
             );
     }
     query

@@ -75,7 +75,7 @@ fn one_of_each_zone(
     };
     let tables = match wanted.internal {
         true => Vec::new(),
-        false => ec2::route_tables("vpc-id", vpc, ec2::BURST)?,
+        false => ec2::route_tables("vpc-id", vpc)?,
     };
     let zones = ec2::zones()?;
     let claim = |subnet: &Subnet| subnet.tag_set.claim(&settings.cluster);

@@ -1,18 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::Error;
-use serde::Deserialize;
 
 use super::*;
 use crate::samples::{THROTTLED, forms, host, xml};
-
-#[derive(Debug, Deserialize)]
-struct Page {
-    #[serde(default)]
-    list: List<String>,
-    #[serde(default)]
-    next: Option<String>,
-}
 
 fn refused(status: u16, body: &'static str) -> Refusal {
     let _host = host(move |_, _| Some(xml(status, body)));
@@ -95,8 +86,8 @@ fn the_error_code_decides_and_not_the_status() {
 
 #[test]
 fn hostile_xml_is_an_error_and_no_absence() {
-    let bomb = "<!DOCTYPE DescribeSubnetsResponse [<!ENTITY b \"bbbb\"><!ENTITY c \"&b;&b;&b;\">]><DescribeSubnetsResponse><list><item>&c;</item></list></DescribeSubnetsResponse>";
-    let outside = "<!DOCTYPE DescribeSubnetsResponse [<!ENTITY x SYSTEM \"file:///etc/passwd\">]><DescribeSubnetsResponse><list><item>&x;</item></list></DescribeSubnetsResponse>";
+    let bomb = "<!DOCTYPE DescribeSubnetsResponse [<!ENTITY b \"bbbb\"><!ENTITY c \"&b;&b;&b;\">]><DescribeSubnetsResponse><subnetSet><item>&c;</item></subnetSet></DescribeSubnetsResponse>";
+    let outside = "<!DOCTYPE DescribeSubnetsResponse [<!ENTITY x SYSTEM \"file:///etc/passwd\">]><DescribeSubnetsResponse><subnetSet><item>&x;</item></subnetSet></DescribeSubnetsResponse>";
     let deep = format!(
         "<DescribeSubnetsResponse><other>{}</other></DescribeSubnetsResponse>",
         "<b>".repeat(100_000)
@@ -104,7 +95,7 @@ fn hostile_xml_is_an_error_and_no_absence() {
     for body in [
         "",
         "<DescribeSubnetsResponse>",
-        "<DescribeSubnetsResponse><list><item>1</list></DescribeSubnetsResponse>",
+        "<DescribeSubnetsResponse><subnetSet><item>1</subnetSet></DescribeSubnetsResponse>",
         "{}",
         "<html><body>DescribeSubnetsResponse</body></html>",
         "<Response><Errors><Error><Code>InternalError</Code></Error></Errors></Response>",
@@ -116,7 +107,7 @@ fn hostile_xml_is_an_error_and_no_absence() {
     ] {
         let text = body.to_owned();
         let _host = host(move |_, _| Some(xml(200, &text)));
-        let answer = Query::ec2("DescribeSubnets").send::<Page>();
+        let answer = Query::ec2("DescribeSubnets").send::<Page<String>>();
         let error = answer.map(|page| format!("{page:?}")).unwrap_err().error;
         assert!(
             matches!(error, Error::Unavailable(_)),
@@ -124,7 +115,11 @@ fn hostile_xml_is_an_error_and_no_absence() {
         );
     }
     let _host = host(|_, _| Some(Ok((200, Vec::new(), vec![b'<', 0xff, b'/', b'>']))));
-    assert!(Query::ec2("DescribeSubnets").send::<Page>().is_err());
+    assert!(
+        Query::ec2("DescribeSubnets")
+            .send::<Page<String>>()
+            .is_err()
+    );
 }
 
 #[test]
@@ -134,18 +129,17 @@ fn a_list_is_read_to_its_end_or_is_an_error() {
         let host = host(move |_, form| {
             let page = form.get("NextToken").map_or("", String::as_str);
             let next = match page {
-                "" => "<next>2</next>".to_owned(),
-                _ => format!("<next>{next}</next>"),
+                "" => "<nextToken>2</nextToken>".to_owned(),
+                _ => format!("<nextToken>{next}</nextToken>"),
             };
             Some(xml(
                 200,
                 format!(
-                    "<DescribeSubnetsResponse><list><item>of {page}</item></list>{next}</DescribeSubnetsResponse>"
+                    "<DescribeSubnetsResponse><subnetSet><item>of {page}</item></subnetSet>{next}</DescribeSubnetsResponse>"
                 ),
             ))
         });
-        let answer =
-            Query::ec2("DescribeSubnets").pages("NextToken", |page: Page| (page.list, page.next));
+        let answer = Query::ec2("DescribeSubnets").pages();
         (answer, forms(&host).len())
     };
     let (list, requests) = told("");

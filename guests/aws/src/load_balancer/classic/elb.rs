@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::super::elb::{Targets, differing};
 use super::super::wanted::{Health, Port, Wanted};
-use crate::query::{Answer, List, Query};
+use crate::query::{Answer, List, Page, Query};
 
 /// Load balancers on a page, the most that AWS gives.
 const PAGE: usize = 400;
@@ -84,14 +84,6 @@ struct Registered {
     instance_id: String,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Page {
-    load_balancer_descriptions: List<Classic>,
-    #[serde(default)]
-    next_marker: Option<String>,
-}
-
 impl Classic {
     /// What the Service stores.
     pub fn status(&self) -> LoadBalancerStatus {
@@ -110,8 +102,8 @@ impl Classic {
 /// When it is not known.
 pub fn by_name(name: &str) -> Result<Option<Classic>, Error> {
     let query = Query::classic("DescribeLoadBalancers").list("LoadBalancerNames.member", [name]);
-    match query.send::<Page>() {
-        Ok(found) => Ok(found.load_balancer_descriptions.items.into_iter().next()),
+    match query.send::<Page<Classic>>() {
+        Ok(found) => Ok(found.into_iter().next()),
         Err(refusal) if refusal.is("LoadBalancerNotFound") => Ok(None),
         Err(refusal) => Err(refusal.error),
     }
@@ -123,9 +115,7 @@ pub fn by_name(name: &str) -> Result<Option<Classic>, Error> {
 /// When they are not known.
 pub fn list() -> Result<Vec<Classic>, Error> {
     let query = Query::classic("DescribeLoadBalancers").set("PageSize", PAGE);
-    query.pages("Marker", |page: Page| {
-        (page.load_balancer_descriptions, page.next_marker)
-    })
+    query.pages()
 }
 
 /// Makes a load balancer with its ports.

@@ -142,9 +142,7 @@ fn rules_go_to_aws_in_one_request_for_each_group() {
 fn the_group_of_a_node_is_the_tagged_one_or_its_only_one() {
     let _host = host(|_, _| None);
     let settings = settings(&[]);
-    let mut instance = crate::ec2::by_ids(&[INSTANCE], std::time::Duration::ZERO)
-        .unwrap()
-        .remove(0);
+    let mut instance = crate::ec2::by_ids(&[INSTANCE]).unwrap().remove(0);
     let mut told = |ids: &[&str], tagged: &[&str]| {
         let all = ids.iter().map(|id| GroupId {
             group_id: (*id).to_owned(),

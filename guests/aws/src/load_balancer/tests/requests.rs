@@ -11,7 +11,7 @@ use ccm_guest::load_balancer::{
 
 use crate::load_balancer::{annotations, deletion, ensure, wanted};
 use crate::samples::{
-    INSTANCE, NOT_FOUND, actions, changes, form, forms, host, known, node, service, settings, xml,
+    INSTANCE, NOT_FOUND, actions, changes, forms, host, known, node, service, settings, xml,
 };
 
 /// A change of the Service, and the changes at AWS that have to follow, in this order.
@@ -242,28 +242,6 @@ fn an_update_without_a_load_balancer_asks_for_one() {
     );
     let error = answer.unwrap_err().error;
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
-}
-
-/// Many Services ask about the same nodes when one of them comes or goes.
-#[test]
-fn services_share_the_answer_about_their_nodes() {
-    let host = host(|_, _| None);
-    let request = UpdateRequest::new(service(&[]), vec![known()]);
-    ensure::update_targets(&settings(&[]), &request).unwrap();
-    deletion::delete(&settings(&[]), &DeleteRequest::new(service(&[]))).unwrap();
-    let shared = host.seen().into_iter().filter(|seen| {
-        let mut headers = seen.headers.iter();
-        headers
-            .any(|(name, value)| (name.as_str(), value.as_str()) == ("cache-control", "max-age=10"))
-    });
-    let shared: Vec<_> = shared
-        .map(|seen| form(&seen.body)["Action"].clone())
-        .collect();
-    assert_eq!(
-        shared,
-        ["DescribeInstances"],
-        "what is compared and changed is read anew"
-    );
 }
 
 #[test]
