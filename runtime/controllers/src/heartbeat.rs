@@ -15,9 +15,9 @@ use futures::task::AtomicWaker;
 use crate::clock::boottime;
 use crate::cluster::locked;
 
-/// How long after a check a woken future may take to run. With kubelet's default probes (every 10 s, three failures)
-/// the container is restarted within a minute.
-const HANG: Duration = Duration::from_secs(10);
+/// How long after a check a woken future may take to run: less than a kubelet's default period of 10 s, so that the second
+/// probe after a hang fails, at most 20 s after it began. With three failures the container is restarted within a minute.
+const HANG: Duration = Duration::from_secs(8);
 
 /// The monitored parts of the process, by name. Clones share them.
 #[derive(Debug, Clone, Default)]

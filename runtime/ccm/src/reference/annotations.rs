@@ -4,16 +4,20 @@ use std::fmt::Write as _;
 
 use super::{cell, hold, read, source};
 
+const HCLOUD: &str = "load-balancer.hetzner.cloud/";
+
 #[test]
 fn the_page_of_annotations_is_what_the_constants_say() {
     let shared = source::constants(&read("runtime/core/src/well_known.rs"));
-    let of_kubernetes = |name: &str| {
-        name == "ToBeDeletedByClusterAutoscaler"
-            || name.contains('/')
-                && !name.starts_with("wasm-ccm.dev/")
-                && !name.starts_with("load-balancer.hetzner.cloud/")
-    };
+    let (ours, theirs): (Vec<_>, Vec<_>) = shared
+        .into_iter()
+        .filter(|one| one.value.contains('/') || one.value == "ToBeDeletedByClusterAutoscaler")
+        .filter(|one| !one.value.starts_with(HCLOUD))
+        .partition(|one| one.value.starts_with("wasm-ccm.dev/"));
     let hcloud = source::constants(&read("guests/hcloud/src/load_balancer/annotations.rs"));
+    let hcloud = hcloud
+        .into_iter()
+        .filter(|one| one.value.starts_with(HCLOUD));
     let aws = read("guests/aws/src/load_balancer/annotations.rs");
     let prefix = &source::constants(&aws)[0].value;
     let aws = source::constants(&aws).into_iter().skip(1);
@@ -24,27 +28,23 @@ fn the_page_of_annotations_is_what_the_constants_say() {
         constant.value.insert_str(0, prefix);
         constant
     };
-    let other: fn(&str) -> bool = |_| true;
-    let tables: [(&str, &str, Vec<source::Constant>, fn(&str) -> bool, usize); 5] = [
+    let tables = [
         (
             "Of this project",
             "Labels, annotations and conditions under `wasm-ccm.dev/`. No provider may write under it.",
-            shared.clone(),
-            |name| name.starts_with("wasm-ccm.dev/"),
+            ours,
             10,
         ),
         (
             "Of Kubernetes, and of autoscalers",
             "Labels, annotations, taints and finalizers that others define, and that `ccm` reads or writes.",
-            shared,
-            of_kubernetes,
+            theirs,
             15,
         ),
         (
             "Of the provider hcloud",
             "Annotations of Services, with the meaning that they have for Hetzner's own manager.",
-            hcloud,
-            |name| name.starts_with("load-balancer.hetzner.cloud/"),
+            hcloud.collect(),
             36,
         ),
         (
@@ -52,19 +52,17 @@ fn the_page_of_annotations_is_what_the_constants_say() {
             "Annotations of Services of the Go provider. `guests/README.md` says for each whether network and classic load \
              balancers have it.",
             aws.map(full).collect(),
-            other,
             30,
         ),
         (
             "Of the provider digitalocean",
             "Annotations of Services of the Go manager. `guests/README.md` says which have no effect, or none after creation.",
             digitalocean,
-            other,
             39,
         ),
     ];
     let mut body = String::new();
-    for (heading, about, constants, belongs, at_least) in tables {
+    for (heading, about, constants, at_least) in tables {
         write!(
             body,
             "## {heading}\n\n{about}\n\n| Name | Meaning |\n|---|---|\n"
@@ -76,7 +74,7 @@ fn the_page_of_annotations_is_what_the_constants_say() {
             documentation,
         } in &constants
         {
-            if belongs(value) && seen.insert(value) {
+            if seen.insert(value) {
                 assert!(!documentation.is_empty(), "{value} is not explained");
                 let meaning = cell(&source::without_statements(documentation));
                 writeln!(body, "| `{value}` | {meaning} |").unwrap();

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A constant text.
-#[derive(Clone)]
 pub(super) struct Constant {
     pub(super) value: String,
     pub(super) documentation: String,
