@@ -271,6 +271,7 @@ async fn with_the_rights_of_the_go_managers_it_is_known_by_what_it_writes() {
     stands_back(&world, &mut ccm).await;
     assert_eq!(world.pod_cidr_writes().len(), 0);
     let log = world.log();
-    assert_eq!(log.matches("may not be read").count(), 1);
+    let denied = "reading the Lease kube-system/kube-controller-manager is forbidden";
+    assert_eq!(log.matches(denied).count(), 1);
     world.stop(ccm).await;
 }
