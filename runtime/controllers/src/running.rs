@@ -14,7 +14,7 @@ use crate::Stopped;
 /// Delay before controllers that ended by a defect are restarted.
 const AFTER_DEFECT: Duration = Duration::from_secs(10);
 
-/// What is logged after [`Stopped::OnTheWire`].
+/// Log message that accompanies [`Stopped::OnTheWire`].
 pub(crate) const CUT_OFF: &str = "stopped with requests in flight; their results are unknown";
 
 /// Future with the result of controllers that have ended; shared by all waiters.
@@ -22,7 +22,7 @@ pub(crate) type Ended = Shared<BoxFuture<'static, Stopped>>;
 
 /// Controllers that [`run_until`] runs.
 pub(crate) trait Runnable {
-    /// Runs for ever, unless there is nothing left to wait for.
+    /// Runs until the channels of changes close.
     fn run(&mut self) -> impl Future<Output = ()> + Send;
     /// Waits for requests in flight and starts no others.
     fn drain(&mut self) -> impl Future<Output = ()> + Send;
@@ -39,7 +39,7 @@ pub(crate) struct Handle {
 pub(crate) struct StopSignal(watch::Receiver<bool>);
 
 impl Handle {
-    /// Starts on `tasks` what `run` returns.
+    /// Spawns the future that `run` returns on `tasks`.
     pub(crate) fn start<F>(tasks: &mut JoinSet<()>, run: impl FnOnce(StopSignal) -> F) -> Handle
     where
         F: Future<Output = Stopped> + Send + 'static,

@@ -1,4 +1,4 @@
-//! The tasks that a controller runs beside itself, each with what it is about.
+//! The concurrent tasks of a controller, each with a key.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -20,7 +20,7 @@ impl<K, T: Send + 'static> Workers<K, T> {
         }
     }
 
-    /// Starts a task about `key`.
+    /// Starts a task with this key.
     pub(crate) fn spawn(&mut self, key: K, task: impl Future<Output = T> + Send + 'static) {
         let task = self.tasks.spawn(task);
         self.keys.insert(task.id(), key);

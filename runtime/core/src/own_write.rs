@@ -1,5 +1,5 @@
-//! Reading one's own writes: a cached object that is older than this process's last write to it would have work done
-//! twice.
+//! Read-your-writes: recognises a cached object that is older than this process's last write to it, from which the
+//! controllers would repeat work.
 
 use std::time::Duration;
 

@@ -127,7 +127,7 @@ pub enum Adoption {
     /// None.
     #[default]
     Never,
-    /// Those that have no owner written down. One that names an owner may be another cluster's.
+    /// Those without a recorded owner. One that names an owner may be another cluster's.
     Unowned,
     /// Those, and those whose owner is no Service of this cluster.
     Orphaned,
