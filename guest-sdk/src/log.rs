@@ -20,13 +20,13 @@ use crate::host;
 #[cfg(feature = "log")]
 mod bridge;
 
-#[cfg(feature = "log")]
-pub use bridge::bridge;
 pub use crate::bindings::host::ccm::provider::log::Level;
 #[doc(inline)]
 pub use crate::{
     __log_debug as debug, __log_error as error, __log_info as info, __log_warn as warn,
 };
+#[cfg(feature = "log")]
+pub use bridge::bridge;
 
 /// Writes one line. Put variable data into `fields`, so that the message text stays constant.
 pub fn write(level: Level, message: &str, fields: &[(&str, &str)]) {
