@@ -52,8 +52,7 @@ pub struct Guest<'a> {
 /// # Panics
 /// When there is no Wasm target or a guest does not compile: Cargo then shows what was printed.
 pub fn compile(guests: &[Guest<'_>]) {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = here.join("../..");
+    let root = root();
     let out = PathBuf::from(required("OUT_DIR"));
     for shared in [
         "guest-sdk/src",
@@ -74,6 +73,19 @@ pub fn compile(guests: &[Guest<'_>]) {
     build(&root, &target_dir, guests);
     for guest in guests {
         copy(&target_dir, &out, guest.package);
+    }
+}
+
+/// The workspace that the calling package is in. Cargo says it to each run: a path that is compiled in would be that of
+/// another checkout where a target folder has been copied.
+fn root() -> PathBuf {
+    let package = PathBuf::from(required("CARGO_MANIFEST_DIR"));
+    match package
+        .ancestors()
+        .find(|one| one.join("Cargo.lock").is_file())
+    {
+        Some(root) => root.to_owned(),
+        None => panic!("{} is in no workspace", package.display()),
     }
 }
 
