@@ -216,7 +216,7 @@ fn every_secret_that_the_configuration_names_has_a_role_whatever_it_is_for() {
         "kube-system [aws]",
         "kube-system [ccm-registry]",
         "kube-system [other-cloud]",
-        "proxies [login]",
+        "kube-system [proxy-login]",
     ];
     assert_eq!(named, expected.map(str::to_owned).into());
 }
