@@ -13,7 +13,7 @@ use ccm_core::load_balancer::{
     Protocol,
 };
 use ccm_core::moment::{Moment, Now};
-use ccm_core::ownership::OwnershipContext;
+use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::patch::ServicePatch;
 use ccm_core::permit::Mode;
 use ccm_core::service::{Account, Facts, RetainedState, Targets, World, decide};

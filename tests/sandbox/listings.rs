@@ -206,7 +206,7 @@ impl World {
         let mut settings = Configuration::default().settings(Pace::REAL);
         settings.node.status_update_frequency = PASS;
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let controllers = ccm_controllers::run(
+        let controllers = ccm_tests::controllers::run_one(
             self.cluster.client_as("ccm"),
             Arc::new(self.load().await?),
             settings,

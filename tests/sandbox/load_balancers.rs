@@ -6,18 +6,18 @@
 
 mod account;
 mod counts;
+mod crash;
 mod drop_in;
+mod faults;
 mod input;
 mod inventory;
 mod large;
-mod life;
+mod manager;
 mod migration;
-mod mortal;
 mod mutant;
 mod run;
 mod stage;
 mod tenants;
-mod trouble;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -17,9 +17,10 @@ pub(crate) mod behaviours;
 mod cluster;
 mod files;
 pub(crate) mod law;
-mod lines;
 pub(crate) mod load_balancers;
+mod log_lines;
 mod memory;
+mod neighbours;
 mod repeated;
 mod requests;
 mod routed;
@@ -28,7 +29,6 @@ mod services;
 pub(crate) mod stage;
 pub(crate) mod steps;
 pub(crate) mod target;
-mod turns;
 
 use ccm_tests::harness::{self, Test};
 use guest_misbehaving::behaviour::{Balancing, Behaviour, Routing};
@@ -41,7 +41,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(cluster::trials());
     trials.extend(memory::trials());
     trials.extend(load_balancers::trials());
-    trials.extend(turns::trials());
+    trials.extend(neighbours::trials());
     trials.extend(routes::trials());
     trials.extend(routed::trials());
     trials.extend(services::trials());

@@ -3,16 +3,16 @@
 //!
 //! - `many`: a hundred swaps while thousands of calls are under way; nothing is lost, nothing done twice.
 //! - `sequence`: a swap at every call of a load balancer that takes several (reliability case R15).
-//! - `apart`: what generations do not share.
+//! - `isolation`: what generations do not share.
 //! - `trials`: bad versions in shadow and canary, and how fast they are taken back.
 //! - `neighbour`: a hostile provider beside another one.
 //! - `cost`: what loading costs, in memory and time.
 //!
 //! `CCM_SWAP_CALLS` says how many calls are made under swaps.
 
-mod apart;
 mod cloud;
 mod cost;
+mod isolation;
 mod many;
 mod neighbour;
 mod sequence;
@@ -28,7 +28,7 @@ pub(crate) use cost::{GROWTH, growth};
 pub(crate) fn trials() -> Vec<Trial> {
     let measuring = [many::TESTS, trials::TESTS, neighbour::TESTS, cost::TESTS];
     let mut all = harness::table_alone("swap", &measuring.concat());
-    let tests = [sequence::TESTS, apart::TESTS];
+    let tests = [sequence::TESTS, isolation::TESTS];
     all.extend(harness::table("swap", &tests.concat()));
     all
 }

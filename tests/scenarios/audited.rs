@@ -7,8 +7,8 @@ use ccm_core::audit::{Act, AuditRecord, AuditSink, End, Refused, Unrecordable};
 use ccm_core::permit::CloudRequest;
 use ccm_sim::cluster::Write;
 
+use crate::crash::Life;
 use crate::laws::told;
-use crate::life::Life;
 use crate::load_balancers::Changed;
 
 /// One record of a deletion.

@@ -12,13 +12,13 @@ use libtest_mimic::{Failed, Trial};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::broken_clients::Tamper;
 use crate::cloud::Answered;
 use crate::disturbance::{self, Disturbance};
 use crate::laws::{self, Record};
 use crate::replay;
 use crate::script;
 use crate::stage::{self, Run};
-use crate::tamper::Tamper;
 
 /// One node, and another one later.
 const SCRIPT: &str = "\

@@ -13,12 +13,12 @@ use tokio::time::Instant;
 
 use crate::audited::{self, Audited};
 use crate::broken::{expect, write};
+use crate::broken_clients::Tamper;
 use crate::cloud::{Answered, Truth};
 use crate::laws::{self, Record};
 use crate::replay;
 use crate::script;
 use crate::stage::{self, Run};
-use crate::tamper::Tamper;
 use crate::transcript::Surveyed;
 
 /// What the node lifecycle controller is broken with: a defect of the client, or a setting that no operator has.

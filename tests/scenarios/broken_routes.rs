@@ -14,13 +14,13 @@ use libtest_mimic::{Failed, Trial};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::broken_clients::Tamper;
 use crate::laws::{self, Record};
 use crate::pod_network_laws;
 use crate::route_laws::{self, RouteCloud, RouteRecord};
 use crate::routes::{Changed, Listing, Operation, Recorded, Route};
 use crate::script;
 use crate::stage::{self, Run};
-use crate::tamper::Tamper;
 
 /// One node, a route beside the pods' network that leads nowhere, and one inside to somebody's machine.
 const SCRIPT: &str = "\

@@ -14,12 +14,12 @@ use libtest_mimic::{Failed, Trial};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::broken_clients::Tamper;
 use crate::ingress_laws;
 use crate::load_balancers::{Called, Changed, Operation, Recorded, Told};
 use crate::script;
 use crate::service_laws::{self, ServiceRecord};
 use crate::stage::{self, Run};
-use crate::tamper::Tamper;
 
 /// One Service of ours and one of somebody else's; later ours goes.
 const SCRIPT: &str = "\

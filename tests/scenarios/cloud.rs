@@ -18,16 +18,16 @@ use ccm_core::permit::Permit;
 use futures::TryFutureExt as _;
 use tokio::time::Instant;
 
+use crate::broken_clients::Tamper;
 use crate::cloud_lines::{error, instance};
+use crate::crash::{Act, Life};
 use crate::disturbance::CallFault;
-use crate::lies::{Lie, disturbed};
-use crate::life::{Act, Life};
+use crate::false_answers::{Lie, disturbed};
 use crate::load_balancer_answers::PREFIX;
 use crate::load_balancers::{Ask, LoadBalancers, Operation, Told, key_of};
 use crate::routes::{Machine, Routes};
 use crate::script::Line;
 use crate::stage::seconds;
-use crate::tamper::Tamper;
 
 /// The provider that there is when a script says nothing else.
 pub(crate) const SIM: &str = "sim";

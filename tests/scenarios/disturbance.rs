@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::life::{Act, Death, Moment};
+use crate::crash::{Act, Death, Moment};
 
 /// One disturbance of one replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

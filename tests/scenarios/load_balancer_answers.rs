@@ -9,13 +9,13 @@ use ccm_core::load_balancer::{
     AnnotationChange, Ingress, IpMode, LoadBalancerStatus, Pending, PortStatus, Protocol,
 };
 
+use crate::broken_clients::Tamper;
 use crate::cloud::{PATIENCE, SLOW};
 use crate::cloud_lines::error;
 use crate::disturbance::CallFault;
 use crate::load_balancers::{Ask, LoadBalancers, Operation, Told, key};
 use crate::script::Line;
 use crate::stage::seconds;
-use crate::tamper::Tamper;
 
 /// What the annotations begin with that the provider may set.
 pub(crate) const PREFIX: &str = "sim.example/";

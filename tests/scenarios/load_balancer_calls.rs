@@ -10,10 +10,10 @@ use ccm_core::permit::Permit;
 use tokio::time::Instant;
 
 use super::{Ask, Balancer, Called, Changed, LoadBalancers, Operation, State, Told, key_of};
+use crate::broken_clients::Tamper;
 use crate::cloud_changes::{self, AGAIN, Halt, LATENCY};
 use crate::disturbance::CallFault;
 use crate::load_balancer_answers as answers;
-use crate::tamper::Tamper;
 
 /// What annotations begin with that a load balancer depends on.
 const OPTION: &str = "sim.example/with-";

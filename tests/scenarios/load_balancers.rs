@@ -8,8 +8,8 @@ use ccm_core::cloud::ProviderError;
 use ccm_core::load_balancer::{CloudService, LoadBalancerStatus, Pending};
 use tokio::time::Instant;
 
+use crate::broken_clients::Tamper;
 use crate::load_balancer_answers::Answers;
-use crate::tamper::Tamper;
 
 #[path = "load_balancer_calls.rs"]
 mod calls;

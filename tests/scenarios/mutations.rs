@@ -13,8 +13,8 @@ use ccm_core::permit::{Access, CloudRequest, Mode, Permit, Refusal, RequestOutco
 use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};
 
+use crate::crash::{Death, Life};
 use crate::disturbance::{self, Disturbance};
-use crate::life::{Death, Life};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let tests: [(&str, Test); 3] = [

@@ -5,9 +5,9 @@ use ipnet::IpNet;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use crate::disturbed_client::{SOMEBODY, is_somebodys};
 use crate::pod_network_laws::pod_cidrs;
 use crate::routes::Route;
-use crate::wire::{SOMEBODY, is_somebodys};
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 

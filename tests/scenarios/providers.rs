@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use ccm_controllers::Provided;
 use ccm_core::cloud::CloudProvider;
-use ccm_core::ownership::NodeClaim;
+use ccm_core::node_ownership::NodeClaim;
 use ccm_core::selector::Selector;
 use ccm_core::settings::ServiceRules;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::cloud::{Answered, SIM, ScriptedCloud, Truth};
+use crate::crash::Life;
 use crate::disturbance::CallFault;
-use crate::life::Life;
 use crate::script::Line;
 
 /// See the module's documentation.

@@ -14,11 +14,11 @@ use ipnet::IpNet;
 use tokio::time::Instant;
 
 use super::{Changed, Lie, Listing, Operation, Route, Routes, network};
+use crate::broken_clients::Tamper;
 use crate::cloud::SLOW;
 use crate::cloud_changes::{self, AGAIN, Halt, LATENCY};
 use crate::disturbance::CallFault;
 use crate::load_balancer_answers as answers;
-use crate::tamper::Tamper;
 
 /// A machine of the cloud: its node's name, and its addresses.
 pub(crate) type Machine = (String, Vec<String>);

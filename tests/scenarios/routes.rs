@@ -11,10 +11,10 @@ use ccm_core::cloud_route::CloudRoute;
 use ipnet::IpNet;
 use tokio::time::Instant;
 
+use crate::broken_clients::Tamper;
 use crate::cloud_lines::error;
 use crate::script::Line;
 use crate::stage::seconds;
-use crate::tamper::Tamper;
 
 #[path = "route_calls.rs"]
 mod calls;

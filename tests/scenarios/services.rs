@@ -3,9 +3,9 @@
 use ccm_core::load_balancer::LoadBalancerStatus;
 use serde_json::{Value, json};
 
+use crate::disturbed_client::{SOMEBODY, is_somebodys};
 use crate::load_balancer_answers;
 use crate::script::Line;
-use crate::wire::{SOMEBODY, is_somebodys};
 
 /// A Service of which nothing was said yet.
 pub(crate) fn blank(namespace: &str, name: &str) -> Value {

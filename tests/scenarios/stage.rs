@@ -13,15 +13,17 @@ use tokio::time::Instant;
 use tracing_subscriber::layer::SubscriberExt;
 
 use crate::audited::{self, Audit, AuditedChange};
+use crate::broken_clients::Tamper;
 use crate::cloud::{SIM, ScriptedCloud};
+use crate::cluster_edits::People;
 use crate::cluster_faults;
+use crate::crash::{Act, LATE, Life, Moment};
 use crate::disturbance::{Asked, CallFault, Disturbance};
+use crate::disturbed_client::Wire;
 use crate::laws::{self, Record};
-use crate::life::{Act, LATE, Life, Moment};
 use crate::load_balancer_answers;
 use crate::load_balancers;
 use crate::nodes;
-use crate::people::People;
 use crate::providers::Providers;
 use crate::route_laws::{RouteCloud, RouteRecord};
 use crate::routes::Changed;
@@ -29,9 +31,7 @@ use crate::script::Line;
 use crate::service_laws::ServiceRecord;
 use crate::services;
 use crate::settings::Configuration;
-use crate::tamper::Tamper;
 use crate::transcript::Transcript;
-use crate::wire::Wire;
 
 /// The line of a script whose end depends on what is true: whoever of two finders is made to say that a machine is not
 /// its own has decided whose it is.

@@ -6,6 +6,7 @@ pub mod apiserver;
 pub mod authority;
 pub mod built;
 pub mod conformance;
+pub mod controllers;
 pub mod counts;
 pub mod documents;
 pub mod fuzz;

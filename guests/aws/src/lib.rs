@@ -5,14 +5,14 @@
 
 pub mod config;
 pub mod ec2;
+#[cfg(test)]
+mod fixtures;
 pub mod instances;
 pub mod load_balancer;
 pub mod provider;
 pub mod provider_id;
 pub mod query;
 pub mod routes;
-#[cfg(test)]
-mod samples;
 
 use provider::Aws;
 

@@ -9,13 +9,13 @@
 //! compare and change, [`classic`] has what is about classic load balancers alone, [`subnets`] chooses where, [`remembered`] spares requests, [`ensure`] and [`deletion`] are the calls.
 
 pub mod annotations;
+pub mod cached_state;
 pub mod classic;
 pub mod deletion;
 pub mod elb;
 pub mod ensure;
-pub mod groups;
 pub mod listeners;
-pub mod remembered;
+pub mod security_groups;
 pub mod subnets;
 pub mod wanted;
 

@@ -18,4 +18,4 @@ pub mod targets;
 pub mod wanted;
 
 #[cfg(test)]
-pub mod account;
+pub mod fixtures;

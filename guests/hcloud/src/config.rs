@@ -7,7 +7,7 @@ use ccm_guest::config::Values;
 use ccm_guest::{Config, Error};
 use ipnet::Ipv4Net;
 
-use crate::range;
+use crate::address_range;
 use crate::robot;
 pub use load_balancers::LoadBalancerSettings;
 
@@ -185,7 +185,11 @@ fn route_settings(values: &mut Values<'_>, config: &Config) -> Option<RouteSetti
     let enabled = values.boolean("HCLOUD_NETWORK_ROUTES_ENABLED");
     let network = values.text("HCLOUD_NETWORK")?.to_owned();
     let cidrs = &config.cluster_cidrs;
-    let ranges = || cidrs.iter().filter_map(|cidr| range::read(cidr.trim()));
+    let ranges = || {
+        cidrs
+            .iter()
+            .filter_map(|cidr| address_range::read(cidr.trim()))
+    };
     enabled.unwrap_or(true).then(|| RouteSettings {
         network,
         cluster: (!cidrs.is_empty()).then(|| ranges().collect()),

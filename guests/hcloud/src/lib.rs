@@ -3,22 +3,22 @@
 //!
 //! This file only exports. In reading order: [`range`], [`config`], [`provider_id`], [`api`] and [`robot`] (the only
 //! files that speak HTTP about machines), [`instances`] and [`robot::instance`] (convert responses to instances of the
-//! contract; pure), [`find`] (selects requests and derives lookups), [`load_balancer`], [`routes`], [`waiting`]
+//! contract; pure), [`find`] (selects requests and derives lookups), [`load_balancer`], [`routes`], [`pending_actions`]
 //! (status of running actions) and [`provider`].
 //!
 //! Unless `ROBOT_ENABLED` is true, the lookup of a Robot server's node is `not-mine`.
 
+pub mod address_range;
 pub mod api;
 pub mod config;
 pub mod find;
 pub mod instances;
 pub mod load_balancer;
+pub mod pending_actions;
 pub mod provider;
 pub mod provider_id;
-pub mod range;
 pub mod robot;
 pub mod routes;
-pub mod waiting;
 
 use provider::Hetzner;
 

@@ -1,6 +1,6 @@
 //! Routes on the private network that lead pod traffic to the nodes.
 //!
-//! In reading order: [`layout`] (the network's address ranges, and the address of a node that routes use), [`members`]
+//! In reading order: [`gateway`] (the network's address ranges, and the address of a node that routes use), [`members`]
 //! (owners of addresses), [`list`] and [`change`]. The requests are in [`crate::api`].
 //!
 //! # Guarantees
@@ -12,8 +12,8 @@
 //!   gateway.
 
 pub mod change;
-pub mod layout;
+#[cfg(test)]
+pub mod fixtures;
+pub mod gateway;
 pub mod list;
 pub mod members;
-#[cfg(test)]
-pub mod samples;

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use ccm_core::name_syntax::is_dns_label;
-use ccm_core::ownership::{self, Claim, NodeClaim};
+use ccm_core::node_ownership::{self, Claim, NodeClaim};
 use ccm_core::provider_id::ProviderId;
 use ccm_core::rollout::RolloutRules;
 use ccm_core::selector::Selector;
@@ -291,7 +291,7 @@ fn claimed_twice(providers: &[ProviderConfig]) -> Vec<String> {
             selector: provider.nodes.selector.clone(),
         })
         .collect();
-    ownership::mistakes(&claims)
+    node_ownership::mistakes(&claims)
 }
 
 fn provider(

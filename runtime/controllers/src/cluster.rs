@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ccm_core::brake::Objects;
 use ccm_core::node::object::name;
 use ccm_core::node_index::NodeIndex;
-use ccm_core::ownership::{ClaimRegistry, OwnershipContext, owner, stored_provider_id};
+use ccm_core::node_ownership::{ClaimRegistry, OwnershipContext, owner, stored_provider_id};
 use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
 use k8s_openapi::api::core::v1::Node;

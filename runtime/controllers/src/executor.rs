@@ -23,7 +23,7 @@ use ccm_core::brake::{Brake, Rise};
 use ccm_core::cloud::CloudProvider;
 use ccm_core::effect::{Effect, Outcome, ServiceEffect, ServiceOutcome};
 use ccm_core::node::object::is_uninitialized;
-use ccm_core::ownership::OwnershipContext;
+use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::permit::Mode;
 use ccm_core::service::Account;
 use ccm_core::well_known::FIELD_MANAGER;

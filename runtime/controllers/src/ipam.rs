@@ -22,12 +22,12 @@ use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 use crate::cluster::Cluster;
+use crate::controller_lifecycle::{CUT_OFF, Ended, Handle, Runnable, run_until};
 use crate::executor::ClusterExecutor;
 use crate::metrics::QueueName;
 use crate::node::{NodeChange, wait_until};
 use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, Performer as _, reconcile};
-use crate::running::{CUT_OFF, Ended, Handle, Runnable, run_until};
 use crate::workers::Workers;
 use crate::{Settings, Stopped};
 

@@ -4,8 +4,8 @@
 //! The Lease alone identifies the leader, so that a future of this module can be dropped without cleanup: the result of
 //! the last request is then unknown, and the next request is a read.
 
+mod events;
 mod metrics;
-mod record;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -260,7 +260,7 @@ impl Election {
 
     /// Records an Event about the Lease (PROC-043). Best effort.
     fn say(&self, what: &str) -> impl Future<Output = ()> + Send + 'static {
-        let event = record::event(&self.settings, what, self.elector.lease(), wall());
+        let event = events::event(&self.settings, what, self.elector.lease(), wall());
         let (events, most) = (self.events.clone(), self.settings.timing.request_time());
         async move {
             let params = PostParams::default();

@@ -21,7 +21,10 @@ pub mod api_error;
 mod clients;
 mod clock;
 mod cluster;
+mod controller_lifecycle;
 mod executor;
+#[cfg(test)]
+mod fixtures;
 mod heartbeat;
 mod ipam;
 pub mod lease;
@@ -37,19 +40,17 @@ mod queue;
 mod reconcile;
 mod rest_client;
 mod route;
-mod running;
 mod service;
 pub mod tenure_client;
 mod watch;
 mod workers;
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::audit::AuditSink;
 use ccm_core::cloud::CloudProvider;
-use ccm_core::ownership::NodeClaim;
+use ccm_core::node_ownership::NodeClaim;
 use ccm_core::permit::Mode;
 use ccm_core::settings::{
     IpamSettings, LifecycleSettings, NodeSettings, RouteSettings, ServiceRules, ServiceSettings,
@@ -105,9 +106,9 @@ pub struct Settings {
     pub pace: Pace,
     /// Timeout of one provider call.
     pub call_time: Duration,
-    /// How long [`run`] waits at shutdown for requests in flight.
+    /// How long [`run_all`] waits at shutdown for requests in flight.
     pub drain: Duration,
-    /// Renewed by the lease holder; ended by [`run`] at shutdown. No request to the cloud or the cluster begins outside
+    /// Renewed by the lease holder; ended by [`run_all`] at shutdown. No request to the cloud or the cluster begins outside
     /// of it.
     pub tenure: Arc<Tenure>,
 }
@@ -174,38 +175,11 @@ impl Provided {
     }
 }
 
-/// State at the end of [`run`].
+/// State at the end of [`run_all`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
     /// Every request was answered.
     Drained,
     /// Requests were still in flight; their effect is unknown.
     OnTheWire,
-}
-
-/// Runs the controllers of one provider until `shutdown` completes, then waits at most `settings.drain` for requests in
-/// flight.
-///
-/// # Assumptions `client` retries nothing: `kube::Config::default_retry` is off. It is on by default, and a retried
-/// request could begin after the lease is lost. Failed requests are retried here, after a new decision.
-///
-/// # Guarantees An unreachable API server, at the start or later, ends nothing: watches and writes are retried with
-/// growing delays. A panic in one reconciliation affects no other.
-///
-/// # Errors See [`RunError`].
-pub async fn run(
-    client: impl Into<Clients>,
-    provider: Arc<dyn CloudProvider>,
-    settings: Settings,
-    metrics: Metrics,
-    shutdown: impl Future<Output = ()> + Send,
-) -> Result<Stopped, RunError> {
-    let provided = Provided {
-        cloud: provider,
-        nodes: NodeClaim::default(),
-        service: settings.service.rules.clone(),
-    };
-    // Keep the sender until the end, so that the channel stays open.
-    let (_kept, provided) = tokio::sync::watch::channel(Arc::from([provided]));
-    run_all(client, provided, settings, metrics, shutdown).await
 }

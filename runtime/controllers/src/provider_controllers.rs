@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ccm_core::ownership::OwnershipContext;
+use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::service::Claims;
 use ccm_core::settings::ServiceSettings;
 use ccm_core::well_known::{
@@ -15,13 +15,13 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
+use crate::controller_lifecycle::{CUT_OFF, Ended, Handle, Runnable, run_until};
 use crate::executor::EffectExecutor;
 use crate::heartbeat::Heartbeats;
 use crate::metrics::RunningController;
 use crate::node::{NodeChange, NodeController};
 use crate::node_lifecycle::NodeLifecycleController;
 use crate::route::RouteController;
-use crate::running::{CUT_OFF, Ended, Handle, Runnable, run_until};
 use crate::service::{NodeNews, NodeSet, ServiceChange, ServiceController, node_news};
 use crate::{Provided, Settings, Stopped};
 

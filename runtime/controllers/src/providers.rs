@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use ccm_core::node::object::{is_uninitialized, name, uid};
-use ccm_core::ownership::{self, Claim, OwnershipContext};
+use ccm_core::node_ownership::{self, Claim, OwnershipContext};
 use ccm_core::service::{self, Claims, ClaimsError};
 use ccm_core::well_known::{IPAM_CONTROLLER, ROUTE_CONTROLLER, SERVICE_CONTROLLER};
 use futures::stream::BoxStream;
@@ -20,11 +20,11 @@ use tokio::task::JoinSet;
 
 use crate::clients::Clients;
 use crate::cluster::Cluster;
+use crate::controller_lifecycle::{Ended, pause};
 use crate::ipam::Ipam;
 use crate::metrics::Metrics;
 use crate::node::NodeChange;
 use crate::provider_controllers::ProviderControllers;
-use crate::running::{Ended, pause};
 use crate::service::ServiceNews;
 use crate::watch::{nodes, services};
 use crate::{Provided, RunError, Settings, Stopped};
@@ -37,9 +37,16 @@ use crate::{Provided, RunError, Settings, Stopped};
 /// running. Otherwise they end, within `settings.drain`, and new ones start. A contradictory list changes nothing. With
 /// an empty list the manager waits for an entry.
 ///
-/// # Assumptions Those of [`crate::run`].
+/// # Assumptions
+/// `clients` retry nothing: `kube::Config::default_retry` is off. It is on by default, and a retried request could begin
+/// after the lease is lost. Failed requests are retried here, after a new decision.
 ///
-/// # Errors See [`RunError`]: only for the first list. Mistakes in a later one are logged.
+/// # Guarantees
+/// An unreachable API server, at the start or later, ends nothing: watches and writes are retried with growing delays. A
+/// panic in one reconciliation affects no other.
+///
+/// # Errors
+/// See [`RunError`]: only for the first list. Mistakes in a later one are logged.
 pub async fn run_all(
     clients: impl Into<Clients>,
     mut provided: watch::Receiver<Arc<[Provided]>>,
@@ -127,7 +134,7 @@ impl ProviderList {
     /// Validates the list; returns all mistakes if it contradicts itself.
     fn of(list: &[Provided]) -> Result<ProviderList, Vec<String>> {
         let all: Vec<Claim> = list.iter().map(claim).collect();
-        let mut mistakes = ownership::mistakes(&all);
+        let mut mistakes = node_ownership::mistakes(&all);
         let claims = Claims::new(list.iter().filter(|one| serves(one)).map(takes).collect());
         match claims {
             Ok(claims) if mistakes.is_empty() => Ok(ProviderList {

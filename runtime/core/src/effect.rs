@@ -19,7 +19,7 @@ use crate::moment::{Moment, rounded};
 use crate::node::object::{NodeRef, name};
 use crate::node_index::Clashes;
 use crate::node_lifecycle::survey::Survey;
-use crate::ownership::{Verdict, Vote};
+use crate::node_ownership::{Verdict, Vote};
 use crate::patch::{NetworkConditionPatch, NodePatch, NodeStatusPatch, PodCidrsPatch};
 
 pub use route::{RouteEffect, RouteOutcome};

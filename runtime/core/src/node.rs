@@ -28,7 +28,7 @@ use crate::cloud::instance::{Address, CloudEvent, EventType, Lookup};
 use crate::effect::{Decision, Effect, Looked, When};
 use crate::moment::Moment;
 use crate::node_index::AddressClash;
-use crate::ownership::{Owner, owner, stored_provider_id};
+use crate::node_ownership::{Owner, owner, stored_provider_id};
 use crate::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
 use crate::well_known::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
 use object::{is_uninitialized, node_ref, taints, uid};

@@ -33,7 +33,7 @@ use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, Effect, NodeDeletion, When};
 use crate::moment::{Moment, Now};
 use crate::node::object::{is_ready, name, node_ref, taints, uid};
-use crate::ownership::owner;
+use crate::node_ownership::owner;
 use crate::patch::{NodePatch, TaintChange, Taints};
 use crate::retry;
 use crate::well_known::SHUTDOWN_TAINT;

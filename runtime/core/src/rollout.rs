@@ -23,10 +23,10 @@
 mod candidate;
 mod decide;
 mod facts;
+mod limits;
 mod orders;
 mod plan_comparison;
 mod record;
-mod rules;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -40,11 +40,11 @@ pub use facts::{
     Cause, Decision, Effect, End, Endorsement, Facts, Failure, Loaded, Now, Offer, Order, Role,
     RolloutEvent, Work,
 };
+pub use limits::RolloutRules;
 pub use plan_comparison::Plans;
 pub use record::{
     MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, MOST_REQUESTS, Noted, Orders, Phase,
     Placed, Record, Rejected, Release, Trial,
 };
-pub use rules::RolloutRules;
 pub use state::{State, state};
 pub use trial_verdict::{Counts, Tally};

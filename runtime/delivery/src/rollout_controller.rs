@@ -14,7 +14,7 @@ mod perform;
 mod record_writer;
 mod self_check;
 mod source_watcher;
-mod work;
+mod version_work;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ use clock::Clock;
 use record_writer::RecordWriter;
 use self_check::Check;
 use source_watcher::{Fed, SourceWatcher};
-use work::{Ended, Resources};
+use version_work::{Ended, Resources};
 
 /// The right to decide, valid for one tenure.
 #[derive(Debug, Clone)]
@@ -343,7 +343,8 @@ impl RolloutController {
             Fed::Offered(artifact) => {
                 let digest = artifact.digest;
                 tracing::info!(target: "rollout", provider = %self.name, %digest, origin = %artifact.origin, "a module is offered");
-                self.facts.offered(work::release(&artifact, ""), now);
+                self.facts
+                    .offered(version_work::release(&artifact, ""), now);
                 self.offered = Some(artifact);
             }
             Fed::Trouble(error) => {

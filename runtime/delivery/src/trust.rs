@@ -18,8 +18,6 @@ mod key;
 mod keyless;
 mod refusal;
 #[cfg(test)]
-mod sample;
-#[cfg(test)]
 mod tests;
 mod trust_roots;
 mod version;

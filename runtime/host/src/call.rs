@@ -13,11 +13,11 @@ use tokio::time::{Instant, timeout_at};
 use crate::bindings::common;
 use crate::digest::Digest;
 use crate::egress::CallScope;
+use crate::guest_egress::WayOut;
 use crate::guest_log::GuestLog;
 use crate::interceptor::{CallUsage, Interceptor};
 use crate::limits;
-use crate::memory::{GUESTS, MemoryBudget};
-use crate::outbound::WayOut;
+use crate::memory_budget::{GUESTS, MemoryBudget};
 use crate::sandbox::{Answer, Ask, CallPhase, Performance, Sandbox};
 use crate::v0_2;
 

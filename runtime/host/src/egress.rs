@@ -11,7 +11,7 @@
 //! [`CallScope`] belongs to one guest call. Guests name *targets*; only the grant maps a target to a host and a
 //! credential and a proxy. The egress never follows redirects, never sends a request twice, reads no environment and
 //! keeps no cookies. A credential that has to be issued is fetched before the permit is asked (`credentials`). The permit is asked when everything else is ready; between it and the wire remains only taking a
-//! connection from the pool or opening one, at most [`EgressLimits::connect`]. The lease gate (`wire`) checks again
+//! connection from the pool or opening one, at most [`EgressLimits::connect`]. The lease gate (`lease_gate`) checks again
 //! on each write whether this process may still send.
 
 pub mod address_policy;
@@ -24,25 +24,25 @@ pub mod tls;
 mod body_fields;
 mod budget;
 mod call_record;
+mod canonical_request;
 mod cloud_quota;
 mod credential_acceptance;
 mod credentials;
 mod dial;
+mod guest_requests;
 mod headers;
+mod lease_gate;
 mod limits;
 mod message;
 mod permit;
 mod quota;
 mod rate_limit_hold;
 mod request_identity;
-mod request_matching;
 mod resolve_target;
 mod response_cache;
-mod scope;
 mod send;
 mod target;
 mod token_bucket;
-mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,13 +56,13 @@ pub use budget::Body;
 pub use cloud_quota::CloudQuota;
 pub use credentials::CredentialError;
 pub use dial::DialError;
+pub use guest_requests::CallScope;
+pub(crate) use guest_requests::{MAX_TOGETHER, side_by_side};
 pub use limits::EgressLimits;
 pub use message::{Exchange, ExchangeEnd, FetchError, FetchRequest, FetchResponse};
 pub use permit::now;
 pub(crate) use quota::QuotaGroups;
 pub use resolve::{Lookup, SystemLookup};
-pub use scope::CallScope;
-pub(crate) use scope::{MAX_TOGETHER, side_by_side};
 pub use target::TargetLevel;
 
 use ccm_metrics::requests::RequestMetrics;

@@ -23,7 +23,7 @@ use crate::grant::Grants;
 use crate::guest_config::{self, GuestConfig};
 use crate::load_error::LoadError;
 use crate::load_options::Loading;
-use crate::memory::GUESTS;
+use crate::memory_budget::GUESTS;
 use crate::provider::{Provider, not_asked};
 use crate::sandbox::{
     Answer, Ask, CpuScheduler, Exports, InProcess, Isolation, Load, Sandbox, SandboxProcess,

@@ -5,7 +5,7 @@
 //!
 //! - It is scanned before it is compiled ([`inspect`]), compiled in a child process with its own limits
 //!   ([`compile_child`]), and linked only to interfaces of a fixed list.
-//! - Each call has a fresh store with a memory allowance, a deadline, a CPU budget and limits on everything the host
+//! - Each call has a fresh store with a memory limiter, a deadline, a CPU budget and limits on everything the host
 //!   keeps for it (`limits`); every failure of a guest ends in a `ProviderError`.
 //! - It has no files, environment, arguments or sockets. Requests leave through [`egress`] only, to granted targets,
 //!   with the call's permit; credentials are added there and never seen by the guest.
@@ -30,23 +30,24 @@ mod component;
 mod digest;
 mod engine;
 mod epoch_ticker;
+#[cfg(test)]
+mod fixtures;
+mod function_types;
 mod guest_config;
+mod guest_egress;
 mod guest_log;
+mod guest_state;
 mod host;
 mod host_functions;
 mod interceptor;
 mod load_error;
 mod load_options;
-mod memory;
-mod outbound;
+mod memory_budget;
+mod memory_limiter;
 mod provider;
 mod sandbox;
 mod sanitize;
-mod signatures;
-mod state;
 mod store_data;
-#[cfg(test)]
-mod test_components;
 mod v0_1;
 mod v0_2;
 mod wasi;

@@ -4,8 +4,8 @@
 //! bounded, parsed strictly, and never a source of rights. Rights come from [`Grants`] alone; the manifest can only
 //! narrow them.
 
-mod form;
 mod grant_check;
+mod syntax;
 mod validation;
 
 use std::fmt;
@@ -253,16 +253,6 @@ impl Manifest {
             targets: required.map(Target::as_grant).collect(),
             annotation_prefixes: self.annotation_prefixes.clone(),
         }
-    }
-
-    /// Whether any rule requests write access at the cloud.
-    pub fn asks_to_write(&self) -> bool {
-        let mut lines = self
-            .targets
-            .iter()
-            .flat_map(|target| &target.rules)
-            .flat_map(Rule::lines);
-        lines.any(|line| line.access == Access::Write)
     }
 }
 

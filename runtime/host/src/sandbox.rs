@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::bindings::common;
+use crate::guest_egress::WayOut;
 use crate::guest_log::GuestLog;
-use crate::outbound::WayOut;
 
 pub(crate) use child::Parent;
 pub use child::sandbox_child;

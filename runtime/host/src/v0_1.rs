@@ -10,8 +10,8 @@ use wasmtime::component::{
 };
 
 use crate::bindings::{common, http, instances, lifecycle, load_balancer, routes, v0_1};
+use crate::function_types::Component;
 use crate::sandbox::{Answer, Ask};
-use crate::signatures::Component;
 use crate::store_data::Guest;
 
 /// Addresses of one instance; 0.2 allows more.

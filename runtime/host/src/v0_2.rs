@@ -3,10 +3,10 @@
 //!
 //! Only the *shape* of answers is checked here; core judges their meaning.
 
+mod answer_limits;
 mod load_balancer;
+mod redaction;
 mod routes;
-mod shape;
-mod shown;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -137,7 +137,9 @@ impl Provider {
         let call = self.call(permit, fresh);
         let (scope, count) = (call.scope.clone(), nodes.len());
         let read = |answer| match answer {
-            Answer::Found(reply) => shape::checked(reply, |reply| shape::check_find(reply, count)),
+            Answer::Found(reply) => {
+                answer_limits::checked(reply, |reply| answer_limits::check_find(reply, count))
+            }
             _ => Err(not_asked()),
         };
         let reply = self.calls.run(call, Ask::Find(asked), read).await?;
@@ -255,7 +257,7 @@ impl From<instances::Lookup> for Lookup {
             instances::Lookup::Gone => Lookup::Gone,
             instances::Lookup::NotMine => Lookup::NotMine,
             instances::Lookup::Unknown(reason) => {
-                Lookup::Unknown(clean(&reason, shape::MESSAGE_BYTES))
+                Lookup::Unknown(clean(&reason, answer_limits::MESSAGE_BYTES))
             }
         }
     }
@@ -270,7 +272,7 @@ impl From<common::Event> for CloudEvent {
         CloudEvent {
             event_type,
             reason: event.reason,
-            message: clean(&event.message, shape::MESSAGE_BYTES),
+            message: clean(&event.message, answer_limits::MESSAGE_BYTES),
         }
     }
 }
@@ -300,7 +302,7 @@ impl From<&Owner> for common::Owner {
 /// The error of a guest's failure. Its events go to the caller by way of the call's scope.
 pub(crate) fn failed(failure: common::Failure, scope: Option<&CallScope>) -> ProviderError {
     let common::Failure { error, events } = failure;
-    if let Err(what) = shape::check_events(&events) {
+    if let Err(what) = answer_limits::check_events(&events) {
         return ProviderError::Internal(format!("a failure: {what}"));
     }
     if let (Some(scope), false) = (scope, events.is_empty()) {
@@ -315,11 +317,11 @@ impl From<common::Error> for ProviderError {
         match error {
             common::Error::Invalid(reason) => ProviderError::Invalid(text(reason)),
             common::Error::Denied(reason) => ProviderError::Denied(text(reason)),
-            common::Error::Conflict(conflict) => match shape::check_conflict(&conflict) {
+            common::Error::Conflict(conflict) => match answer_limits::check_conflict(&conflict) {
                 // A truncated owner would be another owner, and without an owner the object might be taken over.
                 Err(what) => ProviderError::Internal(what),
                 Ok(()) => ProviderError::Conflict {
-                    message: clean(&conflict.message, shape::MESSAGE_BYTES),
+                    message: clean(&conflict.message, answer_limits::MESSAGE_BYTES),
                     owner: conflict.owner.map(Owner::from),
                 },
             },

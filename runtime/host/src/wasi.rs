@@ -16,10 +16,10 @@ use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 use crate::egress::FetchError;
+use crate::guest_egress::WayOut;
 use crate::guest_log::{GuestLog, Output};
 use crate::host_functions::{monotonic_ms, wall_clock_ms};
 use crate::limits;
-use crate::outbound::WayOut;
 use crate::store_data::Guest;
 use output::LogStream;
 

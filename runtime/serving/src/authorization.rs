@@ -7,7 +7,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::{Api, Client};
 
 use crate::authentication::User;
-use crate::review::Reviews;
+use crate::review_client::Reviews;
 use crate::settings::Authorization;
 
 /// Longest path that is asked about.

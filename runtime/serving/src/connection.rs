@@ -21,8 +21,8 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
 use crate::authentication::PeerCertificates;
+use crate::connection_limit::Slot;
 use crate::endpoints::common_headers;
-use crate::listener::Slot;
 use crate::write_limit::WriteLimit;
 
 /// Interval of HTTP/2 pings, and the time limit of their answers.

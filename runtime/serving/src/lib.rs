@@ -8,16 +8,17 @@
 #![forbid(unsafe_code)]
 
 mod access_cache;
+mod access_control;
 mod authentication;
 mod authorization;
 mod certificates;
 mod cluster_settings;
 mod connection;
+mod connection_limit;
 mod endpoints;
-mod gate;
 mod health;
 mod listener;
-mod review;
+mod review_client;
 mod runtime_heartbeat;
 mod server;
 mod settings;

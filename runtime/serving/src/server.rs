@@ -13,13 +13,14 @@ use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
 use crate::ServingError;
+use crate::access_control::{Gate, pass};
 use crate::authentication::Authenticator;
 use crate::authorization::Authorizer;
 use crate::certificates::Certificates;
 use crate::connection::{self, Limits, Protocol};
+use crate::connection_limit::Slots;
 use crate::endpoints::{Endpoints, status_router};
-use crate::gate::{Gate, pass};
-use crate::listener::{Slots, listen};
+use crate::listener::listen;
 use crate::settings::{Authentication, Authorization, ClusterAccess, SecureServing};
 use crate::status::StatusSource;
 use crate::tls::server_config;

@@ -10,7 +10,7 @@ use ccm_core::effect::{ClusterError, Decision, Effect, NodeDeletion, Outcome, Wh
 use ccm_core::moment::{Moment, Now};
 use ccm_core::node::object::NodeRef;
 use ccm_core::node_lifecycle::{Facts, Finding, Memory, Pass, Survey, decide};
-use ccm_core::ownership::OwnershipContext;
+use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::settings::LifecycleRules;
 use ccm_core::well_known;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};

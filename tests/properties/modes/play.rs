@@ -72,7 +72,7 @@ async fn played(world: &World, mode: Mode) -> Played {
     }
     cluster.keep_writes();
     let (book, audit) = (PlanBook::default(), Arc::new(Counting::default()));
-    let result = ccm_controllers::run(
+    let result = ccm_tests::controllers::run_one(
         cluster.client_as(CONTROLLERS),
         Arc::new(Cloud(world.clone())),
         settings(world, mode, book.clone(), audit.clone()),

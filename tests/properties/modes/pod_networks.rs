@@ -150,7 +150,7 @@ async fn played(world: &[Fate], mode: Mode) -> Played {
         made: Mutex::default(),
     });
     let book = PlanBook::default();
-    let result = ccm_controllers::run(
+    let result = ccm_tests::controllers::run_one(
         cluster.client_as(CONTROLLERS),
         cloud.clone(),
         settings(mode, book.clone()),

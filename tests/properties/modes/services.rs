@@ -216,7 +216,8 @@ impl Stage {
     async fn run(&self, cluster: &Cluster, settings: Settings, time: Duration) {
         let (client, cloud) = (cluster.client_as(CONTROLLERS), self.cloud.clone());
         let over = tokio::time::sleep(time);
-        let result = ccm_controllers::run(client, cloud, settings, Metrics::default(), over);
+        let result =
+            ccm_tests::controllers::run_one(client, cloud, settings, Metrics::default(), over);
         result.await.expect("the provider makes load balancers");
     }
 

@@ -109,7 +109,7 @@ impl Stage {
         let provider = Arc::new(self.provider().await?);
         let client = self.cluster.client_as("ccm");
         let (metrics, never) = (Metrics::default(), std::future::pending());
-        let run = ccm_controllers::run(client, provider, settings(), metrics, never);
+        let run = ccm_tests::controllers::run_one(client, provider, settings(), metrics, never);
         tokio::select! {
             ended = run => Err(format!("the controllers ended: {:?}", ended.map(drop)).into()),
             played = play() => played,

@@ -8,13 +8,13 @@ use libtest_mimic::Failed;
 use tokio::time::{Instant, sleep};
 
 use crate::load_balancers::account::Strange;
+use crate::load_balancers::crash::{Life, Moment};
+use crate::load_balancers::faults::Troubles;
 use crate::load_balancers::inventory::{Findings, duplicated, findings};
-use crate::load_balancers::life::{Life, Moment};
-use crate::load_balancers::mortal;
+use crate::load_balancers::manager;
 use crate::load_balancers::mutant::Mutant;
 use crate::load_balancers::stage::{Running, Setup, Stage};
 use crate::load_balancers::tenants::Tenants;
-use crate::load_balancers::trouble::Troubles;
 
 /// How fast the clock of decisions goes: back-off and confirmations that take minutes pass in fractions of a second.
 const PACE: u32 = 600;
@@ -173,7 +173,7 @@ impl Play<'_> {
         });
         self.crashes = self.crashes.saturating_sub(1);
         let life = Life::new(death);
-        let manager = mortal::start(self.stage, self.managers, &life, self.mutant).await?;
+        let manager = manager::start(self.stage, self.managers, &life, self.mutant).await?;
         if let Some(mutant) = self.mutant {
             mutant.spoil(self.stage);
         }

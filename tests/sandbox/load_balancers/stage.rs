@@ -183,7 +183,8 @@ impl Stage {
                 let _ = stopped.await;
             };
             let metrics = Metrics::default();
-            let ended = ccm_controllers::run(client, provider, settings, metrics, told).await;
+            let ended =
+                ccm_tests::controllers::run_one(client, provider, settings, metrics, told).await;
             ended.map(drop).map_err(|error| error.to_string())
         });
         Running { stop, task }

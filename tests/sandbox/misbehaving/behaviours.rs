@@ -11,7 +11,7 @@ use libtest_mimic::Trial;
 use crate::host::isolation;
 use crate::misbehaving::files::with;
 use crate::misbehaving::law::{Call, End, Law, answers, fails, not_loaded, says};
-use crate::misbehaving::lines::{Line, Lines};
+use crate::misbehaving::log_lines::{Line, Lines};
 use crate::misbehaving::stage::{self, PATIENCE, TOKEN, block_on};
 use crate::misbehaving::target::{Mood, Target};
 

@@ -26,7 +26,7 @@ use kube::api::{ListParams, PostParams};
 use libtest_mimic::Trial;
 use serde_json::json;
 
-use crate::misbehaving::lines::Lines;
+use crate::misbehaving::log_lines::Lines;
 use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use cases::{CASES, Case, NEW};
 
@@ -133,7 +133,7 @@ async fn run(
         tokio::time::pause();
     }
     let (client, settings) = (cluster.client_as("ccm"), settings(call_time));
-    ccm_controllers::run(
+    ccm_tests::controllers::run_one(
         client,
         Arc::new(provider),
         settings,

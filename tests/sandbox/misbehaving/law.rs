@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ccm_core::cloud::FindReply;
 
-use crate::misbehaving::lines::Line;
+use crate::misbehaving::log_lines::Line;
 use crate::misbehaving::stage::PATIENCE;
 use crate::misbehaving::target::Mood;
 

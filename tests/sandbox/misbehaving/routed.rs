@@ -18,7 +18,7 @@ use libtest_mimic::Trial;
 use serde_json::json;
 
 use crate::misbehaving::cluster::settings;
-use crate::misbehaving::lines::{Line, Lines};
+use crate::misbehaving::log_lines::{Line, Lines};
 use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
 
@@ -187,7 +187,7 @@ async fn run(
     over: impl Future<Output = ()> + Send,
 ) {
     let provider = stage::load_routing(routing_word, endpoint).await.unwrap();
-    let ran = ccm_controllers::run(
+    let ran = ccm_tests::controllers::run_one(
         cluster.client_as("ccm"),
         Arc::new(provider),
         routing(),

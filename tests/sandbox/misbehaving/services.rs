@@ -193,7 +193,7 @@ async fn run(balancing: Balancing, cluster: &Cluster) {
     tokio::time::pause();
     let over = tokio::time::sleep(PATIENCE);
     let client = cluster.client_as("ccm");
-    let ran = ccm_controllers::run(
+    let ran = ccm_tests::controllers::run_one(
         client,
         Arc::new(provider),
         settings(PATIENCE),

@@ -4,7 +4,7 @@ use ccm_guest::testing::Answer;
 use ccm_guest::{AddressType, Instance};
 
 use super::*;
-use crate::samples::{
+use crate::fixtures::{
     INSTANCE, INSTANCES, NONE, THROTTLED, actions, forms, host, known, node, settings, xml,
 };
 

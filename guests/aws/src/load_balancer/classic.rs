@@ -13,9 +13,9 @@ use super::elb as network;
 use super::ensure::{
     Nodes, drop_groups, own_group, tagged, unchangeable, unlike, vpc, was_made_before,
 };
-use super::groups::{self, Group};
+use super::security_groups::{self, Group};
 use super::wanted::{Groups, Wanted, group_of_classic, name, named_group};
-use super::{remembered, subnets};
+use super::{cached_state, subnets};
 use crate::config::Settings;
 
 pub mod elb;
@@ -36,17 +36,17 @@ pub fn ensure(
     let found = elb::by_name(&wanted.name)?;
     let wish = (wanted.digest(), ids.clone());
     if let Some(found) = &found
-        && remembered::is_same(&wanted.name, &wish)
+        && cached_state::is_same(&wanted.name, &wish)
     {
         return Ok(found.status());
     }
-    remembered::forget(&wanted.name);
+    cached_state::forget(&wanted.name);
     if found.is_none() && was_made_before(service) && network::by_name(&wanted.name)?.is_some() {
         return Err(unlike(&wanted.name));
     }
     let nodes = Nodes::look_up(ids)?;
     let vpc = vpc(settings, found.as_ref().map(|found| &found.vpc_id), &nodes)?;
-    let all = groups::list("vpc-id", &vpc)?;
+    let all = security_groups::list("vpc-id", &vpc)?;
     let own = own_group(wanted, &vpc, &all)?;
     let mut group_ids = match (&wanted.groups, &own) {
         (Groups::Named(ids), _) => ids.clone(),
@@ -54,7 +54,7 @@ pub fn ensure(
     };
     group_ids.extend(wanted.extra_groups.iter().cloned());
     if let Some(own) = &own {
-        groups::set_own(own, &groups::for_own(wanted))?;
+        security_groups::set_own(own, &security_groups::for_own(wanted))?;
     }
     let is_new = found.is_none();
     let classic = match found {
@@ -82,7 +82,7 @@ pub fn ensure(
     }
     admit(settings, &nodes, &all, group_ids.first(), events)?;
     elb::set_instances(&classic, &nodes.targets)?;
-    remembered::set_same(&wanted.name, &wish);
+    cached_state::set_same(&wanted.name, &wish);
     Ok(classic.status())
 }
 
@@ -97,12 +97,12 @@ pub fn update_targets(
     events: &mut Vec<Event>,
 ) -> Result<(), Error> {
     let name = name(service);
-    remembered::forget(&name);
+    cached_state::forget(&name);
     let classic = elb::by_name(&name)?;
     let classic =
         classic.ok_or_else(|| Error::unavailable(format!("there is no load balancer {name}")))?;
     let nodes = Nodes::look_up(ids)?;
-    let all = groups::list("vpc-id", &classic.vpc_id)?;
+    let all = security_groups::list("vpc-id", &classic.vpc_id)?;
     let source = source(settings, service, &all);
     admit(settings, &nodes, &all, source.as_ref(), events)?;
     Ok(elb::set_instances(&classic, &nodes.targets)?)
@@ -129,12 +129,12 @@ fn admit(
         return Ok(());
     };
     let tagged = tagged(all, settings);
-    let (open, unclear) = groups::of_nodes(&tagged, &nodes.instances, &settings.cluster);
+    let (open, unclear) = security_groups::of_nodes(&tagged, &nodes.instances, &settings.cluster);
     events.extend(unclear);
     let of_nodes =
         |group: &&Group| open.contains(&group.group_id) || tagged.contains(&group.group_id);
     let looked_at = all.iter().filter(of_nodes);
-    groups::admit(looked_at, source, &open)
+    security_groups::admit(looked_at, source, &open)
 }
 
 /// See [`ccm_guest::LoadBalancer::delete`]; says whether there was one, too. Rules in the nodes' groups go first, because its own group leads to them, also after a
@@ -146,7 +146,7 @@ pub fn delete(settings: &Settings, service: &Service) -> Result<(bool, ProgressR
     let name = name(service);
     let existing = elb::list()?;
     let classic = existing.iter().find(|one| one.load_balancer_name == name);
-    let all = groups::list_of(settings, classic.map(|one| &one.vpc_id))?;
+    let all = security_groups::list_of(settings, classic.map(|one| &one.vpc_id))?;
     let own = group_of_classic(&name);
     let owned = all
         .iter()
@@ -160,12 +160,12 @@ pub fn delete(settings: &Settings, service: &Service) -> Result<(bool, ProgressR
         sources.extend((has(classic, id) && !is_shared).then_some(id));
     }
     for source in sources {
-        groups::admit(&all, source, &BTreeSet::new())?;
+        security_groups::admit(&all, source, &BTreeSet::new())?;
     }
     if let Some(classic) = classic {
         elb::delete(classic)?;
     }
-    let reply = match groups::delete_own(&all, &own, &settings.cluster)? {
+    let reply = match security_groups::delete_own(&all, &own, &settings.cluster)? {
         true => ProgressReply::done(),
         false => come_back(),
     };

@@ -10,9 +10,9 @@ use std::time::Duration;
 use ccm_guest::load_balancer::{DeleteRequest, Found, Progress, ProgressReply, Service};
 use ccm_guest::{Error, Pending};
 
-use super::groups::{self, Rules};
+use super::security_groups::{self, Rules};
 use super::wanted::{self, group_prefix};
-use super::{classic, elb, ensure, remembered};
+use super::{cached_state, classic, elb, ensure};
 use crate::config::Settings;
 
 /// Until AWS counts something as unused.
@@ -25,7 +25,7 @@ const IN_USE: Duration = Duration::from_secs(5);
 pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressReply, Error> {
     let service = &request.service;
     let name = wanted::name(service);
-    remembered::forget(&name);
+    cached_state::forget(&name);
     let is_classic = wanted::is_classic(service);
     let reply = delete_kind(settings, service, &name, is_classic)?;
     // Nobody knows of which kind it was when its annotation has changed since.
@@ -56,8 +56,8 @@ fn delete_network(
 ) -> Result<(bool, ProgressReply), Error> {
     let found = elb::by_name(name)?;
     let was_there = found.is_some();
-    let groups = groups::list_of(settings, found.as_ref().map(|found| &found.vpc_id))?;
-    groups::open(&groups, name, &BTreeSet::new(), &Rules::new())?;
+    let groups = security_groups::list_of(settings, found.as_ref().map(|found| &found.vpc_id))?;
+    security_groups::open(&groups, name, &BTreeSet::new(), &Rules::new())?;
     let arn = found.map(|found| found.load_balancer_arn);
     if let Some(arn) = &arn {
         elb::delete(arn)?;
@@ -75,7 +75,7 @@ fn delete_network(
         }
     }
     let own = wanted::own_group(settings, service);
-    let reply = match groups::delete_own(&groups, &own, &settings.cluster)? {
+    let reply = match security_groups::delete_own(&groups, &own, &settings.cluster)? {
         true => ProgressReply::done(),
         false => come_back(),
     };

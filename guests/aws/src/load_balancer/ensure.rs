@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use ccm_guest::load_balancer::{EnsureReply, EnsureRequest, ProgressReply, Service, UpdateRequest};
 use ccm_guest::{Error, Event, Failure, LoadBalancerStatus, Node};
 
+use super::cached_state::{self, Remembered};
 use super::elb::{self, LoadBalancer, Of, Targets};
-use super::groups::{self, Group};
 use super::listeners::{self, Listening};
-use super::remembered::{self, Remembered};
+use super::security_groups::{self, Group};
 use super::wanted::{self, Groups, Wanted};
 use super::{annotations, classic, subnets};
 use crate::config::{Claim, Settings};
@@ -40,11 +40,11 @@ fn reach(
         return classic::ensure(settings, service, &wanted, ids, events);
     }
     let name = wanted.name.clone();
-    let known = remembered::get(&name).filter(|known| known.ids == ids);
+    let known = cached_state::get(&name).filter(|known| known.ids == ids);
     let wish = wanted.digest();
     let known = match known {
         Some(known) if known.wish != wish && is_framed_so(&known, &wanted) => {
-            remembered::forget(&name);
+            cached_state::forget(&name);
             change_ports(&wanted, known, events)?
         }
         known => {
@@ -52,11 +52,11 @@ fn reach(
             if let (Some(found), Some(known)) = (&found, known)
                 && (&known.wish, &known.load_balancer.load_balancer_arn)
                     == (&wish, &found.load_balancer_arn)
-                && remembered::is_fresh(&name)
+                && cached_state::is_fresh(&name)
             {
                 return Ok(found.status());
             }
-            remembered::forget(&name);
+            cached_state::forget(&name);
             if found.is_none()
                 && was_made_before(service)
                 && classic::elb::by_name(&name)?.is_some()
@@ -64,11 +64,11 @@ fn reach(
                 return Err(unlike(&name));
             }
             let made = make(settings, wanted, Nodes::look_up(ids)?, found, events)?;
-            remembered::set_fresh(&name);
+            cached_state::set_fresh(&name);
             made
         }
     };
-    remembered::set(&name, &known);
+    cached_state::set(&name, &known);
     Ok(known.load_balancer.status())
 }
 
@@ -90,7 +90,7 @@ fn change_ports(
     if let Some(open) = &known.open {
         let groups = match known.node_groups {
             Some(groups) => groups,
-            None => groups::list("vpc-id", &load_balancer.vpc_id)?,
+            None => security_groups::list("vpc-id", &load_balancer.vpc_id)?,
         };
         let are_as_wanted = open_nodes(wanted, load_balancer, &groups, open, None)?;
         node_groups = are_as_wanted.then_some(groups);
@@ -121,7 +121,7 @@ fn make(
     }
     let mut all = Vec::new();
     if settings.opens_node_groups || matches!(wanted.groups, Groups::Own(_)) {
-        all = groups::list("vpc-id", &vpc)?;
+        all = security_groups::list("vpc-id", &vpc)?;
     }
     let own = own_group(&wanted, &vpc, &all)?;
     let ids = match (&wanted.groups, &own) {
@@ -142,7 +142,7 @@ fn make(
         }
     };
     if let Some(own) = &own {
-        groups::set_own(own, &groups::for_own(&wanted))?;
+        security_groups::set_own(own, &security_groups::for_own(&wanted))?;
     }
     let listening = match &found {
         Some(found) => Listening::read(&found.load_balancer_arn)?,
@@ -159,7 +159,8 @@ fn make(
     let tagged = tagged(&all, settings);
     let (mut open, mut node_groups) = (None, None);
     if settings.opens_node_groups {
-        let (needed, unclear) = groups::of_nodes(&tagged, &nodes.instances, &settings.cluster);
+        let (needed, unclear) =
+            security_groups::of_nodes(&tagged, &nodes.instances, &settings.cluster);
         events.extend(unclear);
         if open_nodes(&wanted, &load_balancer, &all, &needed, chosen)? {
             all.retain(|group| needed.contains(&group.group_id));
@@ -207,9 +208,9 @@ fn reach_nodes(
     if wanted::is_classic(service) {
         return classic::update_targets(settings, service, ids, events);
     }
-    let known = remembered::get(&name);
+    let known = cached_state::get(&name);
     // Until all of it has been done, nothing is known.
-    remembered::forget(&name);
+    cached_state::forget(&name);
     let nodes = Nodes::look_up(ids)?;
     let was_known = known.is_some();
     let known = match known {
@@ -243,18 +244,19 @@ fn reach_nodes(
     // tells them.
     let wanted = Wanted::read(settings, service, &mut Vec::new());
     if let (Some(open), Ok(wanted)) = (&known.open, wanted) {
-        let (needed, _) = groups::of_nodes(&known.tagged, &nodes.instances, &settings.cluster);
+        let (needed, _) =
+            security_groups::of_nodes(&known.tagged, &nodes.instances, &settings.cluster);
         if !needed.is_subset(open) || !was_known {
-            let all = groups::list("vpc-id", &known.load_balancer.vpc_id)?;
+            let all = security_groups::list("vpc-id", &known.load_balancer.vpc_id)?;
             known.tagged = tagged(&all, settings);
             let (needed, unclear) =
-                groups::of_nodes(&known.tagged, &nodes.instances, &settings.cluster);
+                security_groups::of_nodes(&known.tagged, &nodes.instances, &settings.cluster);
             events.extend(unclear);
             open_nodes(&wanted, &known.load_balancer, &all, &needed, None)?;
             (known.open, known.node_groups) = (Some(needed), None);
         }
     }
-    remembered::set(&name, &known);
+    cached_state::set(&name, &known);
     Ok(())
 }
 
@@ -345,7 +347,7 @@ pub(super) fn own_group(wanted: &Wanted, vpc: &str, all: &[Group]) -> Result<Opt
     };
     match all.iter().find(|group| group.group_name == *name) {
         Some(group) => Ok(Some(group.clone())),
-        None => groups::create(name, vpc, &wanted.tags).map(Some),
+        None => security_groups::create(name, vpc, &wanted.tags).map(Some),
     }
 }
 
@@ -380,8 +382,8 @@ pub(super) fn drop_groups(
         is_left && group.is_own(&settings.cluster)
     });
     for group in left {
-        groups::admit(all, &group.group_id, &BTreeSet::new())?;
-        let _ = groups::delete(group);
+        security_groups::admit(all, &group.group_id, &BTreeSet::new())?;
+        let _ = security_groups::delete(group);
     }
     Ok(())
 }
@@ -400,7 +402,12 @@ fn open_nodes(
         None => ec2::subnets("subnet-id", load_balancer.subnets())?,
     };
     let ranges: Vec<String> = subnets.into_iter().map(|one| one.cidr_block).collect();
-    groups::open(all, &wanted.name, open, &groups::for_nodes(wanted, &ranges))
+    security_groups::open(
+        all,
+        &wanted.name,
+        open,
+        &security_groups::for_nodes(wanted, &ranges),
+    )
 }
 
 /// What AWS does not change in a load balancer that exists.

@@ -6,7 +6,7 @@ use ccm_guest::{Error, Failure, Protocol};
 use super::annotations::{ALL, PREFIX, Support};
 use super::wanted::{Groups, Wanted};
 use super::{ensure, subnets};
-use crate::samples::{THROTTLED, actions, host, known, service, settings, xml};
+use crate::fixtures::{THROTTLED, actions, host, known, service, settings, xml};
 
 mod classic;
 mod costs;

@@ -6,7 +6,7 @@ use ccm_guest::testing::config;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::samples::{actions, host};
+use crate::fixtures::{actions, host};
 
 /// Actions that AWS asks for besides those that are sent, and why.
 const IMPLIED: &[&str] = &[

@@ -3,7 +3,7 @@
 use ccm_guest::Error;
 
 use super::*;
-use crate::samples::{THROTTLED, forms, host, xml};
+use crate::fixtures::{THROTTLED, forms, host, xml};
 
 fn refused(status: u16, body: &'static str) -> Refusal {
     let _host = host(move |_, _| Some(xml(status, body)));

@@ -3,7 +3,7 @@
 use ccm_guest::testing::listed;
 
 use super::*;
-use crate::samples::{INSTANCE, actions, changes, forms, host, known, node, settings, xml};
+use crate::fixtures::{INSTANCE, actions, changes, forms, host, known, node, settings, xml};
 
 fn routes() -> Vec<Route> {
     list(&settings(&[]), &[listed(known())]).unwrap()
@@ -85,7 +85,7 @@ fn a_route_is_made_once_and_never_in_place_of_another() {
 
     let off = host(|action, _| {
         let off =
-            crate::samples::INSTANCES.replace("<sourceDestCheck>true", "<sourceDestCheck>false");
+            crate::fixtures::INSTANCES.replace("<sourceDestCheck>true", "<sourceDestCheck>false");
         (action == "DescribeInstances").then(|| xml(200, off))
     });
     make("10.244.1.0/24", known()).unwrap();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ccm_guest::config::Values;
 
+use crate::address_range::read_cidr;
 use crate::load_balancer::wanted::{Algorithm, Place};
-use crate::range::read_cidr;
 
 const LOCATION: &str = "HCLOUD_LOAD_BALANCERS_LOCATION";
 const NETWORK_ZONE: &str = "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE";

@@ -127,7 +127,7 @@ fn routes_are_ours_wholly_inside_of_the_cluster_cidrs() {
         let mut config = config(&[("HCLOUD_NETWORK", "cluster")]);
         config.cluster_cidrs = cidrs.iter().map(|cidr| (*cidr).to_owned()).collect();
         let routes = Settings::read(&config).unwrap().routes.unwrap();
-        let destination = range::read(destination).unwrap();
+        let destination = address_range::read(destination).unwrap();
         assert_eq!(
             routes.is_ours(destination),
             *expected,

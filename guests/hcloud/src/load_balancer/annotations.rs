@@ -3,7 +3,7 @@
 
 use ccm_guest::values::Values;
 
-use crate::range::read_cidr;
+use crate::address_range::read_cidr;
 
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 use ccm_guest::{Error, Event, log};
 
 use super::api::{self, Certificate};
-use super::bodies;
 use super::names::SERVICE_UID;
+use super::request_bodies;
 use super::wanted::{self, Certificates, ManagedCertificate};
 
 #[cfg(test)]
@@ -62,7 +62,7 @@ fn managed(
         "ordering a managed certificate",
         &[("name", &wanted.name), ("why", "the Service has none")],
     );
-    match api::create_certificate(&bodies::certificate(wanted)) {
+    match api::create_certificate(&request_bodies::certificate(wanted)) {
         Ok((made, action)) => match action {
             Some(action) => match action.failure() {
                 Some(failure) => Err(failure),

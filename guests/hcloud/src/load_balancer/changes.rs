@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::api::{self, LoadBalancer};
-use super::bodies::{self, Known};
 use super::certificates::ORDERED;
+use super::request_bodies::{self, Known};
 use super::wanted::{
     HealthCheckHttp, Target, TypeSource, Wanted, WantedHealthCheck, WantedHttp, WantedService,
     WantedTargets,
@@ -201,7 +201,7 @@ fn networks(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change>
 pub fn of_services(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change> {
     let shown = found.services.iter().map(|one| (one.listen_port, one));
     let shown: BTreeMap<u16, &api::Service> = shown.collect();
-    let body = |port: &u16, service| bodies::service(*port, service, known);
+    let body = |port: &u16, service| request_bodies::service(*port, service, known);
     let mut changes = Vec::new();
     let mut deletions = Vec::new();
     let mut added = 0_usize;
@@ -348,7 +348,7 @@ pub fn of_targets(
             Some(_) => format!("{} is to be reached by its other address", name_of(target)),
             None => format!("{} is no target of the Service", name_of(target)),
         };
-        let change = Change::new("remove_target", bodies::target(&target, false), why);
+        let change = Change::new("remove_target", request_bodies::target(&target, false), why);
         // The slot stays occupied: the server is added again after its removal.
         match same_server {
             Some(other) => again.push(other),
@@ -373,7 +373,7 @@ pub fn of_targets(
         let why = format!("node {node} is to be a target, as {}", name_of(*target));
         all.changes.push(Change {
             node: Some(node.clone()),
-            ..Change::new(ADD_TARGET, bodies::target(target, true), why)
+            ..Change::new(ADD_TARGET, request_bodies::target(target, true), why)
         });
     }
     all

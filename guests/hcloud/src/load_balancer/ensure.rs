@@ -16,18 +16,18 @@ use ccm_guest::{Error, Event, log};
 
 use super::annotations;
 use super::api::{self, LoadBalancer};
-use super::bodies::{self, Known};
-use super::carry_out::Done;
 use super::certificates::{self, Found};
 use super::changes;
 use super::hint::{Addresses, Hint};
 use super::owner::{self, Named};
+use super::request_bodies::{self, Known};
+use super::send_changes::Done;
 use super::status::status;
 use super::targets::max_targets_reached;
 use super::wanted::{Certificates, MAX_EVENTS, TypeSource, Wanted, WantedTargets};
 use crate::config::Settings;
+use crate::pending_actions::{self, Wait};
 use crate::robot;
-use crate::waiting::{self, Wait};
 
 #[cfg(test)]
 mod tests;
@@ -44,7 +44,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
         wanted.labels.insert(ordered, "true".to_owned());
     }
     resolve(settings, &mut wanted.targets)?;
-    let digest = bodies::digest(&wanted);
+    let digest = request_bodies::digest(&wanted);
     let waits = match go_on(Hint::of(request.hint(), digest))? {
         Next::Again(hint) => return Ok(EnsureReply::pending(hint.pending())),
         Next::Settled(addresses) => {
@@ -92,7 +92,7 @@ pub fn update_targets(
     let service = &request.service;
     let mut wanted = WantedTargets::read(settings, service, &request.targets)?;
     resolve(settings, &mut wanted)?;
-    let digest = bodies::digest_of_targets(&wanted);
+    let digest = request_bodies::digest_of_targets(&wanted);
     let waits = match go_on(Hint::of(request.hint(), digest))? {
         Next::Again(hint) => return Ok(ProgressReply::pending(hint.pending())),
         Next::Settled(_) => return Ok(ProgressReply::done()),
@@ -139,7 +139,7 @@ fn go_on(hint: Option<Hint>) -> Result<Next, Error> {
     let Some(mut hint) = hint else {
         return Ok(Next::Look { waits: 0 });
     };
-    match waiting::ask(&hint.actions)? {
+    match pending_actions::ask(&hint.actions)? {
         Wait::Running => {
             hint.waits = hint.waits.saturating_add(1);
             return Ok(Next::Again(hint));
@@ -274,7 +274,8 @@ impl Ensuring<'_> {
 
     fn order(&mut self) -> Result<Order, Error> {
         let place = self.wanted.place()?;
-        let body = |with_targets| bodies::create(&self.wanted, place, &self.known, with_targets);
+        let body =
+            |with_targets| request_bodies::create(&self.wanted, place, &self.known, with_targets);
         let Wanted {
             name, type_name, ..
         } = &self.wanted;

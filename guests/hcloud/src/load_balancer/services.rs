@@ -8,7 +8,7 @@ use ccm_guest::values::Values;
 use ccm_guest::{Event, Protocol};
 
 use super::annotations;
-use super::shown::proxy_protocol;
+use super::status_addresses::proxy_protocol;
 use super::wanted::{
     HealthCheckHttp, ServiceProtocol, WantedHealthCheck, WantedHttp, WantedService,
 };

@@ -3,7 +3,7 @@
 //! dedicated servers) stay unresolved; other modules look them up.
 //!
 //! This file has the types. [`Wanted::read`] combines the results of [`services`](super::services),
-//! [`targets`](super::targets), [`certificates`](super::wanted_certificates) and [`shown`](super::shown).
+//! [`targets`](super::targets), [`certificates`](super::wanted_certificates) and [`status_addresses`](super::status_addresses).
 //!
 //! `None` always means unspecified: the load balancer keeps its current value. So a value stays after its annotation
 //! is removed: the Go manager's rule, on which its users rely.

@@ -11,13 +11,13 @@ use ccm_guest::routes::{CreateRequest, DeleteRequest, ProgressReply};
 use ccm_guest::{Error, Pending, log, random, state};
 use serde::{Deserialize, Serialize};
 
-use super::layout::{Layout, way};
+use super::gateway::{Layout, way};
 use super::list::Id;
+use crate::address_range::{self, is_ipv6};
 use crate::api::networks;
 use crate::api::refusal::Refusal;
 use crate::config::RouteSettings;
-use crate::range::{self, is_ipv6};
-use crate::waiting::{self, Wait};
+use crate::pending_actions::{self, Wait};
 
 #[cfg(test)]
 mod tests;
@@ -54,7 +54,7 @@ struct Hint {
 /// a next hop.
 pub fn create(settings: &RouteSettings, request: &CreateRequest) -> Result<ProgressReply, Error> {
     let text = &request.destination_cidr;
-    let Some(destination) = range::read(text) else {
+    let Some(destination) = address_range::read(text) else {
         return Err(match is_ipv6(text) {
             true => Error::Elsewhere,
             false => Error::invalid(format!("{text:?} is no range of addresses")),
@@ -102,7 +102,7 @@ impl Change {
         let hint = hint.filter(|hint| hint.change == self);
         let waits = hint.as_ref().map_or(0, |hint| hint.waits);
         if let Some(action) = hint.and_then(|hint| hint.action) {
-            return match waiting::ask(&[action]) {
+            return match pending_actions::ask(&[action]) {
                 Ok(Wait::Running) => {
                     self.take_note();
                     Ok(self.pending(Some(action), waits + 1, poll_delay(waits)))
@@ -175,12 +175,15 @@ impl Change {
     /// Reads the network after a refusal: the change may be done already, or another route may be in conflict.
     fn look(self, settings: &RouteSettings, refusal: Refusal) -> Result<ProgressReply, Error> {
         let (_, network) = Layout::ask(settings)?;
-        let wanted = range::read(&self.destination);
+        let wanted = address_range::read(&self.destination);
         let in_the_way = network.routes.iter().find(|one| {
-            let known = range::read(&one.destination);
+            let known = address_range::read(&one.destination);
             let both = wanted.zip(known);
             both.is_some_and(|(wanted, known)| match self.adds {
-                true => range::overlap(wanted, known) && known != range::ALL || wanted == known,
+                true => {
+                    address_range::overlap(wanted, known) && known != address_range::ALL
+                        || wanted == known
+                }
                 false => wanted == known,
             })
         });
@@ -190,7 +193,8 @@ impl Change {
                 false => Ok(ProgressReply::done()),
             };
         };
-        let is_it = range::read(&known.destination) == wanted && known.gateway == self.gateway;
+        let is_it =
+            address_range::read(&known.destination) == wanted && known.gateway == self.gateway;
         match (self.adds, is_it) {
             (true, true) | (false, false) => Ok(ProgressReply::done()),
             (false, true) => Err(refusal.error),

@@ -12,12 +12,12 @@ use ccm_guest::routes::{Route, Target};
 use ccm_guest::{Error, Node};
 use ipnet::Ipv4Net;
 
-use super::layout::{Layout, internal_ips, wants};
+use super::gateway::{Layout, internal_ips, wants};
 use super::members::{Member, Members};
+use crate::address_range;
 use crate::api::networks;
 use crate::config::RouteSettings;
 use crate::provider_id::ProviderId;
-use crate::range;
 
 #[cfg(test)]
 mod tests;
@@ -64,7 +64,7 @@ impl Read {
             destination,
             gateway,
         } = route;
-        match (range::read(destination), gateway.parse()) {
+        match (address_range::read(destination), gateway.parse()) {
             (Some(destination), Ok(gateway)) => Ok(Read {
                 destination,
                 gateway,
@@ -148,7 +148,7 @@ impl Id {
         let (network, rest) = text.split_once('-')?;
         let (gateway, destination) = rest.split_once('-')?;
         let _: Ipv4Addr = gateway.parse().ok()?;
-        range::read(destination)?;
+        address_range::read(destination)?;
         Some(Id {
             network: network.parse().ok()?,
             gateway: gateway.to_owned(),

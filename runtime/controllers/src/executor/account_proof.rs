@@ -9,7 +9,7 @@ use ccm_core::effect::{ServiceRef, Vouching, Witnesses};
 use ccm_core::load_balancer::Found;
 use ccm_core::node::object::name;
 use ccm_core::node_lifecycle::{vouches, witnesses};
-use ccm_core::ownership::OwnershipContext;
+use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::service::{Account, cloud_service, is_same};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::Api;

@@ -161,7 +161,7 @@ async fn run_for(
 ) -> Metrics {
     let metrics = Metrics::register(&mut Registry::default());
     let shutdown = tokio::time::sleep(Duration::from_secs(seconds));
-    crate::run(
+    crate::fixtures::run_one(
         cluster.client_as("ccm"),
         cloud,
         settings,
@@ -306,9 +306,10 @@ async fn iface_003_a_provider_without_instances_is_an_error() {
     });
     let metrics = Metrics::register(&mut Registry::default());
     let client = Cluster::new().client();
-    let error = crate::run(client, cloud, settings(), metrics, std::future::pending())
-        .await
-        .unwrap_err();
+    let error =
+        crate::fixtures::run_one(client, cloud, settings(), metrics, std::future::pending())
+            .await
+            .unwrap_err();
     assert!(matches!(&error, RunError::NoInstances(name) if name == "sim"));
     assert_eq!(
         error.to_string(),

@@ -16,7 +16,7 @@ use ccm_core::cloud::{
     Address, AddressType, Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup,
     Reply,
 };
-use ccm_core::ownership::NodeClaim;
+use ccm_core::node_ownership::NodeClaim;
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::selector::Selector;
 use ccm_core::settings::{

@@ -12,7 +12,7 @@ use ccm_core::cloud_route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteReply, RouteTarget,
 };
 use ccm_core::load_balancer::Progress;
-use ccm_core::ownership::NodeClaim;
+use ccm_core::node_ownership::NodeClaim;
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::settings::{
     LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceRules, ServiceSettings,

@@ -134,7 +134,8 @@ impl Stage {
         };
         let metrics = Metrics::register(&mut Registry::default());
         let client = self.cluster.client_as("ccm");
-        let running = crate::run(client, self.cloud.clone(), settings, metrics, shutdown);
+        let running =
+            crate::fixtures::run_one(client, self.cloud.clone(), settings, metrics, shutdown);
         let script = async {
             a_while().await;
             script.await;

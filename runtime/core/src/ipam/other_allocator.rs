@@ -17,21 +17,21 @@
 //! An allocator without a Lease is known by what it writes: it counts as gone when a node waits in vain for long enough.
 //! What a person or the node itself wrote is no evidence. Requests are made only while a node lacks pod CIDRs.
 
+mod cidr_writer;
 mod controller_lease;
-mod standing;
-mod writer;
+mod observations;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::moment::Moment;
 use crate::settings::OtherAllocatorRules;
+use cidr_writer::is_kube_controller_manager;
 use controller_lease::ControllerLease;
-use writer::is_kube_controller_manager;
 
+pub use cidr_writer::{Writer, WriterAnswer};
 pub use controller_lease::LeaseAnswer;
-pub use standing::{Bond, Evidence, News, Question, Standing, Why};
-pub use writer::{Writer, WriterAnswer};
+pub use observations::{Bond, Evidence, News, Question, Standing, Why};
 
 /// For how long after a read of the Lease blocks may be allocated: less than a kube-controller-manager needs to start.
 pub const FRESH: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use crate::cloud::instance::Lookup;
 use crate::effect::{CandidateVote, Decision, Effect};
 use crate::event::reasons;
 use crate::moment::Moment;
-use crate::ownership::{Heard, Verdict, Vote};
+use crate::node_ownership::{Heard, Verdict, Vote};
 
 use super::Facts;
 use super::object::node_ref;

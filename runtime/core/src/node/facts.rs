@@ -10,7 +10,7 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::instance::Lookup;
 use crate::effect::{ClusterError, Effect, Looked, Outcome};
 use crate::moment::Moment;
-use crate::ownership::{OwnershipContext, Verdict};
+use crate::node_ownership::{OwnershipContext, Verdict};
 use crate::settings::NodeRules;
 use crate::write_refusal::Refusals;
 

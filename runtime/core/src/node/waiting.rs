@@ -13,7 +13,7 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, Effect, When};
 use crate::moment::Moment;
-use crate::ownership::Verdict;
+use crate::node_ownership::Verdict;
 use crate::retry::{self, Backoff, Retry};
 
 use super::addresses::NodeIpError;

@@ -10,7 +10,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::brake::Brake;
 use crate::moment::Moment;
-use crate::ownership::stored_provider_id;
+use crate::node_ownership::stored_provider_id;
 use crate::selector::Selector;
 use crate::settings::LifecycleRules;
 use crate::well_known::{DELETE_UNTIL, LEAVING_TAINTS};

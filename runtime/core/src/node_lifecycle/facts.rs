@@ -9,7 +9,7 @@ use crate::brake::Brake;
 use crate::budget_reservation::{Asked, BudgetReservation, Reservation};
 use crate::effect::{ClusterError, Effect, Outcome};
 use crate::moment::Moment;
-use crate::ownership::OwnershipContext;
+use crate::node_ownership::OwnershipContext;
 use crate::settings::LifecycleRules;
 use crate::write_refusal::Refusals;
 

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::moment::Moment;
 use crate::node::object::uid;
-use crate::ownership::stored_provider_id;
+use crate::node_ownership::stored_provider_id;
 use crate::retry::Backoff;
 
 use super::deletion_guard::Held;

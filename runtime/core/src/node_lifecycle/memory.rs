@@ -12,7 +12,7 @@ use crate::cloud::instance::{FindReply, Lookup};
 use crate::effect::When;
 use crate::moment::Moment;
 use crate::node::object::{is_ready, is_uninitialized, name, uid as uid_of};
-use crate::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
+use crate::node_ownership::{Owner, OwnershipContext, owner, stored_provider_id};
 use crate::settings::LifecycleRules;
 
 use super::contradictions::Contradictions;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::moment::Moment;
 use crate::node::object::{is_ready, name};
-use crate::ownership::{Owner, OwnershipContext, owner, stored_provider_id};
+use crate::node_ownership::{Owner, OwnershipContext, owner, stored_provider_id};
 use crate::provider_id::ProviderId;
 
 /// Maximum number of nodes in one look-up, including witnesses: half of what the contract allows.

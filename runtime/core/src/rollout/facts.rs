@@ -5,9 +5,9 @@ use crate::event::reasons;
 use std::collections::BTreeMap;
 
 use super::candidate::{Candidate, Step, Trying};
+use super::limits::RolloutRules;
 use super::plan_comparison::Plans;
 use super::record::{Noted, Orders, Record, Release, cut};
-use super::rules::RolloutRules;
 use super::trial_verdict::Tally;
 use crate::cloud::instance::EventType;
 use crate::moment::Moment;

@@ -1,7 +1,7 @@
 //! Compares the changes planned by the candidate with those planned by the active version, and says when they are too
 //! many. Counts nothing itself: the caller that asks both versions does.
 
-use super::rules::RolloutRules;
+use super::limits::RolloutRules;
 use crate::well_known::{ALLOW_CHANGES, RETRY};
 
 /// Number of load balancers each version would change, when asked to ensure Services that the cloud had already

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::rules::RolloutRules;
+use super::limits::RolloutRules;
 
 /// Results of a trial so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

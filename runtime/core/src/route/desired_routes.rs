@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Node;
 use super::network::{has_family, is_inside, pod_cidrs, read};
 use crate::answer_check::quoted;
 use crate::node::object::{is_uninitialized, name, uid};
-use crate::ownership::{Owner, OwnershipContext, owner};
+use crate::node_ownership::{Owner, OwnershipContext, owner};
 
 /// Desired routes of one node.
 #[derive(Debug, Clone)]

@@ -26,8 +26,8 @@ use crate::cloud_route::{CloudRoute, ListRoutesReply};
 use crate::effect::When;
 use crate::moment::Moment;
 use crate::node::object::{name, uid};
+use crate::node_ownership::{OwnershipContext, recorded_owner, stored_provider_id};
 use crate::own_write::OwnWrite;
-use crate::ownership::{OwnershipContext, recorded_owner, stored_provider_id};
 use crate::retry;
 use crate::settings::RouteSettings;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 
 use super::ownership::{Claim, Claims, Owner};
-use crate::ownership::OwnershipContext;
+use crate::node_ownership::OwnershipContext;
 use crate::permit::Mode;
 use crate::settings::ServiceRules;
 

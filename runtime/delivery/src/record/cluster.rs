@@ -2,7 +2,7 @@
 //! client, whose connections end with its lease, writes it. Uses memory until the cluster is needed, and where it does
 //! not know the kind.
 
-mod ownership;
+mod field_managers;
 mod request;
 mod write;
 
@@ -218,7 +218,7 @@ impl ClusterRecordStore {
             stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
             stored.orders = orders.clone();
             stored.is_absent = false;
-            stored.unapplied = ownership::unapplied(object);
+            stored.unapplied = field_managers::unapplied(object);
         }
         self.uid.send_replace(object.metadata.uid.clone());
         // A person created an object without a status to give an order, or a leader was interrupted.

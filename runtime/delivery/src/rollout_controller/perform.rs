@@ -1,4 +1,4 @@
-//! Performs effects. Long work is started here and completes in [`super::work`]; all other effects are done
+//! Performs effects. Long work is started here and completes in [`super::version_work`]; all other effects are done
 //! immediately.
 
 use ccm_core::event::reasons;
@@ -16,7 +16,7 @@ use ccm_host::egress::now;
 use tokio::task::{JoinError, JoinSet};
 
 use super::not_serving::failed;
-use super::work::{Ended, Job, run};
+use super::version_work::{Ended, Job, run};
 use super::{Generated, RolloutController, Served};
 use crate::active::Active;
 use crate::metrics;

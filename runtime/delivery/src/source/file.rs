@@ -6,7 +6,7 @@
 //! [`SETTLED`]. A ConfigMap volume switches a symbolic link, which is handled the same way. `subPath` mounts never
 //! change, and image volumes only when the pod is recreated: that is how Kubernetes mounts them.
 
-mod look;
+mod poll;
 
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Brought, FilePlace, Source, SourceError, blocking, same_bytes, unpack};
 use crate::artifact::{Artifact, Evidence};
-use look::{Identity, Seen};
+use poll::{Identity, Seen};
 
 /// Polling interval.
 pub const INTERVAL: Duration = Duration::from_secs(2);
@@ -131,7 +131,7 @@ impl FileSource {
 
     async fn open(&self) -> Result<Seen, SourceError> {
         let (place, at, entry) = (self.place.clone(), self.at.clone(), self.entry.clone());
-        blocking(move || look::open(&place, &at, &entry)).await
+        blocking(move || poll::open(&place, &at, &entry)).await
     }
 }
 

@@ -1,15 +1,16 @@
 //! What is trusted, and each thing that is not, with its own reason.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod fixtures;
 mod forms;
 mod keyless;
 mod keys;
 mod policy;
 mod properties;
 
-use super::sample::now;
 use super::{Distrust, Provenance, TrustPolicy};
 use crate::artifact::Artifact;
+use fixtures::now;
 
 /// Who vouches, or the reason why nobody does.
 fn verdict(policy: &TrustPolicy, artifact: &Artifact) -> Result<Provenance, &'static str> {

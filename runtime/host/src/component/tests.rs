@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use super::*;
-use crate::test_components::{self, EXPORTS, MANIFEST};
+use crate::fixtures::{self, EXPORTS, MANIFEST};
 
 fn check(name: &str, wasm: &[u8], expected: &str) {
     match inspect("sample.wasm", wasm) {
@@ -22,11 +22,11 @@ fn check(name: &str, wasm: &[u8], expected: &str) {
 }
 
 fn with_imports(imports: &[&str]) -> Vec<u8> {
-    test_components::component(imports, EXPORTS, &[MANIFEST])
+    fixtures::component(imports, EXPORTS, &[MANIFEST])
 }
 
 fn with_exports(exports: &[&str]) -> Vec<u8> {
-    test_components::component(&[], exports, &[MANIFEST])
+    fixtures::component(&[], exports, &[MANIFEST])
 }
 
 #[test]
@@ -34,17 +34,17 @@ fn exactly_one_manifest_is_needed() {
     check("one", &with_imports(&[]), "accepted");
     check(
         "none",
-        &test_components::component(&[], EXPORTS, &[]),
+        &fixtures::component(&[], EXPORTS, &[]),
         "no manifest",
     );
     check(
         "two",
-        &test_components::component(&[], EXPORTS, &[MANIFEST, MANIFEST]),
+        &fixtures::component(&[], EXPORTS, &[MANIFEST, MANIFEST]),
         "2 manifests",
     );
     check(
         "not JSON",
-        &test_components::component(&[], EXPORTS, &["{"]),
+        &fixtures::component(&[], EXPORTS, &["{"]),
         "the manifest of sample.wasm is not valid",
     );
 }
@@ -120,7 +120,7 @@ fn another_version_of_the_contract_is_an_error_that_names_all() {
         "needs ccm:provider/instances@0.3.0, and this host speaks",
     );
     let manifest = MANIFEST.replace("0.1.0", "0.3.0");
-    let wasm = test_components::component(&[], EXPORTS, &[&manifest]);
+    let wasm = fixtures::component(&[], EXPORTS, &[&manifest]);
     assert!(matches!(
         inspect("sample.wasm", &wasm),
         Err(LoadError::Contract { .. })
@@ -136,7 +136,7 @@ fn a_module_speaks_one_version_of_the_contract() {
         let import = at(import, "log");
         let exports = [at(lifecycle, "lifecycle"), at(instances, "instances")];
         let exports = exports.each_ref().map(String::as_str);
-        let wasm = test_components::component(&[import.as_str()], &exports, &[manifest]);
+        let wasm = fixtures::component(&[import.as_str()], &exports, &[manifest]);
         inspect("sample.wasm", &wasm)
     };
     let contract = |version: &str, manifest: &str| {
@@ -217,7 +217,7 @@ fn foreign_exports_are_ignored_and_a_missing_lifecycle_is_not() {
 #[test]
 fn instances_without_a_scheme_are_a_contradiction() {
     let manifest = MANIFEST.replace(r#"["sample"]"#, "[]");
-    let wasm = test_components::component(&[], EXPORTS, &[&manifest]);
+    let wasm = fixtures::component(&[], EXPORTS, &[&manifest]);
     check("no scheme", &wasm, "no provider ID scheme");
 }
 

@@ -1,7 +1,7 @@
 //! Credentials: what the host adds to a target's requests, and the check that its value never comes back.
 //!
 //! A guest never sees a credential: the host adds it below everything that a guest can read, and withholds an answer
-//! that repeats it. No text that passed the [`SecretWatch`] contains one. Credentials that somebody else issues are fetched by
+//! that repeats it. No text that passed the [`SecretRedactor`] contains one. Credentials that somebody else issues are fetched by
 //! the host (`issuers`), renewed (`renewal`) and treated as those of the operator.
 
 mod authentication;
@@ -23,9 +23,7 @@ use crate::grant::{AwsKeys, Credential, Secret};
 pub(super) use authentication::{Attachment, Authentication, Unusable, identity};
 pub(super) use issuer_client::IssuerSettings;
 pub(super) use issuers::InstanceMetadata;
-#[cfg(test)]
-use redactor::SecretRedactor;
-pub(super) use redactor::SecretWatch;
+pub(super) use redactor::SecretRedactor;
 
 /// Longest access key ID of AWS.
 const MAX_KEY_ID: usize = 128;

@@ -26,10 +26,10 @@ use url::{Host, Url};
 
 use super::address_policy::{self, AddressRefused};
 use super::behind_proxy;
+use super::lease_gate::{Dial, LeaseGate};
 use super::limits::EgressLimits;
 use super::resolve::{Lookup, Resolver};
 use super::tls::{self, TlsError, Trust};
-use super::wire::{Dial, LeaseGate};
 use crate::grant::{ProxyGrant, TargetGrant};
 use crate::manifest::UNNAMED;
 

@@ -7,8 +7,8 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::Egress;
+use super::canonical_request::Prepared;
 use super::message::FetchResponse;
-use super::request_matching::Prepared;
 use super::target::Target;
 
 /// Response headers with the cloud's request ID, the most common first.

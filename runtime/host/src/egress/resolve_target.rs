@@ -6,9 +6,9 @@ use bytes::Bytes;
 use url::{Url, form_urlencoded};
 
 use super::Egress;
+use super::canonical_request::{Prepared, prepare};
 use super::headers::Source;
 use super::message::{FetchError, FetchRequest};
-use super::request_matching::{Prepared, prepare};
 
 /// Prepares a request for the target that it names.
 ///

@@ -4,7 +4,7 @@
 //! load balancers never allows `DELETE` on servers. A rule expands into [`Line`]s; grants are compared and missing ones
 //! are reported as lines.
 
-mod line;
+mod matching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::path::PathPattern;
 
-pub use line::{Absence, Asked, Line, first};
+pub use matching::{Absence, Asked, Line, first};
 
 /// Methods that a rule can name. TRACE and CONNECT cannot be granted.
 pub const METHODS: [Method; 7] = [

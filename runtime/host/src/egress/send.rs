@@ -1,7 +1,7 @@
 //! Sends one request and reads its whole response, within limits.
 //!
 //! Sends once: there is no retry here or below. Dropping the future drops the request and its connection. The caller
-//! has asked the permit immediately before; its tenure is checked again on each write (`wire`), and the request ends
+//! has asked the permit immediately before; its tenure is checked again on each write (`lease_gate`), and the request ends
 //! with the permit, renewals until then included.
 
 use std::error::Error as StdError;
@@ -20,12 +20,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::budget::{Body, Budget, Held};
 use super::headers;
+use super::lease_gate::NotLeader;
 use super::limits::EgressLimits;
 use super::message::{FetchError, FetchResponse};
 use super::permit::over;
 use super::resolve::NameRefused;
 use super::target::Target;
-use super::wire::NotLeader;
 
 /// Maximum bytes of response headers; clouds send about 4 KiB.
 const MAX_HEADER_BYTES: usize = 64 << 10;
@@ -112,8 +112,8 @@ async fn exchange(
     let headers = headers::answer(response.headers());
     let repeats = headers
         .iter()
-        .any(|(_, value)| target.watch.finds(value.as_bytes()))
-        || target.watch.finds(&body);
+        .any(|(_, value)| target.redactor.finds(value.as_bytes()))
+        || target.redactor.finds(&body);
     if repeats {
         return Err(FetchError::Unavailable(
             "the answer repeats the credential and is withheld".to_owned(),

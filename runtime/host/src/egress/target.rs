@@ -13,19 +13,19 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::EgressError;
+use super::canonical_request::{MatchContext, Prepared};
 use super::cloud_quota::CloudQuota;
 use super::credential_acceptance::{Acceptance, News};
 use super::credentials::{
-    Attachment, Authentication, IssuerSettings, SecretWatch, Unusable, identity,
+    Attachment, Authentication, IssuerSettings, SecretRedactor, Unusable, identity,
 };
 use super::dial::{self, Client};
+use super::lease_gate::LeaseGate;
 use super::limits::EgressLimits;
 use super::message::FetchError;
 use super::quota::QuotaShare;
-use super::request_matching::{MatchContext, Prepared};
 use super::resolve::Lookup;
 use super::rules::{Line, Rule};
-use super::wire::LeaseGate;
 use crate::grant::RequestBudget;
 use crate::manifest::GrantedTarget;
 
@@ -42,7 +42,7 @@ pub(super) struct Target {
     /// Requests that the grant would admit if the module's manifest requested them.
     given: Vec<Line>,
     /// Redacts the credential.
-    pub watch: Arc<SecretWatch>,
+    pub redactor: Arc<SecretRedactor>,
     /// HTTP client with its connection pool.
     pub client: Client,
     /// Lease gate that all writes to the connections pass.
@@ -115,13 +115,13 @@ impl Target {
     ) -> Result<Target, EgressError> {
         let name = granted.grant.name.clone();
         let credential = &granted.grant.credential;
-        let watch = Arc::new(SecretWatch::new(credential));
+        let redactor = Arc::new(SecretRedactor::new(credential));
         let settings = IssuerSettings {
             user_agent,
             limits,
             lookup: lookup.clone(),
         };
-        let authentication = Authentication::new(&name, credential, &watch, &settings);
+        let authentication = Authentication::new(&name, credential, &redactor, &settings);
         let authentication = authentication.map_err(|error| match error {
             Unusable::Credential(source) => EgressError::Credential {
                 target: name.clone(),
@@ -147,7 +147,7 @@ impl Target {
             lines: granted.lines.clone(),
             changes: granted.changes.clone(),
             given: granted.grant.rules.iter().flat_map(Rule::lines).collect(),
-            watch,
+            redactor,
             client,
             gate,
             user_agent: HeaderValue::from_str(user_agent).ok(),

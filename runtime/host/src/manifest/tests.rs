@@ -84,16 +84,13 @@ fn a_whole_manifest_is_read() {
             call_seconds: Some(60)
         }
     );
-    assert!(manifest.asks_to_write());
 }
 
 #[test]
 fn the_least_manifest_has_no_network() {
     let manifest =
         parse(&json!({ "contract": "0.1.0", "name": "static", "version": "1" })).unwrap();
-    assert!(
-        manifest.targets.is_empty() && manifest.schemes.is_empty() && !manifest.asks_to_write()
-    );
+    assert!(manifest.targets.is_empty() && manifest.schemes.is_empty());
     let granted = manifest.narrow(Grants::default()).unwrap();
     assert!(granted.targets.is_empty() && granted.warnings.is_empty());
 }

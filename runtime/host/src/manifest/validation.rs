@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::form::{is_scheme, prefix_form, text};
+use super::syntax::{is_scheme, prefix_form, text};
 use super::{AuthKind, ConfigKey, Manifest, REGION, Target, WantedLimits, unnamed_endpoint};
 use crate::egress::rules::{Absence, RawRule, Rule};
 use crate::sanitize::clean;

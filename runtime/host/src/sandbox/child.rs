@@ -29,8 +29,8 @@ use crate::compile::child::Compiled;
 use crate::confine::{Child, confine};
 use crate::egress::FetchError;
 use crate::epoch_ticker::Ticker;
+use crate::guest_egress::WayOut;
 use crate::guest_log::GuestLog;
-use crate::outbound::WayOut;
 use crate::{engine, host};
 use parent::Socket;
 

@@ -6,8 +6,8 @@ use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
 
 use crate::bindings::{common, instances, lifecycle, load_balancer, routes, self_check};
+use crate::function_types::{self, Component};
 use crate::manifest::Contract;
-use crate::signatures::{self, Component};
 use crate::store_data::Guest;
 use crate::v0_1;
 
@@ -161,7 +161,7 @@ pub(crate) struct Newest {
 
 impl Newest {
     fn find(component: &Component<'_>) -> wasmtime::Result<Newest> {
-        signatures::check(component)?;
+        function_types::check(component)?;
         let Component {
             linked,
             has,

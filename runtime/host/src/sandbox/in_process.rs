@@ -11,8 +11,8 @@ use super::time_limit::TimeLimit;
 use super::{Answer, CallPhase, CpuScheduler, End, Exports, Performance};
 use crate::bindings::{common, lifecycle};
 use crate::epoch_ticker::Ticker;
+use crate::guest_state::StateStore;
 use crate::limits;
-use crate::state::StateStore;
 use crate::store_data::Guest;
 
 /// In-process sandbox of one module.
@@ -44,7 +44,7 @@ impl InProcess {
         );
         let answer = self.steps(performance, &mut limit, &mut store, read).await;
         let guest = store.data();
-        let memory_bytes = Some(guest.allowance.used_bytes());
+        let memory_bytes = Some(guest.memory.used_bytes());
         let requests_in_init = guest.way_out.refused;
         let computed = limit.end(store).await;
         End {
@@ -91,7 +91,7 @@ impl InProcess {
         };
         let guest = Guest::new(self.memory_bytes, performance.log.clone(), state);
         let mut store = Store::new(self.component.engine(), guest);
-        store.limiter(|guest| &mut guest.allowance);
+        store.limiter(|guest| &mut guest.memory);
         store.set_hostcall_fuel(limits::CROSSING_BYTES);
         store.set_max_component_handles(limits::HANDLES);
         // The guest yields at every tick; the limit decides whether it may continue.

@@ -28,7 +28,7 @@ use ccm_core::load_balancer::{
 };
 use ccm_core::permit::Permit;
 
-use super::{shape, told};
+use super::{answer_limits, told};
 use crate::bindings::load_balancer;
 use crate::egress::CallScope;
 use crate::provider::{Provider, not_asked};
@@ -51,7 +51,7 @@ impl Provider {
             hint: request.hint.as_deref().map(<[u8]>::to_vec),
         };
         let read = |answer| match answer {
-            Answer::Ensured(reply) => shape::checked(reply, shape::check_ensure),
+            Answer::Ensured(reply) => answer_limits::checked(reply, answer_limits::check_ensure),
             _ => Err(not_asked()),
         };
         let ask = Ask::EnsureLoadBalancer(asked);
@@ -99,7 +99,9 @@ impl Provider {
         permit: Arc<Permit>,
     ) -> Result<GetReply, ProviderError> {
         let read = |answer| match answer {
-            Answer::LoadBalancer(found) => shape::checked(found, shape::check_found),
+            Answer::LoadBalancer(found) => {
+                answer_limits::checked(found, answer_limits::check_found)
+            }
             _ => Err(not_asked()),
         };
         let ask = Ask::GetLoadBalancer(service.into());
@@ -132,9 +134,9 @@ impl Provider {
 
 fn progress(function: &str, answer: Answer) -> Result<load_balancer::ProgressReply, ProviderError> {
     match answer {
-        Answer::LoadBalancerProgress(reply) => {
-            shape::checked(reply, |reply| shape::check_progress(function, reply))
-        }
+        Answer::LoadBalancerProgress(reply) => answer_limits::checked(reply, |reply| {
+            answer_limits::check_progress(function, reply)
+        }),
         _ => Err(not_asked()),
     }
 }

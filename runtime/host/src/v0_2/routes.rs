@@ -20,7 +20,7 @@ use ccm_core::cloud::{CloudNode, ProviderError};
 use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
 use ccm_core::permit::Permit;
 
-use super::{few_enough, ready, shape};
+use super::{answer_limits, few_enough, ready};
 use crate::bindings::{common, routes};
 use crate::egress::CallScope;
 use crate::limits;
@@ -40,7 +40,7 @@ impl Provider {
         let names: HashSet<_> = nodes.iter().map(|node| node.name.as_str()).collect();
         let read = |answer| match answer {
             Answer::Routes(listed) => {
-                shape::checked(listed, |listed| shape::check_routes(listed, &names))
+                answer_limits::checked(listed, |listed| answer_limits::check_routes(listed, &names))
             }
             _ => Err(not_asked()),
         };
@@ -107,9 +107,9 @@ impl Provider {
 
 fn progress(function: &str, answer: Answer) -> Result<routes::ProgressReply, ProviderError> {
     match answer {
-        Answer::RouteProgress(reply) => {
-            shape::checked(reply, |reply| shape::check_route_progress(function, reply))
-        }
+        Answer::RouteProgress(reply) => answer_limits::checked(reply, |reply| {
+            answer_limits::check_route_progress(function, reply)
+        }),
         _ => Err(not_asked()),
     }
 }

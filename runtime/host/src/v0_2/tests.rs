@@ -39,7 +39,7 @@ fn check(
     events: Vec<instances::NodeEvent>,
     expected: &str,
 ) {
-    match shape::check_find(&instances::FindReply { lookups, events }, 3) {
+    match answer_limits::check_find(&instances::FindReply { lookups, events }, 3) {
         Ok(()) => assert_eq!("accepted", expected, "{name}"),
         Err(text) => assert!(
             text.contains(expected),
@@ -173,7 +173,7 @@ fn events_are_about_nodes_that_were_asked_for_and_few() {
     let lookups = vec![instances::Lookup::Gone; 300];
     let events = (0..257).map(|node| event(node, "Moved", "")).collect();
     let reply = instances::FindReply { lookups, events };
-    assert!(shape::check_find(&reply, 300).is_err_and(|text| text.contains("257 events")));
+    assert!(answer_limits::check_find(&reply, 300).is_err_and(|text| text.contains("257 events")));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::server::{Reply, Server};
 use crate::tls::{authority, egress, limited};
-use crate::weak::Weak;
+use crate::weak_rsa_key::Weak;
 use crate::world::{error, get, scope};
 
 /// What a server shows, which may change, and which names it was asked for.

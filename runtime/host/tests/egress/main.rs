@@ -3,30 +3,30 @@
 //! What must not be sent is asserted where it would arrive: as connections and look-ups that did not happen.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod absence_proof;
 mod addresses;
-mod answers;
-mod apart;
 mod audit;
 mod aws;
-mod bodies;
+mod certificate_fingerprints;
 mod certificates;
-mod complete;
-mod echoes;
-mod floods;
+mod echoed_credentials;
+mod endless_responses;
+mod faulty_servers;
+mod field_rules;
 mod http2;
+mod isolation;
 mod issuers;
-mod kept;
+mod lease_gate;
 mod limits;
-mod patience;
 mod permits;
-mod pinned;
 mod proxies;
 mod proxy_server;
+mod rate_limit_hold;
 mod requests;
+mod response_cache;
 mod secrets;
 mod server;
 mod tls;
 mod urls;
-mod weak;
-mod wire;
+mod weak_rsa_key;
 mod world;

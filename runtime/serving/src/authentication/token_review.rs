@@ -7,7 +7,7 @@ use kube::{Api, Client};
 use sha2::{Digest as _, Sha256};
 
 use super::{Unauthorized, User};
-use crate::review::Reviews;
+use crate::review_client::Reviews;
 
 /// A token is never longer; the API server's own are two kilobytes.
 const LONGEST: usize = 16 * 1024;

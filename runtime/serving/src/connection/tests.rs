@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::listener::Slots;
+use crate::connection_limit::Slots;
 
 /// An answer that no buffer of the network takes.
 const LARGE: usize = 64 * 1024 * 1024;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Endpoints;
 use super::negotiation::{ACCEPTED, Encoding, Form, GROUP, Version, form};
-use crate::gate::refused;
+use crate::access_control::refused;
 
 /// Upstream's warning on the text forms.
 const FOR_PEOPLE: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.";

@@ -14,11 +14,11 @@ use ccm_guest::testing::{Answer, TestHost};
 
 use super::costs::{four, four_registered};
 use super::requests::set;
-use crate::load_balancer::wanted::{Groups, Wanted};
-use crate::load_balancer::{deletion, ensure};
-use crate::samples::{
+use crate::fixtures::{
     Form, INSTANCE, NOT_FOUND, actions, changes, form, forms, host, known, service, settings, xml,
 };
+use crate::load_balancer::wanted::{Groups, Wanted};
+use crate::load_balancer::{deletion, ensure};
 
 const CLASSIC: &str = include_str!("../../../fixtures/classic.xml");
 const ATTRIBUTES: &str = include_str!("../../../fixtures/classic-attributes.xml");

@@ -10,10 +10,10 @@ use ccm_guest::load_balancer::{DeleteRequest, EnsureRequest, Service, UpdateRequ
 use ccm_guest::testing::Answer;
 
 use super::requests::set;
-use crate::load_balancer::{deletion, ensure};
-use crate::samples::{
+use crate::fixtures::{
     Form, INSTANCE, INSTANCES, NOT_FOUND, actions, host, node, service, settings, xml,
 };
+use crate::load_balancer::{deletion, ensure};
 
 const GROUPS: &str = include_str!("../../../fixtures/security-groups.xml");
 

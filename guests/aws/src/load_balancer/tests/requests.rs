@@ -9,10 +9,10 @@ use ccm_guest::load_balancer::{
     DeleteRequest, EnsureRequest, Ensured, Found, Progress, Service, UpdateRequest,
 };
 
-use crate::load_balancer::{annotations, deletion, ensure, wanted};
-use crate::samples::{
+use crate::fixtures::{
     INSTANCE, NOT_FOUND, actions, changes, forms, host, known, node, service, settings, xml,
 };
+use crate::load_balancer::{annotations, deletion, ensure, wanted};
 
 /// A change of the Service, and the changes at AWS that have to follow, in this order.
 #[test]

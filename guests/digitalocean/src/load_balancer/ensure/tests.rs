@@ -7,8 +7,8 @@ use ccm_guest::{Error, LoadBalancerStatus};
 use serde_json::{Value, json as value};
 
 use super::*;
-use crate::load_balancer::account::{Account, settings, web, worker};
 use crate::load_balancer::deletion;
+use crate::load_balancer::fixtures::{Account, settings, web, worker};
 
 mod costs;
 mod owners;

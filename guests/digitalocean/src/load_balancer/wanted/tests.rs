@@ -4,7 +4,7 @@
 use ccm_guest::load_balancer::ServicePort;
 
 use super::*;
-use crate::load_balancer::account::{settings, web, worker};
+use crate::load_balancer::fixtures::{settings, web, worker};
 
 /// Annotations of a Service.
 type Said<'a> = &'a [(&'a str, &'a str)];

@@ -1,7 +1,7 @@
 //! What only Hetzner's annotations have: whole seconds, lists as they are, ranges.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::super::samples::service;
+use super::super::fixtures::service;
 use super::*;
 
 const KEY: &str = "load-balancer.hetzner.cloud/some";

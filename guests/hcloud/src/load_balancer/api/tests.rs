@@ -4,7 +4,7 @@
 use ccm_guest::testing::{Answer, TestHost, json};
 use serde_json::json as value;
 
-use super::super::project::refused;
+use super::super::fixtures::project::refused;
 use super::*;
 
 const MANIFEST: &str = include_str!("../../../manifest.json");

@@ -8,9 +8,9 @@ use std::rc::Rc;
 use ccm_guest::testing::TestHost;
 use serde_json::{Value, json};
 
+use super::super::fixtures::UID;
+use super::super::fixtures::project::{Project, Trouble};
 use super::super::names;
-use super::super::project::{Project, Trouble};
-use super::super::samples::UID;
 use super::*;
 
 const LOOK: &str = "GET /certificates";

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::super::annotations;
-use super::super::samples::{service, settings};
+use super::super::fixtures::{service, settings};
 use super::*;
 
 const FIXTURE: &str = include_str!("../../../fixtures/load-balancer.json");
@@ -282,7 +282,7 @@ fn labels_of_others_stay_when_ours_is_written() {
     found["labels"] = json!({"env": "prod", "hcloud-ccm/service-uid": "other"});
     let wanted = wanted_with(&[]);
     let writes = writes(of_itself(&wanted, &known(), &read(found)));
-    let uid = super::super::samples::UID;
+    let uid = super::super::fixtures::UID;
     let labels = json!({"labels": {"env": "prod", "hcloud-ccm/service-uid": uid}});
     assert_eq!(writes, [("update".to_owned(), labels)]);
 }

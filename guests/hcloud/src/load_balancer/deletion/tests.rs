@@ -8,8 +8,8 @@ use ccm_guest::load_balancer::Progress;
 use ccm_guest::testing::TestHost;
 use serde_json::Value;
 
-use super::super::project::{Project, Trouble};
-use super::super::samples::{UID, service, settings};
+use super::super::fixtures::project::{Project, Trouble};
+use super::super::fixtures::{UID, service, settings};
 use super::*;
 
 fn label() -> Value {

@@ -9,8 +9,8 @@ use ccm_guest::testing::{TestHost, node};
 use ccm_guest::{LoadBalancerStatus, Node, Pending, Protocol};
 use serde_json::{Value, json};
 
-use super::super::project::{Project, Trouble};
-use super::super::samples::{UID, port, service, settings};
+use super::super::fixtures::project::{Project, Trouble};
+use super::super::fixtures::{UID, port, service, settings};
 use super::super::{annotations, deletion};
 use super::*;
 

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::super::carry_out::MAX_ACTIONS;
+use super::super::send_changes::MAX_ACTIONS;
 use super::*;
 
 fn hint(actions: usize, more: bool, waits: u64) -> Hint {

@@ -5,7 +5,7 @@ use ccm_guest::load_balancer::ServicePort;
 use ccm_guest::{Error, EventType};
 
 use super::super::annotations::*;
-use super::super::samples::{Pairs, port, service, settings};
+use super::super::fixtures::{Pairs, port, service, settings};
 use super::*;
 
 /// What is read of a Service with these annotations and ports, where certificates are wanted if any are annotated.

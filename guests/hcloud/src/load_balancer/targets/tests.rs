@@ -5,7 +5,7 @@
 use ccm_guest::testing::node;
 use ccm_guest::{Address, EventType};
 
-use super::super::samples::{Pairs, granted, node_at, service, settings};
+use super::super::fixtures::{Pairs, granted, node_at, service, settings};
 use super::*;
 
 const NETWORK: (&str, &str) = ("HCLOUD_NETWORK", "cluster");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::load_balancer::samples::service;
+use crate::load_balancer::fixtures::service;
 
 #[test]
 fn what_has_no_effect_is_said_and_nothing_else() {

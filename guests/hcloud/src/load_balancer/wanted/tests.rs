@@ -6,7 +6,7 @@ use ccm_guest::Error;
 use ccm_guest::testing::node;
 
 use super::super::annotations::*;
-use super::super::samples::{UID, port, service, settings};
+use super::super::fixtures::{UID, port, service, settings};
 use super::*;
 
 mod every;

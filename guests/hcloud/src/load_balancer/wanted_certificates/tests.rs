@@ -3,7 +3,7 @@
 
 use ccm_guest::Error;
 
-use super::super::samples::{Pairs, UID, service};
+use super::super::fixtures::{Pairs, UID, service};
 use super::*;
 
 const TYPE: &str = CERTIFICATE_TYPE;

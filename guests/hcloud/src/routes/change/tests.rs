@@ -9,7 +9,7 @@ use ccm_guest::routes::{Progress, Route, Target};
 use ccm_guest::testing::TestHost;
 use serde_json::{Value, json as value};
 
-use super::super::samples::{Project, Trouble, node, settings};
+use super::super::fixtures::{Project, Trouble, node, settings};
 use super::*;
 use crate::api::network_id;
 
@@ -402,7 +402,7 @@ fn a_node_with_a_choice_of_addresses_is_reached_through_the_one_in_the_network()
     let addresses = ["192.168.1.7", "10.0.0.1", "10.0.0.2"];
     for (number, node) in [first(), second()].iter_mut().enumerate() {
         let cidrs = node.pod_cidrs.clone();
-        *node = super::super::samples::node("node", 1, &addresses, &[&cidrs[0]]);
+        *node = super::super::fixtures::node("node", 1, &addresses, &[&cidrs[0]]);
         assert_eq!(create_whole(node, false), Ok(1));
         assert_eq!(
             project.borrow().routes()[number],

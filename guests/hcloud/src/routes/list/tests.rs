@@ -4,7 +4,7 @@
 use ccm_guest::testing::json;
 use serde_json::json as value;
 
-use super::super::samples::{ID, Project, Trouble, node, settings, vswitch};
+use super::super::fixtures::{ID, Project, Trouble, node, settings, vswitch};
 use super::*;
 
 const NETWORK: &str = "GET /networks?name=cluster";
@@ -343,7 +343,7 @@ fn a_network_that_is_made_again_is_found_by_its_name() {
 #[test]
 fn another_network_than_the_one_that_was_asked_for_is_no_answer() {
     let host = ccm_guest::testing::TestHost::open(|seen| {
-        let mut network = super::super::samples::network(&[]);
+        let mut network = super::super::fixtures::network(&[]);
         network["id"] = value!(if seen.path_only() == "/networks" {
             4711
         } else {

@@ -10,7 +10,7 @@ use ccm_core::effect::{
 };
 use ccm_core::moment::Now;
 use ccm_core::node;
-use ccm_core::ownership::OwnershipContext;
+use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::permit::Permit;
 use ccm_core::plan::Planned;
 use ccm_core::service::{self, Account, RetainedState, Targets, World};

@@ -144,7 +144,7 @@ async fn a_provider_that_panics_takes_nothing_else_with_it() {
     });
     let shutdown = tokio::time::sleep(Duration::from_secs(60));
     let client = cluster.client_as("ccm");
-    let running = tokio::spawn(crate::run(
+    let running = tokio::spawn(crate::fixtures::run_one(
         client,
         cloud.clone(),
         settings(),
@@ -175,7 +175,7 @@ async fn e7_a_cloud_that_comes_back_after_ten_minutes_is_not_overrun() {
     });
     let shutdown = tokio::time::sleep(Duration::from_secs(1_200));
     let client = cluster.client_as("ccm");
-    crate::run(
+    crate::fixtures::run_one(
         client,
         cloud.clone(),
         settings(),

@@ -82,7 +82,7 @@ async fn create_ready(cluster: &Cluster, number: usize) {
 async fn run(cluster: &Cluster, answer: Box<Answer>, settings: Settings, seconds: u64) {
     let shutdown = tokio::time::sleep(Duration::from_secs(seconds));
     let (client, cloud) = (cluster.client_as("ccm"), Arc::new(Says(answer)));
-    crate::run(client, cloud, settings, Metrics::default(), shutdown)
+    crate::fixtures::run_one(client, cloud, settings, Metrics::default(), shutdown)
         .await
         .unwrap();
 }

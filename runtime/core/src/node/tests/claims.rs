@@ -11,7 +11,7 @@ use crate::effect::{CandidateVote, Decision, Effect, Looked, Outcome, When};
 use crate::moment::Moment;
 use crate::node::{Facts, RetainedState, decide};
 use crate::node_index::Clashes;
-use crate::ownership::{Claim, Heard, OwnershipContext, Verdict, Vote};
+use crate::node_ownership::{Claim, Heard, OwnershipContext, Verdict, Vote};
 use crate::settings::NodeRules;
 
 /// A tainted node without a provider ID, of which the provider `b` could be the owner, too; it has waited so long.

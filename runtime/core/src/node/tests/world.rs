@@ -12,7 +12,7 @@ use crate::effect::{ClusterError, Decision, Effect, Looked, Outcome, When};
 use crate::moment::Moment;
 use crate::node::{Facts, Proposal, RetainedState, decide, proposal};
 use crate::node_index::Clashes;
-use crate::ownership::OwnershipContext;
+use crate::node_ownership::OwnershipContext;
 use crate::settings::NodeRules;
 
 /// The moment at which every reconciliation is held, if the world does not say another.

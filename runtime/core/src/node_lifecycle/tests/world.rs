@@ -14,7 +14,7 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{FindReply, Instance, Lookup};
 use crate::effect::Outcome;
 use crate::moment::Moment;
-use crate::ownership::OwnershipContext;
+use crate::node_ownership::OwnershipContext;
 use crate::settings::LifecycleRules;
 
 const PROVIDER: &str = "sim";

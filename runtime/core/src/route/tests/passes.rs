@@ -9,7 +9,7 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::cloud_route::RouteTarget;
 use crate::load_balancer::Progress;
-use crate::ownership::{Claim, OwnershipContext};
+use crate::node_ownership::{Claim, OwnershipContext};
 use crate::permit::Mode;
 use crate::well_known::OWNER_LABEL;
 

@@ -18,7 +18,7 @@ use crate::effect::{Answered, ClusterError, Outcome, RouteEffect, RouteOutcome};
 use crate::load_balancer::Progress;
 use crate::moment::Moment;
 use crate::node::object::name;
-use crate::ownership::OwnershipContext;
+use crate::node_ownership::OwnershipContext;
 use crate::patch::NetworkConditionPatch;
 use crate::permit::Mode;
 use crate::settings::RouteSettings;

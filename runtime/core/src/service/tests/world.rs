@@ -19,7 +19,7 @@ use crate::load_balancer::{
     Progress, ProgressReply,
 };
 use crate::moment::{Moment, Now};
-use crate::ownership::OwnershipContext;
+use crate::node_ownership::OwnershipContext;
 use crate::permit::Mode;
 use crate::service::{self, Account, Facts, RetainedState, Targets, decide};
 use crate::settings::ServiceRules;

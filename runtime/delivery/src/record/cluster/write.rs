@@ -10,7 +10,7 @@ use kube::api::{DynamicObject, Patch, PostParams};
 use serde_json::{Value, json};
 
 use super::request::{in_time, in_time_or, kind, params};
-use super::{ClusterRecordStore, ownership, recorded};
+use super::{ClusterRecordStore, field_managers, recorded};
 use crate::record::{RecordStoreError, Report, Seen, Specification, conditions};
 
 /// Maximum number of attempts of a write that conflicts with other writers.
@@ -35,7 +35,7 @@ impl ClusterRecordStore {
             let unapplied = self.stored().unapplied.clone();
             let (how, what) = match unapplied {
                 Some(old) => {
-                    let replacing = ownership::replacing(patch["status"].clone(), &old);
+                    let replacing = field_managers::replacing(patch["status"].clone(), &old);
                     let mut patch = patch;
                     patch["status"] = replacing;
                     (params(), Patch::Merge(patch))
@@ -66,7 +66,7 @@ impl ClusterRecordStore {
 
     /// Drops the other holders of what was applied, once. Without the right to do so, a field that is left out later stays.
     async fn hold_alone(&self, api: &Api<DynamicObject>, object: &DynamicObject) {
-        let Some(owners) = ownership::sole(object) else {
+        let Some(owners) = field_managers::sole(object) else {
             return;
         };
         let version = &object.metadata.resource_version;
@@ -187,6 +187,6 @@ impl ClusterRecordStore {
         let status = object.data.get("status");
         stored.conditions = status.and_then(|status| status.get("conditions")).cloned();
         stored.is_absent = false;
-        stored.unapplied = ownership::unapplied(object);
+        stored.unapplied = field_managers::unapplied(object);
     }
 }

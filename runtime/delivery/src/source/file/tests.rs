@@ -11,7 +11,7 @@ use ccm_core::rollout::Release;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
-use super::{FileSource, look};
+use super::{FileSource, poll};
 use crate::artifact::{EVIDENCE_BYTES, Evidence, MODULE_BYTES};
 use crate::source::{FilePlace, Source as _, SourceError};
 
@@ -148,12 +148,12 @@ fn what_is_opened_is_read_even_if_the_link_points_elsewhere_by_then() {
         path: root.join("a.wasm"),
         is_folder: false,
     };
-    let seen = look::open("p", &at, "hcloud").unwrap();
+    let seen = poll::open("p", &at, "hcloud").unwrap();
     symlink("two", root.join("next")).unwrap();
     fs::rename(root.join("next"), root.join("a.wasm")).unwrap();
     assert_eq!(*seen.read("p").unwrap().unwrap().wasm, *wasm("one"));
     // What is changed between opening and reading is not used.
-    let seen = look::open("p", &at, "hcloud").unwrap();
+    let seen = poll::open("p", &at, "hcloud").unwrap();
     File::options()
         .append(true)
         .open(root.join("two"))
@@ -320,7 +320,7 @@ async fn a_place_that_is_said_to_be_a_folder_is_one() {
 #[test]
 fn what_the_operating_system_says_is_told_as_what_it_means() {
     let told =
-        |kind: io::ErrorKind| look::failed("p", Path::new("/a/b.wasm"), &io::Error::from(kind));
+        |kind: io::ErrorKind| poll::failed("p", Path::new("/a/b.wasm"), &io::Error::from(kind));
     assert!(matches!(
         told(io::ErrorKind::NotFound),
         SourceError::Absent { .. }

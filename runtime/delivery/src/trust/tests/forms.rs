@@ -7,7 +7,7 @@ use rcgen::SigningKey as _;
 use serde_json::{Value, json};
 use sigstore_verify::types::pae;
 
-use super::super::sample::{
+use super::fixtures::{
     MANIFEST, NOON, SIGNED_AT, WASM, Wanted, World, artifact, evidence, payload, with,
 };
 use super::reason;

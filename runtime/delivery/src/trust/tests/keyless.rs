@@ -3,10 +3,10 @@ use base64::engine::general_purpose::STANDARD;
 use rcgen::{ExtendedKeyUsagePurpose, SigningKey as _};
 use serde_json::{Value, json};
 
-use super::super::sample::{
+use super::super::{Identity, Keyless, Provenance, Roots, TrustPolicy};
+use super::fixtures::{
     ISSUER, NOON, SIGNED_AT, SIGNER, WASM, Wanted, World, artifact, evidence, with,
 };
-use super::super::{Identity, Keyless, Provenance, Roots, TrustPolicy};
 use super::{reason, verdict};
 
 fn trusting(world: &World, identity: Identity, issuer: &str) -> TrustPolicy {

@@ -1,12 +1,12 @@
 use rcgen::{KeyPair, SigningKey as _};
 use serde_json::json;
 
-use super::super::sample::sign::{self, IN_TOTO, SIGN, statement};
-use super::super::sample::{
+use super::super::{PublicKey, TrustPolicy};
+use super::fixtures::sign::{self, IN_TOTO, SIGN, statement};
+use super::fixtures::{
     MANIFEST, WASM, Wanted, World, artifact, evidence, key, payload, public, simple_signing,
     trusting, with,
 };
-use super::super::{PublicKey, TrustPolicy};
 use super::reason;
 use crate::artifact::{Artifact, Evidence};
 

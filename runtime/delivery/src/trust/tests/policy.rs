@@ -1,4 +1,4 @@
-use super::super::sample::{
+use super::fixtures::{
     MANIFEST, WASM, artifact, evidence, key, now, sign, simple_signing, trusting,
 };
 use ccm_core::rollout::Endorsement;

@@ -9,8 +9,8 @@ use proptest::sample::Index;
 use rcgen::SigningKey as _;
 use serde_json::{Value, json};
 
-use super::super::sample::sign;
-use super::super::sample::{
+use super::fixtures::sign;
+use super::fixtures::{
     MANIFEST, WASM, Wanted, World, artifact, evidence, key, now, payload, simple_signing, trusting,
 };
 use crate::artifact::Evidence;

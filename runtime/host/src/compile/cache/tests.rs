@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use tempfile::TempDir;
 
 use super::*;
-use crate::test_components;
+use crate::fixtures;
 
 struct Place {
     folder: TempDir,
@@ -18,7 +18,7 @@ struct Place {
 impl Place {
     fn new() -> Place {
         let engine = crate::engine::new().unwrap();
-        let wasm = test_components::component(&[], &[], &[]);
+        let wasm = fixtures::component(&[], &[], &[]);
         let code = Compiled::for_tests(engine.precompile_component(&wasm).unwrap());
         Place {
             folder: TempDir::new().unwrap(),
@@ -117,7 +117,7 @@ fn code_for_another_engine_is_not_loaded_even_with_our_signature() {
     let other = Engine::new(wasmtime::Config::new().epoch_interruption(false)).unwrap();
     let code = Compiled::for_tests(
         other
-            .precompile_component(&test_components::component(&[], &[], &[]))
+            .precompile_component(&fixtures::component(&[], &[], &[]))
             .unwrap(),
     );
     cache.store(place.digest, &code).unwrap();

@@ -7,7 +7,7 @@ use wasm_encoder::{
 };
 
 use super::*;
-use crate::test_components;
+use crate::fixtures;
 
 /// A component of one module with functions of these bodies.
 fn functions(bodies: &[Vec<u8>]) -> Vec<u8> {
@@ -21,7 +21,7 @@ fn functions(bodies: &[Vec<u8>]) -> Vec<u8> {
     }
     let mut module = Module::new();
     module.section(&types).section(&functions).section(&code);
-    test_components::of_modules([&module])
+    fixtures::of_modules([&module])
 }
 
 fn memory(change: impl FnOnce(&mut MemoryType)) -> Vec<u8> {
@@ -37,7 +37,7 @@ fn memory(change: impl FnOnce(&mut MemoryType)) -> Vec<u8> {
     section.memory(memory);
     let mut module = Module::new();
     module.section(&section);
-    test_components::of_modules([&module])
+    fixtures::of_modules([&module])
 }
 
 fn table(change: impl FnOnce(&mut TableType)) -> Vec<u8> {
@@ -53,13 +53,13 @@ fn table(change: impl FnOnce(&mut TableType)) -> Vec<u8> {
     section.table(table);
     let mut module = Module::new();
     module.section(&section);
-    test_components::of_modules([&module])
+    fixtures::of_modules([&module])
 }
 
 fn module(fill: impl FnOnce(&mut Module)) -> Vec<u8> {
     let mut module = Module::new();
     fill(&mut module);
-    test_components::of_modules([&module])
+    fixtures::of_modules([&module])
 }
 
 fn check(name: &str, wasm: &[u8], expected: &str) {
@@ -79,7 +79,7 @@ fn check(name: &str, wasm: &[u8], expected: &str) {
 fn files_of_other_kinds_are_named() {
     let engine = crate::engine::new().unwrap();
     let compiled = engine
-        .precompile_component(&test_components::component(&[], &[], &[]))
+        .precompile_component(&fixtures::component(&[], &[], &[]))
         .unwrap();
     check("nothing", b"", "the file is empty");
     check("text", b"(component)", "not WebAssembly");
@@ -101,7 +101,7 @@ fn files_of_other_kinds_are_named() {
     );
     check(
         "the smallest component",
-        &test_components::component(&[], &[], &[]),
+        &fixtures::component(&[], &[], &[]),
         "accepted",
     );
 }
@@ -118,7 +118,7 @@ fn a_module_over_the_size_is_refused_before_it_is_read() {
 
 #[test]
 fn a_truncated_module_is_damaged_at_its_end() {
-    let whole = functions(&[test_components::body(10, 100)]);
+    let whole = functions(&[fixtures::body(10, 100)]);
     // At the boundaries of top-level sections, a shorter component is a component; here there is only one.
     for length in 9..whole.len() {
         let refusal = scan(&whole[..length]).expect_err("a part is not whole");
@@ -132,30 +132,30 @@ fn a_truncated_module_is_damaged_at_its_end() {
 
 #[test]
 fn compile_bombs_are_refused_by_their_structure() {
-    let tens_of_thousands = functions(&[test_components::body(40_000, 100_000)]);
+    let tens_of_thousands = functions(&[fixtures::body(40_000, 100_000)]);
     assert!((70_000..300_000).contains(&tens_of_thousands.len()));
     check("40,000 locals", &tens_of_thousands, "locals of a function");
     check(
         "2,000 locals",
-        &functions(&[test_components::body(2_000, 10_000)]),
+        &functions(&[fixtures::body(2_000, 10_000)]),
         "accepted",
     );
     check(
         "2,001 locals",
-        &functions(&[test_components::body(2_001, 10)]),
+        &functions(&[fixtures::body(2_001, 10)]),
         "2001, at most 2000 allowed",
     );
     check(
         "a body of 1 MiB and one byte",
-        &functions(&[test_components::body(1, (1 << 20) + 1)]),
+        &functions(&[fixtures::body(1, (1 << 20) + 1)]),
         "bytes of a function",
     );
     check(
         "locals times bytes",
-        &functions(&[test_components::body(2_000, 40_000)]),
+        &functions(&[fixtures::body(2_000, 40_000)]),
         "locals times bytes of a function",
     );
-    let many = vec![test_components::body(0, 2); 50_001];
+    let many = vec![fixtures::body(0, 2); 50_001];
     check("50,001 functions", &functions(&many), "functions at offset");
     check("50,000 functions", &functions(&many[1..]), "accepted");
 }
@@ -172,22 +172,18 @@ fn many_groups_of_locals_count_together() {
 
 #[test]
 fn nesting_and_numbers_of_parts_are_bounded() {
-    check("16 deep", &test_components::nested(16), "accepted");
-    check("17 deep", &test_components::nested(17), "nested components");
-    check(
-        "1,000 deep",
-        &test_components::nested(1_000),
-        "nested components",
-    );
+    check("16 deep", &fixtures::nested(16), "accepted");
+    check("17 deep", &fixtures::nested(17), "nested components");
+    check("1,000 deep", &fixtures::nested(1_000), "nested components");
     let empty = Module::new();
     check(
         "128 modules",
-        &test_components::of_modules(vec![&empty; 128]),
+        &fixtures::of_modules(vec![&empty; 128]),
         "accepted",
     );
     check(
         "129 modules",
-        &test_components::of_modules(vec![&empty; 129]),
+        &fixtures::of_modules(vec![&empty; 129]),
         "core modules at offset",
     );
 
@@ -210,12 +206,12 @@ fn nesting_and_numbers_of_parts_are_bounded() {
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     check(
         "1,025 imports",
-        &test_components::component(&names, &[], &[]),
+        &fixtures::component(&names, &[], &[]),
         "imports at offset",
     );
     check(
         "1,025 exports",
-        &test_components::component(&[], &names, &[]),
+        &fixtures::component(&[], &names, &[]),
         "exports at offset",
     );
 }
@@ -340,17 +336,16 @@ fn memory_and_tables_that_begin_too_large_are_refused() {
 
 #[test]
 fn what_is_seen_is_the_component_s_own() {
-    let wasm = test_components::component(&["a:b/c@1.0.0"], test_components::EXPORTS, &["{}"]);
+    let wasm = fixtures::component(&["a:b/c@1.0.0"], fixtures::EXPORTS, &["{}"]);
     let structure = scan(&wasm).unwrap();
     assert_eq!(structure.imports, ["a:b/c@1.0.0"]);
-    assert_eq!(structure.exports, test_components::EXPORTS);
+    assert_eq!(structure.exports, fixtures::EXPORTS);
     assert_eq!(structure.manifests, [b"{}"]);
 }
 
 #[test]
 fn a_manifest_is_found_in_a_core_module_too_and_may_not_be_huge() {
-    let with =
-        |text: &str| module(|module| _ = module.section(&test_components::manifest_section(text)));
+    let with = |text: &str| module(|module| _ = module.section(&fixtures::manifest_section(text)));
     assert_eq!(scan(&with("{}")).unwrap().manifests, [b"{}"]);
     check(
         "huge",
@@ -361,7 +356,7 @@ fn a_manifest_is_found_in_a_core_module_too_and_may_not_be_huge() {
 
 #[test]
 fn no_single_changed_byte_makes_the_scan_panic() {
-    let whole = functions(&[test_components::body(10, 100)]);
+    let whole = functions(&[fixtures::body(10, 100)]);
     for at in 0..whole.len() {
         for value in [0, 1, 0x7f, 0x80, 0xff] {
             let mut changed = whole.clone();

@@ -16,7 +16,7 @@ use super::issuers::{Material, Source};
 use super::renewal::Renewal;
 use super::sigv4::{self, SigningScope};
 use super::{
-    CredentialError, IssuerSettings, SecretWatch, aws_refusal, checked, header, sensitive,
+    CredentialError, IssuerSettings, SecretRedactor, aws_refusal, checked, header, sensitive,
 };
 use crate::egress::dial::DialError;
 use crate::egress::message::FetchError;
@@ -82,10 +82,10 @@ impl Authentication {
     pub(in crate::egress) fn new(
         target: &str,
         credential: &Credential,
-        watch: &Arc<SecretWatch>,
+        redactor: &Arc<SecretRedactor>,
         settings: &IssuerSettings<'_>,
     ) -> Result<Authentication, Unusable> {
-        let renewal = |source| Renewal::new(source, target, watch.clone());
+        let renewal = |source| Renewal::new(source, target, redactor.clone());
         Ok(match credential {
             Credential::AwsSigV4(aws) => {
                 aws.check().map_err(|_| CredentialError::SigningScope)?;

@@ -15,10 +15,10 @@ use zeroize::Zeroizing;
 
 use crate::egress::IssuerReach;
 use crate::egress::dial::{self, Client, DialError};
+use crate::egress::lease_gate::LeaseGate;
 use crate::egress::limits::EgressLimits;
 use crate::egress::resolve::Lookup;
 use crate::egress::send::broken;
-use crate::egress::wire::LeaseGate;
 use crate::grant::Issuer;
 
 /// Time for one request and its whole answer. Issuers answer within a second; a metadata service that is not there does

@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 pub(in crate::egress) use aws_metadata::InstanceMetadata;
 
 use super::issuer_client::IssuerSettings;
-use super::redactor::SecretWatch;
+use super::redactor::SecretRedactor;
 use super::{filled, issuer_client};
 use crate::egress::IssuerReach;
 use crate::egress::dial::DialError;
@@ -125,16 +125,16 @@ impl Source {
         }
     }
 
-    /// Asks for a credential; tells `watch` what it presents.
+    /// Asks for a credential; tells `redactor` what it presents.
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) async fn issue(&self, watch: &SecretWatch) -> Result<Issued, String> {
+    pub(super) async fn issue(&self, redactor: &SecretRedactor) -> Result<Issued, String> {
         match self {
-            Source::WebIdentity(role) => role.issue(watch).await,
-            Source::Container(container) => container.issue(watch).await,
-            Source::InstanceMetadata(metadata) => metadata.issue(watch).await,
-            Source::OAuth2(request) => request.issue(watch).await,
+            Source::WebIdentity(role) => role.issue(redactor).await,
+            Source::Container(container) => container.issue(redactor).await,
+            Source::InstanceMetadata(metadata) => metadata.issue(redactor).await,
+            Source::OAuth2(request) => request.issue(redactor).await,
             Source::Keystone(request) => request.issue().await,
         }
     }
@@ -159,14 +159,14 @@ impl fmt::Display for Source {
 ///
 /// # Errors
 /// It cannot be read, or is none; with the file, never with a part of it.
-async fn presented(token: &Presented, watch: &SecretWatch) -> Result<Secret, String> {
+async fn presented(token: &Presented, redactor: &SecretRedactor) -> Result<Secret, String> {
     match token {
         Presented::Text(secret) => Ok(secret.clone()),
         Presented::File(path) => {
             let text = read(path).await;
             let secret = text.and_then(|text| taken(&text));
             let secret = secret.map_err(|why| format!("{}: {why}", path.display()))?;
-            watch.learn(vec![secret.clone()]);
+            redactor.learn(vec![secret.clone()]);
             Ok(secret)
         }
     }

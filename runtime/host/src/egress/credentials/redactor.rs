@@ -30,19 +30,13 @@ const LAYERS: usize = 2;
 const MOST_LEARNED: usize = 16;
 
 /// Searches for one credential.
-pub(in crate::egress) struct SecretRedactor {
+struct SecretSearch {
     /// Longest first, so that the longest match is redacted as a whole.
     needles: Vec<Secret>,
 }
 
-impl SecretRedactor {
-    /// See [`values`].
-    #[cfg(test)]
-    pub(in crate::egress) fn new(credential: &Credential) -> SecretRedactor {
-        SecretRedactor::of(values(credential))
-    }
-
-    fn of(mut values: Vec<Secret>) -> SecretRedactor {
+impl SecretSearch {
+    fn of(mut values: Vec<Secret>) -> SecretSearch {
         values.retain(|value| value.expose().len() >= SHORTEST_WATCHED);
         let mut needles: Vec<Secret> = values.iter().flat_map(spellings).collect();
         needles.append(&mut values);
@@ -51,11 +45,11 @@ impl SecretRedactor {
             (length(one), one.expose()).cmp(&(length(other), other.expose()))
         });
         needles.dedup_by(|one, other| one.expose() == other.expose());
-        SecretRedactor { needles }
+        SecretSearch { needles }
     }
 
     /// Whether the bytes contain a watched value, escaped or not. Takes linear time.
-    pub(in crate::egress) fn finds(&self, bytes: &[u8]) -> bool {
+    fn finds(&self, bytes: &[u8]) -> bool {
         !self.needles.is_empty() && self.finds_below(bytes, LAYERS)
     }
 
@@ -77,7 +71,7 @@ impl SecretRedactor {
     }
 
     /// Returns the text without any watched value.
-    pub(in crate::egress) fn redact(&self, text: &str) -> String {
+    fn redact(&self, text: &str) -> String {
         let replace = |text: String, needle: &Secret| text.replace(needle.expose(), "[redacted]");
         let redacted = self.needles.iter().fold(text.to_owned(), replace);
         match self.finds(redacted.as_bytes()) {
@@ -150,7 +144,7 @@ fn text(token: &Presented) -> Vec<Secret> {
 }
 
 /// Searches for the credential of a target, and for what was presented and issued for it lately.
-pub(in crate::egress) struct SecretWatch {
+pub(in crate::egress) struct SecretRedactor {
     fixed: Vec<Secret>,
     state: RwLock<Learned>,
 }
@@ -158,17 +152,17 @@ pub(in crate::egress) struct SecretWatch {
 struct Learned {
     /// The latest ones.
     secrets: VecDeque<Secret>,
-    redactor: Arc<SecretRedactor>,
+    search: Arc<SecretSearch>,
 }
 
-impl SecretWatch {
+impl SecretRedactor {
     /// Knows what the grant says.
-    pub(in crate::egress) fn new(credential: &Credential) -> SecretWatch {
+    pub(in crate::egress) fn new(credential: &Credential) -> SecretRedactor {
         let fixed = values(credential);
-        SecretWatch {
+        SecretRedactor {
             state: RwLock::new(Learned {
                 secrets: VecDeque::new(),
-                redactor: Arc::new(SecretRedactor::of(fixed.clone())),
+                search: Arc::new(SecretSearch::of(fixed.clone())),
             }),
             fixed,
         }
@@ -186,22 +180,22 @@ impl SecretWatch {
         let surplus = state.secrets.len().saturating_sub(MOST_LEARNED);
         state.secrets.drain(..surplus);
         let all = self.fixed.iter().chain(&state.secrets).cloned();
-        state.redactor = Arc::new(SecretRedactor::of(all.collect()));
+        state.search = Arc::new(SecretSearch::of(all.collect()));
     }
 
-    /// See [`SecretRedactor::finds`].
+    /// See [`SecretSearch::finds`].
     pub(in crate::egress) fn finds(&self, bytes: &[u8]) -> bool {
-        self.redactor().finds(bytes)
+        self.search().finds(bytes)
     }
 
-    /// See [`SecretRedactor::redact`].
+    /// See [`SecretSearch::redact`].
     pub(in crate::egress) fn redact(&self, text: &str) -> String {
-        self.redactor().redact(text)
+        self.search().redact(text)
     }
 
-    fn redactor(&self) -> Arc<SecretRedactor> {
+    fn search(&self) -> Arc<SecretSearch> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.redactor.clone()
+        state.search.clone()
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::issuers::{Issued, Material, Source};
-use super::redactor::SecretWatch;
+use super::redactor::SecretRedactor;
 use crate::egress::message::FetchError;
 
 /// A credential is not used in the last moments before its end: a request takes time, and clocks differ a little.
@@ -27,7 +27,7 @@ const NEW: Duration = Duration::from_secs(30);
 pub(in crate::egress) struct Renewal {
     source: Source,
     target: String,
-    watch: Arc<SecretWatch>,
+    redactor: Arc<SecretRedactor>,
     state: Mutex<State>,
 }
 
@@ -117,11 +117,11 @@ impl State {
 
 impl Renewal {
     /// Asks nobody yet.
-    pub(super) fn new(source: Source, target: &str, watch: Arc<SecretWatch>) -> Arc<Renewal> {
+    pub(super) fn new(source: Source, target: &str, redactor: Arc<SecretRedactor>) -> Arc<Renewal> {
         Arc::new(Renewal {
             source,
             target: target.to_owned(),
-            watch,
+            redactor,
             state: Mutex::default(),
         })
     }
@@ -186,7 +186,7 @@ impl Renewal {
     }
 
     async fn exchange(&self) {
-        let result = self.source.issue(&self.watch).await;
+        let result = self.source.issue(&self.redactor).await;
         let now = SystemTime::now();
         let result = result.and_then(|issued| match issued.expires.duration_since(now) {
             Ok(left) if left > LAST_MOMENTS => Ok(issued),
@@ -200,7 +200,7 @@ impl Renewal {
         match result {
             Ok(issued) => {
                 // Before anybody can use them.
-                self.watch.learn(issued.material.secrets());
+                self.redactor.learn(issued.material.secrets());
                 let mut state = self.state();
                 let had_failed = state.failed.is_some();
                 state.succeeded(issued, now, dice());
@@ -209,7 +209,7 @@ impl Renewal {
                 }
             }
             Err(why) => {
-                let why = self.watch.redact(&why);
+                let why = self.redactor.redact(&why);
                 let mut state = self.state();
                 if state.failed.is_none() {
                     let expires = state.current.as_ref().map(|current| current.expires);

@@ -67,7 +67,7 @@ fn a_credential_that_would_change_the_request_is_refused() {
 }
 
 #[test]
-fn no_form_of_a_credential_passes_the_watch() {
+fn no_form_of_a_credential_passes_the_redactor() {
     let basic = Credential::Basic {
         user: "Aladdin".to_owned(),
         password: secret("open sesame"),
@@ -85,11 +85,11 @@ fn no_form_of_a_credential_passes_the_watch() {
             "0123456789abcdef",
         ),
     ] {
-        let watch = SecretRedactor::new(&credential);
-        assert!(watch.finds(text.as_bytes()), "{text}");
-        let redacted = watch.redact(text);
+        let redactor = SecretRedactor::new(&credential);
+        assert!(redactor.finds(text.as_bytes()), "{text}");
+        let redacted = redactor.redact(text);
         assert!(
-            redacted.contains("[redacted]") && !watch.finds(redacted.as_bytes()),
+            redacted.contains("[redacted]") && !redactor.finds(redacted.as_bytes()),
             "{redacted}"
         );
     }
@@ -123,7 +123,7 @@ fn a_credential_is_found_in_base64_wherever_it_begins() {
         (basic("sesame"), "Basic QWxhZGRpbjpzZXNhbWU="),
         (own("x-token", "canary-header"), "canary-header"),
     ] {
-        let watch = SecretRedactor::new(&credential);
+        let redactor = SecretRedactor::new(&credential);
         for ahead in ["", "{", "??", "~~~", "x-to"] {
             for behind in ["", "}", "??", "~~~"] {
                 let whole = format!("{ahead}{text}{behind}");
@@ -132,19 +132,19 @@ fn a_credential_is_found_in_base64_wherever_it_begins() {
                     BASE64_STANDARD_NO_PAD.encode(&whole),
                     BASE64_URL_SAFE.encode(&whole),
                 ] {
-                    assert!(watch.finds(spelled.as_bytes()), "{whole}: {spelled}");
-                    let redacted = watch.redact(&spelled);
+                    assert!(redactor.finds(spelled.as_bytes()), "{whole}: {spelled}");
+                    let redacted = redactor.redact(&spelled);
                     assert!(redacted.contains("[redacted]"), "{redacted}");
                 }
             }
         }
-        assert!(!watch.finds(BASE64_STANDARD.encode("an ordinary text").as_bytes()));
+        assert!(!redactor.finds(BASE64_STANDARD.encode("an ordinary text").as_bytes()));
     }
 }
 
 #[test]
 fn an_escaped_credential_is_taken_out_of_texts() {
-    let watch = SecretRedactor::new(&Credential::Bearer(secret("open/sesame now")));
+    let redactor = SecretRedactor::new(&Credential::Bearer(secret("open/sesame now")));
     for text in [
         "open/sesame now",
         "open\\/sesame now",
@@ -152,9 +152,9 @@ fn an_escaped_credential_is_taken_out_of_texts() {
         "open%2Fsesame+now",
         "\\u006fpen/sesame now",
     ] {
-        let redacted = watch.redact(&format!("sent: {text}"));
+        let redacted = redactor.redact(&format!("sent: {text}"));
         assert!(redacted.contains("[redacted]"), "{text}");
         assert!(!redacted.contains("sesame"), "{text}");
     }
-    assert_eq!(watch.redact("100%2f \\/ \\u00e9"), "100%2f \\/ \\u00e9");
+    assert_eq!(redactor.redact("100%2f \\/ \\u00e9"), "100%2f \\/ \\u00e9");
 }

@@ -21,9 +21,9 @@ use super::super::protocol::{Caps, Frame, Head, Request, ToChild, ToParent, meth
 use super::super::{Answer, CallPhase, Performance};
 use crate::bindings::common;
 use crate::egress::{CallScope, FetchError, FetchRequest, FetchResponse};
+use crate::guest_egress::WayOut;
 use crate::guest_log::GuestLog;
 use crate::limits;
-use crate::outbound::WayOut;
 use crate::sanitize::clean;
 
 /// Result of a call.

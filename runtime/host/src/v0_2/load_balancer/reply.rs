@@ -1,4 +1,4 @@
-//! Converts a guest's answer to core's types. The shape was checked before (`shape`), so nothing is cut here; only
+//! Converts a guest's answer to core's types. The shape was checked before (`answer_limits`), so nothing is cut here; only
 //! the time until the next call is clamped, as the contract says.
 
 use std::time::Duration;

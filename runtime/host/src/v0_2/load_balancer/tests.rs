@@ -179,10 +179,14 @@ fn a_way_in_keeps_to_the_documented_caps() {
         let mut second = ingress();
         change(&mut second);
         let ways = vec![ingress(), second];
-        assert_checked(name, shape::check_ensure(&ready(ways.clone())), expected);
+        assert_checked(
+            name,
+            answer_limits::check_ensure(&ready(ways.clone())),
+            expected,
+        );
         let status = common::LoadBalancerStatus { ingress: ways };
         let found = load_balancer::Found::Present(status);
-        let said = shape::check_found(&found);
+        let said = answer_limits::check_found(&found);
         if let Err(text) = &said {
             assert!(text.starts_with("get: way in 1: "), "{text}");
         }
@@ -195,13 +199,13 @@ fn a_way_in_keeps_to_the_documented_caps() {
     ] {
         assert_checked(
             "many",
-            shape::check_ensure(&ready(vec![ingress(); count])),
+            answer_limits::check_ensure(&ready(vec![ingress(); count])),
             expected,
         );
     }
     assert_checked(
         "absent",
-        shape::check_found(&load_balancer::Found::Absent),
+        answer_limits::check_found(&load_balancer::Found::Absent),
         "accepted",
     );
 }
@@ -304,13 +308,13 @@ fn events_and_annotations_keep_to_the_documented_caps() {
             annotations: annotations.clone(),
             ..ready(vec![ingress()])
         };
-        assert_checked(name, shape::check_ensure(&reply), expected);
+        assert_checked(name, answer_limits::check_ensure(&reply), expected);
         let reply = load_balancer::ProgressReply {
             events,
             annotations,
             ..done()
         };
-        let said = shape::check_progress("delete", &reply);
+        let said = answer_limits::check_progress("delete", &reply);
         if let Err(text) = &said {
             assert!(text.starts_with("delete: "), "{text}");
         }
@@ -329,14 +333,14 @@ fn a_hint_is_kept_whole_or_not_at_all() {
             ensured: load_balancer::Ensured::Pending(pending(1_000, bytes)),
             ..ready(vec![])
         };
-        assert_checked("ensure", shape::check_ensure(&ensured), expected);
+        assert_checked("ensure", answer_limits::check_ensure(&ensured), expected);
         let updated = load_balancer::ProgressReply {
             progress: load_balancer::Progress::Pending(pending(1_000, bytes)),
             ..done()
         };
         assert_checked(
             "delete",
-            shape::check_progress("delete", &updated),
+            answer_limits::check_progress("delete", &updated),
             expected,
         );
     }

@@ -1,12 +1,12 @@
 //! Converts a guest's answer to core's types, and a route back to the guest's. The shape was checked before
-//! (`shape`), so nothing is cut here.
+//! (`answer_limits`), so nothing is cut here.
 
 use ccm_core::cloud_route::{CloudRoute, RouteReply, RouteTarget};
 use ccm_core::load_balancer::Progress;
 
 use crate::bindings::routes;
 use crate::sanitize::clean;
-use crate::v0_2::shape;
+use crate::v0_2::answer_limits;
 
 impl From<routes::Route> for CloudRoute {
     fn from(route: routes::Route) -> CloudRoute {
@@ -17,7 +17,9 @@ impl From<routes::Route> for CloudRoute {
                 routes::Target::Node(name) => RouteTarget::Node(name),
                 routes::Target::Outdated(name) => RouteTarget::Outdated(name),
                 routes::Target::Blackhole => RouteTarget::Blackhole,
-                routes::Target::Other(what) => RouteTarget::Other(clean(&what, shape::OTHER_BYTES)),
+                routes::Target::Other(what) => {
+                    RouteTarget::Other(clean(&what, answer_limits::OTHER_BYTES))
+                }
             },
             extra: route.extra,
         }

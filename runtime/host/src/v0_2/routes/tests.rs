@@ -23,7 +23,7 @@ fn pair(key: &str, value: usize) -> (String, String) {
 }
 
 fn checked(listed: &[routes::Route]) -> Result<(), String> {
-    shape::check_routes(listed, &HashSet::from(["one", "two"]))
+    answer_limits::check_routes(listed, &HashSet::from(["one", "two"]))
 }
 
 fn assert_checked(name: &str, checked: Result<(), String>, expected: &str) {
@@ -191,7 +191,7 @@ fn progress_keeps_to_the_documented_caps_and_waits_within_bounds() {
         ),
     ];
     for (reply, expected) in table {
-        let checked = shape::check_route_progress("create", &reply);
+        let checked = answer_limits::check_route_progress("create", &reply);
         assert_checked("progress", checked, expected);
     }
     for (milliseconds, time) in [(0, 100), (1_234, 1_234), (u64::MAX, 600_000)] {

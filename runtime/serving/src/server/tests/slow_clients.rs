@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use super::world::{World, get};
-use crate::listener::MOST;
+use crate::connection_limit::MOST;
 use crate::server::PlainServer;
 
 #[tokio::test]

@@ -11,8 +11,8 @@ use url::Url;
 
 use super::issuer_client::{Answer, IssuerClient};
 use super::{
-    DialError, Issued, IssuerReach, IssuerSettings, Presented, SecretWatch, issued_keys, presented,
-    taken,
+    DialError, Issued, IssuerReach, IssuerSettings, Presented, SecretRedactor, issued_keys,
+    presented, taken,
 };
 use crate::grant::{Issuer, Secret};
 
@@ -39,10 +39,10 @@ impl ContainerCredentials {
         })
     }
 
-    pub(super) async fn issue(&self, watch: &SecretWatch) -> Result<Issued, String> {
+    pub(super) async fn issue(&self, redactor: &SecretRedactor) -> Result<Issued, String> {
         let mut request = Request::get(self.client.endpoint.as_str());
         if let Some(authorization) = &self.authorization {
-            let token = presented(authorization, watch).await?;
+            let token = presented(authorization, redactor).await?;
             let value =
                 super::super::sensitive(token.expose()).map_err(|error| error.to_string())?;
             request = request.header("authorization", value);
@@ -78,10 +78,10 @@ impl InstanceMetadata {
         Ok(InstanceMetadata { client })
     }
 
-    pub(super) async fn issue(&self, watch: &SecretWatch) -> Result<Issued, String> {
+    pub(super) async fn issue(&self, redactor: &SecretRedactor) -> Result<Issued, String> {
         const ROLES: &str = "latest/meta-data/iam/security-credentials";
         let session = self.session().await?;
-        watch.learn(vec![session.clone()]);
+        redactor.learn(vec![session.clone()]);
         let roles = self.get(&format!("{ROLES}/"), &session).await;
         let roles = roles.map_err(|why| match why.contains("answered 404") {
             true => "the instance has no role (instance profile)".to_owned(),

@@ -10,7 +10,8 @@ use url::form_urlencoded;
 
 use super::issuer_client::IssuerClient;
 use super::{
-    DialError, Issued, IssuerReach, IssuerSettings, Presented, SecretWatch, issued_keys, presented,
+    DialError, Issued, IssuerReach, IssuerSettings, Presented, SecretRedactor, issued_keys,
+    presented,
 };
 use crate::egress::body_fields::FORM;
 use crate::grant::WebIdentity;
@@ -36,8 +37,8 @@ impl AssumeRole {
         })
     }
 
-    pub(super) async fn issue(&self, watch: &SecretWatch) -> Result<Issued, String> {
-        let token = presented(&self.token, watch).await?;
+    pub(super) async fn issue(&self, redactor: &SecretRedactor) -> Result<Issued, String> {
+        let token = presented(&self.token, redactor).await?;
         let form = form_urlencoded::Serializer::new(String::new())
             .append_pair("Action", "AssumeRoleWithWebIdentity")
             .append_pair("Version", "2011-06-15")

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use super::issuer_client::IssuerClient;
 use super::{
-    DialError, Issued, IssuerReach, IssuerSettings, Material, SecretWatch, presented, taken,
+    DialError, Issued, IssuerReach, IssuerSettings, Material, SecretRedactor, presented, taken,
 };
 use crate::egress::body_fields::FORM;
 use crate::grant::{OAuth2, OAuth2Client, OAuth2Grant, Presented, Secret};
@@ -53,7 +53,7 @@ impl TokenRequest {
         })
     }
 
-    pub(super) async fn issue(&self, watch: &SecretWatch) -> Result<Issued, String> {
+    pub(super) async fn issue(&self, redactor: &SecretRedactor) -> Result<Issued, String> {
         let asked = SystemTime::now();
         let token = match &self.oauth2.grant {
             OAuth2Grant::ClientCredentials => None,
@@ -61,7 +61,7 @@ impl TokenRequest {
             | OAuth2Grant::TokenExchange {
                 subject_token: token,
                 ..
-            } => Some(presented(token, watch).await?),
+            } => Some(presented(token, redactor).await?),
         };
         let answer = self.client.ask(self.request(token.as_ref())?).await?;
         let token: Token = answer.json(|text| {

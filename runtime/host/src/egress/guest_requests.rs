@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::budget::Budget;
 use super::call_record::{Record, Records};
+use super::canonical_request::Prepared;
 use super::message::{Exchange, FetchError, FetchRequest, FetchResponse};
 use super::permit::{Allowed, now};
-use super::request_matching::Prepared;
 use super::response_cache::Lookup;
 use super::target::Target;
 use super::{Egress, request_identity, resolve_target, send};

@@ -11,8 +11,8 @@ use ccm_guest::state;
 use serde::{Deserialize, Serialize};
 
 use super::elb::{LoadBalancer, Targets};
-use super::groups::Group;
 use super::listeners::Listening;
+use super::security_groups::Group;
 
 /// How long it is kept: the host's most, and the time between two looks.
 const AGE: Duration = Duration::from_secs(3600);

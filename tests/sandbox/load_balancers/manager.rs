@@ -21,7 +21,7 @@ use serde_json::Value;
 use tower::BoxError;
 
 use crate::load_balancers::account::Terms;
-use crate::load_balancers::life::{Life, Moment};
+use crate::load_balancers::crash::{Life, Moment};
 use crate::load_balancers::mutant::Mutant;
 use crate::load_balancers::stage::{CONTROLLERS, Running, Stage};
 

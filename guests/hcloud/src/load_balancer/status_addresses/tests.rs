@@ -1,7 +1,7 @@
 //! What is shown in a Service's status: annotations before the configuration.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::super::samples::{service, settings};
+use super::super::fixtures::{service, settings};
 use super::super::{annotations, wanted::Shown};
 
 const ORDINARY: Shown = Shown {

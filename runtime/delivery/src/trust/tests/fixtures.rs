@@ -15,7 +15,7 @@ use rcgen::{
 };
 use serde_json::{Value, json};
 
-use super::{Identity, Keyless, PublicKey, Roots, TrustPolicy};
+use super::super::{Identity, Keyless, PublicKey, Roots, TrustPolicy};
 use crate::artifact::{Artifact, Evidence};
 
 pub(super) mod sign;

@@ -32,7 +32,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         .filter(|behaviour| behaviours::is_loaded(**behaviour));
     let trial = |behaviour: &Behaviour| {
         let behaviour = *behaviour;
-        trial(format!("turns::{}", behaviour.word()), move || {
+        trial(format!("neighbours::{}", behaviour.word()), move || {
             block_on(check(behaviour));
             Ok(())
         })

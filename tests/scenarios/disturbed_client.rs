@@ -15,9 +15,9 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
 
+use crate::broken_clients::{self, Tamper};
+use crate::crash::{Act, Life};
 use crate::disturbance::{Asked, RequestFault, WatchFault};
-use crate::life::{Act, Life};
-use crate::tamper::{self, Tamper};
 
 /// The domain of what somebody else writes while the controllers work.
 pub(crate) const SOMEBODY: &str = "somebody.example";
@@ -54,11 +54,11 @@ struct Shared {
 struct SoFar {
     asked: Vec<Asked>,
     hits: usize,
-    held: tamper::Held,
+    held: broken_clients::Held,
 }
 
 impl Wire {
-    /// A wire on which the so many-th request has this fault. `tamper` breaks the client itself.
+    /// A wire on which the so many-th request has this fault. `broken_clients` breaks the client itself.
     pub(crate) fn new(
         fault: Option<(RequestFault, usize)>,
         tamper: Option<Tamper>,

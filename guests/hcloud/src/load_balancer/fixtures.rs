@@ -7,6 +7,8 @@ use ccm_guest::{Address, Node, Protocol};
 
 use crate::config::Settings;
 
+pub mod project;
+
 /// Keys and values of annotations or configuration.
 pub type Pairs<'a> = &'a [(&'a str, &'a str)];
 

@@ -10,9 +10,9 @@ use ccm_guest::testing::{self, Answer, Seen, TestHost, json};
 use ccm_guest::{Address, AddressType, Node};
 use serde_json::{Value, json as value};
 
+use crate::address_range;
 use crate::config::RouteSettings;
-use crate::load_balancer::project::refused;
-use crate::range;
+use crate::load_balancer::fixtures::project::refused;
 
 const MANIFEST: &str = include_str!("../../manifest.json");
 const NETWORK: &str = include_str!("../../fixtures/network.json");
@@ -26,7 +26,7 @@ pub const ID: u64 = 4711;
 pub fn settings() -> RouteSettings {
     RouteSettings {
         network: "cluster".to_owned(),
-        cluster: Some(vec![range::read("10.244.0.0/16").unwrap()]),
+        cluster: Some(vec![address_range::read("10.244.0.0/16").unwrap()]),
     }
 }
 
@@ -56,7 +56,7 @@ pub fn network(routes: &[(&str, &str)]) -> Value {
 
 /// Adds a vSwitch subnet for dedicated servers.
 pub fn vswitch(mut network: Value, range: &str) -> Value {
-    let gateway = range::read(range).unwrap().network().to_bits() + 1;
+    let gateway = address_range::read(range).unwrap().network().to_bits() + 1;
     let subnet = value!({"type": "vswitch", "ip_range": range, "network_zone": "eu-central",
         "gateway": std::net::Ipv4Addr::from_bits(gateway).to_string(), "vswitch_id": 1000});
     network["subnets"].as_array_mut().unwrap().push(subnet);
@@ -216,13 +216,13 @@ impl Project {
             return refused(409, "conflict");
         }
         let adds = action == "add_route";
-        let read = |one: &Value| range::read(one["destination"].as_str()?);
+        let read = |one: &Value| address_range::read(one["destination"].as_str()?);
         let routes = self.network["routes"].as_array().unwrap();
         let wanted = read(&body).unwrap();
         if adds
             && routes
                 .iter()
-                .any(|one| range::overlap(read(one).unwrap(), wanted))
+                .any(|one| address_range::overlap(read(one).unwrap(), wanted))
         {
             return refused(422, "invalid_input");
         }

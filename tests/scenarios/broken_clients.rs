@@ -9,8 +9,8 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-use crate::tamper_services;
-use crate::wire::{Answer, plain, whole};
+use crate::broken_service_clients;
+use crate::disturbed_client::{Answer, plain, whole};
 
 /// A defect of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Tamper {
     ) -> Result<Answer, BoxError> {
         let is_about_a_node = request.uri().path().contains("/nodes/");
         if self.is_about_services() {
-            return tamper_services::deliver(self, inner, request).await;
+            return broken_service_clients::deliver(self, inner, request).await;
         }
         match self {
             Tamper::DeletesWithoutUid if request.method() == Method::DELETE => {

@@ -7,8 +7,8 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-use crate::tamper::{Tamper, current, merge};
-use crate::wire::{Answer, plain, whole};
+use crate::broken_clients::{Tamper, current, merge};
+use crate::disturbed_client::{Answer, plain, whole};
 
 /// The finalizer, and the Service, that others have in the tests of the runner.
 pub(crate) const THEIR_FINALIZER: &str = "other.example/hold";

@@ -7,10 +7,10 @@ use ccm_guest::{AddressType, Error, Node, state};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
+use crate::address_range;
 use crate::api::networks::{self, Network};
 use crate::config::RouteSettings;
 use crate::provider_id::ProviderId;
-use crate::range;
 
 /// How long the layout is cached. It changes rarely; if a request is refused because the cached layout is wrong, it is
 /// read again.
@@ -57,7 +57,7 @@ impl Layout {
     }
 
     fn read(network: &Network) -> Option<Layout> {
-        let range = range::read(&network.ip_range)?;
+        let range = address_range::read(&network.ip_range)?;
         let mut vswitches = Vec::new();
         let mut gateways = vec![
             Ipv4Addr::from_bits(range.network().to_bits() | 1),
@@ -65,7 +65,7 @@ impl Layout {
         ];
         for subnet in &network.subnets {
             if subnet.kind == "vswitch" {
-                vswitches.push(range::read(subnet.ip_range.as_deref()?)?);
+                vswitches.push(address_range::read(subnet.ip_range.as_deref()?)?);
             }
             gateways.push(subnet.gateway.parse().ok()?);
         }
@@ -82,10 +82,10 @@ impl Layout {
         if kept.network != network {
             return None;
         }
-        let vswitches = kept.vswitches.iter().map(|text| range::read(text));
+        let vswitches = kept.vswitches.iter().map(|text| address_range::read(text));
         Some(Layout {
             id: kept.id,
-            range: range::read(&kept.range)?,
+            range: address_range::read(&kept.range)?,
             vswitches: vswitches.collect::<Option<_>>()?,
             gateways: kept.gateways,
         })
@@ -194,14 +194,14 @@ pub fn internal_ips(node: &Node) -> impl Iterator<Item = Ipv4Addr> {
 /// Whether `destination` is one of the node's pod CIDRs.
 pub fn wants(node: &Node, destination: Ipv4Net) -> bool {
     let mut cidrs = node.pod_cidrs.iter();
-    cidrs.any(|cidr| range::read(cidr) == Some(destination))
+    cidrs.any(|cidr| address_range::read(cidr) == Some(destination))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use super::super::samples::{network, node, vswitch};
+    use super::super::fixtures::{network, node, vswitch};
     use super::*;
 
     fn layout() -> Layout {

@@ -1,7 +1,7 @@
 //! How many writes are sent before anything is waited for.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::super::project::{Project, Trouble};
+use super::super::fixtures::project::{Project, Trouble};
 use super::*;
 use serde_json::json;
 

@@ -68,7 +68,7 @@ where
         answer
             .inspect_err(|error| {
                 // The error may quote what was sent.
-                let status = crate::gate::status_code(error);
+                let status = crate::access_control::status_code(error);
                 tracing::warn!(status, "the API server cannot review {}", self.what);
             })
             .ok()

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::ec2::GroupId;
+use crate::fixtures::{INSTANCE, forms, host, service, settings};
 use crate::load_balancer::wanted::Wanted;
-use crate::samples::{INSTANCE, forms, host, service, settings};
 
 const WEB: &str = "auidofweb";
 

@@ -1,0 +1,210 @@
+//! Limits the number of open connections: evicts the one that has waited longest when a new one would be too many. Knows
+//! nothing of TLS or HTTP.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
+
+/// Connections that may be open. Probes and scrapers need a handful; a slow one costs some 25 KiB, with TLS up to 45.
+pub(crate) const MOST: usize = 512;
+/// The open connections. When there are too many, the one goes that has waited longest: for its client to send a request,
+/// to send the next one, or to read the answer. So whoever connects and asks is answered, whatever the others do. A
+/// connection whose request is being worked on goes only if all are.
+#[derive(Clone, Default)]
+pub(crate) struct Slots(Arc<Mutex<Open>>);
+
+#[derive(Default)]
+struct Open {
+    /// The number of the newest connection.
+    newest: u64,
+    connections: BTreeMap<u64, Connection>,
+}
+
+struct Connection {
+    /// Requests without an answer so far.
+    working: usize,
+    /// When it was opened, last asked or was last answered.
+    since: Instant,
+    /// Unknown until it is spawned.
+    task: Option<AbortHandle>,
+}
+
+/// The place of one connection; dropped with it.
+pub(crate) struct Slot {
+    slots: Slots,
+    number: u64,
+}
+
+/// A request that is being worked on; dropped with the answer, or when nobody waits for it any more.
+pub(crate) struct Working<'a>(&'a Slot);
+
+impl Slots {
+    /// A place for a new connection, if need be another one's.
+    pub(crate) fn take(&self) -> Slot {
+        let mut open = self.lock();
+        if open.connections.len() >= MOST {
+            let ranks = open.connections.iter();
+            let first = ranks.min_by_key(|(_, one)| (one.working > 0, one.since));
+            let first = first.map(|(number, _)| *number);
+            let gone = first.and_then(|number| open.connections.remove(&number));
+            if let Some(task) = gone.and_then(|connection| connection.task) {
+                task.abort();
+            }
+        }
+        open.newest += 1;
+        let number = open.newest;
+        let connection = Connection {
+            working: 0,
+            since: Instant::now(),
+            task: None,
+        };
+        open.connections.insert(number, connection);
+        Slot {
+            slots: self.clone(),
+            number,
+        }
+    }
+
+    /// Says which task is aborted when this connection loses its place.
+    pub(crate) fn runs(&self, number: u64, task: AbortHandle) {
+        if let Some(connection) = self.lock().connections.get_mut(&number) {
+            connection.task = Some(task);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The connection has sent a complete request, and begins to wait when the result is dropped.
+    pub(crate) fn works(&self) -> Working<'_> {
+        self.count(|working| working + 1);
+        Working(self)
+    }
+
+    /// Completes when the connection has waited for this long.
+    pub(crate) async fn waits(&self, limit: Duration) {
+        loop {
+            let until = match self.slots.lock().connections.get(&self.number) {
+                None => return,
+                Some(connection) if connection.working > 0 => Instant::now() + limit,
+                Some(connection) => connection.since + limit,
+            };
+            if until <= Instant::now() {
+                return;
+            }
+            sleep_until(until).await;
+        }
+    }
+
+    fn count(&self, change: impl FnOnce(usize) -> usize) {
+        if let Some(connection) = self.slots.lock().connections.get_mut(&self.number) {
+            connection.working = change(connection.working);
+            connection.since = Instant::now();
+        }
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.count(|working| working.saturating_sub(1));
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.slots.lock().connections.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::future::pending;
+
+    use super::*;
+
+    /// A connection that lasts until its place is taken.
+    struct Lasting {
+        slot: Slot,
+        task: tokio::task::JoinHandle<()>,
+    }
+
+    impl Lasting {
+        async fn open(slots: &Slots) -> Lasting {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            let slot = slots.take();
+            let task = tokio::spawn(pending());
+            slots.runs(slot.number(), task.abort_handle());
+            Lasting { slot, task }
+        }
+
+        async fn is_gone(&self) -> bool {
+            tokio::task::yield_now().await;
+            self.task.is_finished()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_connection_that_has_waited_longest_gives_way() {
+        let slots = Slots::default();
+        let mut all = Vec::new();
+        for _ in 0..MOST {
+            all.push(Lasting::open(&slots).await);
+        }
+        // The first has asked since then, and the second is being worked on.
+        tokio::time::advance(Duration::from_millis(1)).await;
+        drop(all[0].slot.works());
+        let working = all[1].slot.works();
+        let newcomer = Lasting::open(&slots).await;
+        assert!(all[2].is_gone().await, "the third has waited longest");
+        assert!(!all[0].is_gone().await && !all[1].is_gone().await);
+        for connection in &all[3..] {
+            drop(connection.slot.works());
+        }
+        drop(newcomer.slot.works());
+        let _next = Lasting::open(&slots).await;
+        assert!(all[0].is_gone().await, "it has waited longest by now");
+        assert!(!all[1].is_gone().await);
+        drop(working);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_newcomer_has_a_place_though_all_are_worked_on() {
+        let slots = Slots::default();
+        let mut all = Vec::new();
+        for _ in 0..MOST {
+            all.push(Lasting::open(&slots).await);
+        }
+        let working: Vec<_> = all.iter().map(|one| one.slot.works()).collect();
+        let _newcomer = Lasting::open(&slots).await;
+        assert!(all[0].is_gone().await);
+        assert!(!all[1].is_gone().await);
+        drop(working);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_waits_from_its_last_answer_on() {
+        let slots = Slots::default();
+        let slot = slots.take();
+        let (second, begun) = (Duration::from_secs(1), Instant::now());
+        let working = slot.works();
+        let waits = slot.waits(10 * second);
+        let answers = async {
+            tokio::time::sleep(25 * second).await;
+            drop(working);
+        };
+        tokio::join!(waits, answers);
+        assert_eq!(begun.elapsed(), 35 * second);
+    }
+}
