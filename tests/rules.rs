@@ -2,6 +2,8 @@
 //! cases.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "rules/architecture.rs"]
+mod architecture;
 #[path = "rules/chart.rs"]
 mod chart;
 #[path = "rules/circles.rs"]
@@ -12,6 +14,8 @@ mod conformance;
 mod documents;
 #[path = "rules/first_page.rs"]
 mod first_page;
+#[path = "rules/fixtures.rs"]
+mod fixtures;
 #[path = "rules/hostile.rs"]
 mod hostile;
 #[path = "rules/lists.rs"]

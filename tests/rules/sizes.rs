@@ -129,7 +129,10 @@ fn lines_of_code_are_neither_blank_nor_comments_nor_tests() {
     assert_eq!(code(text), (4, vec!["account".to_owned()]));
     let hcloud = lines("hcloud");
     assert!(hcloud.contains_key("load_balancer/ensure.rs"));
-    assert!(!hcloud.contains_key("load_balancer/project.rs"), "a stage");
+    assert!(
+        !hcloud.contains_key("load_balancer/fixtures.rs"),
+        "fixtures"
+    );
     assert!(NODES.iter().all(|file| hcloud.contains_key(*file)));
 }
 

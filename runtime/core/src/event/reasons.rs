@@ -68,7 +68,7 @@ reasons! {
         "Delete the node that does not run on it.";
     INVALID_PROVIDER_ANSWER = "InvalidProviderAnswer", [Node, Service],
         "A part of the provider's answer is not used; the text says why.",
-        "Usually this is a mistake of the cloud or of the module. `ARCHITECTURE.md`, \"What is checked\", lists the rules; `load-balancers.md` has those for Services.";
+        "Usually this is a mistake of the cloud or of the module. `safety.md`, \"What is checked of a provider's answers\", lists the rules; `load-balancers.md` has those for Services.";
     INVALID_PROVIDED_NODE_IP = "InvalidProvidedNodeIP", [Node],
         "The kubelet's `--node-ip` is not an address, or not one of the machine's.",
         "Correct the flag, or configure the network that it is in (`HCLOUD_NETWORK`).";
