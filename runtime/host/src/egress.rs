@@ -338,12 +338,12 @@ impl Egress {
     pub(crate) fn finds_credential(&self, names: &[&str]) -> bool {
         let all = names.join("\n");
         let mut targets = self.targets.iter();
-        targets.any(|target| target.watch.finds(all.as_bytes()))
+        targets.any(|target| target.redactor.finds(all.as_bytes()))
     }
 
     /// Removes the credentials of all targets from a text.
     pub(crate) fn redacted(&self, text: &str) -> String {
         let targets = self.targets.iter();
-        targets.fold(text.to_owned(), |text, target| target.watch.redact(&text))
+        targets.fold(text.to_owned(), |text, target| target.redactor.redact(&text))
     }
 }

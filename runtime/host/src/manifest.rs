@@ -11,7 +11,6 @@ mod validation;
 use std::fmt;
 
 use ccm_core::name_syntax::is_dns_label;
-use ccm_core::permit::Access;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;

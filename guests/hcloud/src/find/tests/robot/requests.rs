@@ -6,7 +6,7 @@ use std::time::Duration;
 use ccm_guest::testing::{TestHost, json, node, ready};
 use ccm_guest::{Lookup, Node};
 
-use super::super::fixtures::project::{MANIFEST, Project};
+use super::super::project::{MANIFEST, Project};
 use super::super::{brief, by_id, find_with};
 use super::{ON, RATE_LIMIT, SERVERS, find, robot_requests};
 
