@@ -25,7 +25,11 @@ fn every_path_of_the_architecture_exists() {
         .split(|letter| !is_part(letter))
         .map(|word| word.trim_end_matches('.'))
         .filter(|word| word.contains('/'))
-        .filter(|word| [".rs", ".md", ".wit", ".toml"].iter().any(|end| word.ends_with(end)))
+        .filter(|word| {
+            [".rs", ".md", ".wit", ".toml"]
+                .iter()
+                .any(|end| word.ends_with(end))
+        })
         .collect();
     assert!(paths.len() > 40, "{paths:?}");
     let exists = |path: &&&str| {

@@ -344,6 +344,8 @@ impl Egress {
     /// Removes the credentials of all targets from a text.
     pub(crate) fn redacted(&self, text: &str) -> String {
         let targets = self.targets.iter();
-        targets.fold(text.to_owned(), |text, target| target.redactor.redact(&text))
+        targets.fold(text.to_owned(), |text, target| {
+            target.redactor.redact(&text)
+        })
     }
 }

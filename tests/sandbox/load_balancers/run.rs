@@ -11,7 +11,7 @@ use crate::load_balancers::account::Strange;
 use crate::load_balancers::crash::{Life, Moment};
 use crate::load_balancers::faults::Troubles;
 use crate::load_balancers::inventory::{Findings, duplicated, findings};
-use crate::load_balancers::manager;
+use crate::load_balancers::mortal_manager;
 use crate::load_balancers::mutant::Mutant;
 use crate::load_balancers::stage::{Running, Setup, Stage};
 use crate::load_balancers::tenants::Tenants;
@@ -173,7 +173,7 @@ impl Play<'_> {
         });
         self.crashes = self.crashes.saturating_sub(1);
         let life = Life::new(death);
-        let manager = manager::start(self.stage, self.managers, &life, self.mutant).await?;
+        let manager = mortal_manager::start(self.stage, self.managers, &life, self.mutant).await?;
         if let Some(mutant) = self.mutant {
             mutant.spoil(self.stage);
         }
