@@ -2,18 +2,15 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_controllers::{Controllers, LeaseName, Pace, PlanBook, Reports, Settings};
-use ccm_core::audit::NoAudit;
+use ccm_controllers::{Controllers, LeaseName, Pace, Settings};
 use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::permit::Mode;
 use ccm_core::settings::{
     Adoption, IngressRules, IpamSettings, LifecycleRules, LifecycleSettings, NodeRules,
     NodeSettings, OtherAllocatorRules, PodNetwork, RouteSettings, ServiceRules, ServiceSettings,
 };
-use ccm_core::tenure::Tenure;
 use ipnet::IpNet;
 
 use crate::script::Line;
@@ -196,6 +193,7 @@ impl Configuration {
 
     /// Of a process that is started now.
     pub fn settings(&self, pace: Pace) -> Settings {
+        let base = ccm_tests::controllers::settings();
         Settings {
             controllers: self.controllers,
             lifecycle: LifecycleSettings {
@@ -216,23 +214,17 @@ impl Configuration {
                 ..self.services.clone()
             },
             pace,
-            audit: Arc::new(NoAudit),
-            plan: PlanBook::default(),
-            reports: Reports::default(),
             node: NodeSettings {
-                status_update_frequency: Duration::from_secs(300),
                 // One after another, so that a transcript has one order.
                 concurrent_syncs: NonZeroUsize::MIN,
-                concurrent_status_updates: None,
                 rules: NodeRules {
                     allowances: self.allowances.clone(),
                     ..NodeRules::default()
                 },
+                ..base.node.clone()
             },
             mode: self.mode,
-            call_time: Duration::from_secs(60),
-            drain: Duration::from_secs(10),
-            tenure: Arc::new(Tenure::unlimited()),
+            ..base
         }
     }
 }

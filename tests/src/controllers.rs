@@ -1,10 +1,56 @@
 //! Runs the real controllers in a test.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
-use ccm_controllers::{Clients, Metrics, Provided, RunError, Settings, Stopped, run_all};
+use ccm_controllers::{
+    Clients, Controllers, Metrics, Pace, PlanBook, Provided, Reports, RunError, Settings, Stopped,
+    run_all,
+};
+use ccm_core::audit::NoAudit;
 use ccm_core::cloud::CloudProvider;
 use ccm_core::node_ownership::NodeClaim;
+use ccm_core::permit::Mode;
+use ccm_core::settings::{
+    LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
+};
+use ccm_core::tenure::Tenure;
+
+/// No controller is enabled.
+pub const NO_CONTROLLERS: Controllers = Controllers {
+    node: false,
+    node_lifecycle: false,
+    service: false,
+    route: false,
+    node_ipam: false,
+};
+
+/// All controllers in enforce mode, one write at a time, under a tenure without end.
+pub fn settings() -> Settings {
+    Settings {
+        controllers: Controllers::ALL,
+        node: NodeSettings {
+            status_update_frequency: Duration::from_secs(300),
+            concurrent_syncs: NonZeroUsize::MIN,
+            concurrent_status_updates: None,
+            rules: NodeRules::default(),
+        },
+        lifecycle: LifecycleSettings::default(),
+        service: ServiceSettings::default(),
+        route: RouteSettings::default(),
+        ipam: None,
+        budget_lease: None,
+        audit: Arc::new(NoAudit),
+        plan: PlanBook::default(),
+        mode: Mode::Enforce,
+        reports: Reports::default(),
+        pace: Pace::REAL,
+        call_time: Duration::from_secs(60),
+        drain: Duration::from_secs(10),
+        tenure: Arc::new(Tenure::unlimited()),
+    }
+}
 
 /// Runs the controllers of one provider, which may claim every node, until `shutdown` completes.
 ///

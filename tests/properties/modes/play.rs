@@ -1,20 +1,16 @@
 //! Plays a world in one mode: the controllers as they are, from the beginning until everything has come to rest.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
-use ccm_controllers::{Controllers, Metrics, PlanBook, Reports, Settings};
+use ccm_controllers::{Metrics, PlanBook, Settings};
 use ccm_core::audit::{AuditRecord, AuditSink, Author, Refused, Unrecordable};
 use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, Reply};
 use ccm_core::moment::Moment;
 use ccm_core::permit::{Access, CloudRequest, Mode, Permit, Refusal};
-use ccm_core::settings::{
-    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
-};
-use ccm_core::tenure::Tenure;
+use ccm_core::settings::{NodeRules, NodeSettings};
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -116,33 +112,19 @@ async fn played(world: &World, mode: Mode) -> Played {
 }
 
 fn settings(world: &World, mode: Mode, plan: PlanBook, audit: Arc<dyn AuditSink>) -> Settings {
+    let base = ccm_tests::controllers::settings();
     Settings {
-        controllers: Controllers::ALL,
-        lifecycle: LifecycleSettings {
-            monitor_period: Duration::from_secs(5),
-            rules: LifecycleRules::default(),
-        },
-        service: ServiceSettings::default(),
-        route: RouteSettings::default(),
-        ipam: None,
-        budget_lease: None,
         audit,
         plan,
-        reports: Reports::default(),
         node: NodeSettings {
-            status_update_frequency: Duration::from_secs(300),
-            concurrent_syncs: NonZeroUsize::MIN,
-            concurrent_status_updates: None,
             rules: NodeRules {
                 reconcile_labels: world.reconcile_labels,
                 ..NodeRules::default()
             },
+            ..base.node.clone()
         },
-        pace: ccm_controllers::Pace::REAL,
         mode,
-        call_time: Duration::from_secs(60),
-        drain: Duration::from_secs(10),
-        tenure: Arc::new(Tenure::unlimited()),
+        ..base
     }
 }
 

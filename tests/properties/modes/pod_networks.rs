@@ -6,19 +6,15 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, SystemTime};
 
-use ccm_controllers::{Controllers, Metrics, PlanBook, Reports, Settings};
-use ccm_core::audit::{Author, NoAudit};
+use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
+use ccm_core::audit::Author;
 use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, ProviderError, Reply};
 use ccm_core::cloud_route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply, RouteTarget,
 };
 use ccm_core::load_balancer::Progress;
 use ccm_core::permit::{Access, CloudRequest, Mode, Permit, RequestOutcome};
-use ccm_core::settings::{
-    IpamSettings, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, OtherAllocatorRules,
-    PodNetwork, RouteSettings, ServiceSettings,
-};
-use ccm_core::tenure::Tenure;
+use ccm_core::settings::{IpamSettings, OtherAllocatorRules, PodNetwork, RouteSettings};
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -185,17 +181,10 @@ fn settings(mode: Mode, plan: PlanBook) -> Settings {
     let cluster_cidr = CLUSTER.parse().expect("a network");
     Settings {
         controllers: Controllers {
-            node: false,
-            node_lifecycle: false,
-            service: false,
             route: true,
             node_ipam: true,
+            ..ccm_tests::controllers::NO_CONTROLLERS
         },
-        lifecycle: LifecycleSettings {
-            monitor_period: Duration::from_secs(5),
-            rules: LifecycleRules::default(),
-        },
-        service: ServiceSettings::default(),
         route: RouteSettings {
             cluster_cidrs: vec![cluster_cidr],
             ..RouteSettings::default()
@@ -213,21 +202,9 @@ fn settings(mode: Mode, plan: PlanBook) -> Settings {
                 ..OtherAllocatorRules::default()
             },
         }),
-        budget_lease: None,
-        audit: Arc::new(NoAudit),
         plan,
-        reports: Reports::default(),
-        node: NodeSettings {
-            status_update_frequency: Duration::from_secs(300),
-            concurrent_syncs: NonZeroUsize::MIN,
-            concurrent_status_updates: None,
-            rules: NodeRules::default(),
-        },
-        pace: ccm_controllers::Pace::REAL,
         mode,
-        call_time: Duration::from_secs(60),
-        drain: Duration::from_secs(10),
-        tenure: Arc::new(Tenure::unlimited()),
+        ..ccm_tests::controllers::settings()
     }
 }
 

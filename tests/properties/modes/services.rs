@@ -2,18 +2,12 @@
 //! more, and a cloud that refuses or cannot look, played in each mode from the same start.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ccm_controllers::{Controllers, Metrics, PlanBook, Reports, Settings};
-use ccm_core::audit::NoAudit;
+use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
 use ccm_core::permit::Mode;
 use ccm_core::plan::{Place, Verdict};
-use ccm_core::settings::{
-    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
-};
-use ccm_core::tenure::Tenure;
 use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -299,33 +293,11 @@ impl Stage {
 fn settings(mode: Mode, plan: PlanBook) -> Settings {
     Settings {
         controllers: Controllers {
-            node: false,
-            node_lifecycle: false,
             service: true,
-            route: false,
-            node_ipam: false,
+            ..ccm_tests::controllers::NO_CONTROLLERS
         },
-        lifecycle: LifecycleSettings {
-            monitor_period: Duration::from_secs(5),
-            rules: LifecycleRules::default(),
-        },
-        service: ServiceSettings::default(),
-        route: RouteSettings::default(),
-        ipam: None,
-        budget_lease: None,
-        audit: Arc::new(NoAudit),
         plan,
-        reports: Reports::default(),
-        node: NodeSettings {
-            status_update_frequency: Duration::from_secs(300),
-            concurrent_syncs: NonZeroUsize::MIN,
-            concurrent_status_updates: None,
-            rules: NodeRules::default(),
-        },
-        pace: ccm_controllers::Pace::REAL,
         mode,
-        call_time: Duration::from_secs(60),
-        drain: Duration::from_secs(10),
-        tenure: Arc::new(Tenure::unlimited()),
+        ..ccm_tests::controllers::settings()
     }
 }

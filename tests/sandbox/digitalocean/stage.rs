@@ -1,20 +1,15 @@
 //! What every test here stands on: a cluster in memory, a simulated DigitalOcean on loopback, and the real controllers, host
 //! and guest between them. It asserts nothing.
 
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_controllers::{Controllers, Metrics, Pace, PlanBook, Reports, Settings};
-use ccm_core::audit::NoAudit;
+use ccm_controllers::{Controllers, Metrics, Pace, Settings};
 use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, Readiness};
-use ccm_core::permit::{Mode, Permit};
-use ccm_core::settings::{
-    Adoption, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings,
-    ServiceRules, ServiceSettings,
-};
-use ccm_core::tenure::Tenure;
+use ccm_core::permit::Permit;
+use ccm_core::settings::{Adoption, NodeRules, NodeSettings, ServiceRules, ServiceSettings};
 use ccm_core::well_known::UNINITIALIZED_TAINT;
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{GuestConfig, Module, Provider};
@@ -231,13 +226,12 @@ fn settings() -> Settings {
         };
         allowances.set(brake, allowance);
     }
+    let base = ccm_tests::controllers::settings();
     Settings {
         controllers: Controllers {
             node: true,
-            node_lifecycle: false,
             service: true,
-            route: false,
-            node_ipam: false,
+            ..ccm_tests::controllers::NO_CONTROLLERS
         },
         service: ServiceSettings {
             rules: ServiceRules {
@@ -247,31 +241,18 @@ fn settings() -> Settings {
             },
             ..ServiceSettings::default()
         },
-        lifecycle: LifecycleSettings {
-            monitor_period: Duration::from_secs(5),
-            rules: LifecycleRules::default(),
-        },
         node: NodeSettings {
             // Longer than any test: what is counted is not disturbed.
             status_update_frequency: Duration::from_secs(100_000),
-            concurrent_syncs: NonZeroUsize::MIN,
-            concurrent_status_updates: None,
             rules: NodeRules {
                 allowances,
                 ..NodeRules::default()
             },
+            ..base.node.clone()
         },
-        route: RouteSettings::default(),
-        ipam: None,
-        budget_lease: None,
         pace: Pace::times(PACE),
-        audit: Arc::new(NoAudit),
-        plan: PlanBook::default(),
-        reports: Reports::default(),
-        mode: Mode::Enforce,
         call_time: Duration::from_secs(3600),
-        drain: Duration::from_secs(10),
-        tenure: Arc::new(Tenure::unlimited()),
+        ..base
     }
 }
 

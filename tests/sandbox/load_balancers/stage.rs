@@ -4,20 +4,15 @@
 //! On the real clock, since sockets know no other: every wait is for something that happens.
 
 use std::fmt::Display;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_controllers::{Controllers, Metrics, Pace, PlanBook, Reports, Settings};
+use ccm_controllers::{Controllers, Metrics, Pace, Settings};
 use ccm_core::audit::{AuditSink, NoAudit};
 use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::cloud::CloudProvider;
-use ccm_core::permit::Mode;
-use ccm_core::settings::{
-    Adoption, LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings,
-    ServiceRules, ServiceSettings,
-};
-use ccm_core::tenure::Tenure;
+use ccm_core::settings::{Adoption, NodeRules, NodeSettings, ServiceRules, ServiceSettings};
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{GuestConfig, Module, Provider};
 use ccm_sim::cluster::Cluster;
@@ -206,13 +201,11 @@ impl Stage {
             };
             allowances.set(brake, allowance);
         }
+        let base = ccm_tests::controllers::settings();
         Settings {
             controllers: Controllers {
-                node: false,
-                node_lifecycle: false,
                 service: true,
-                route: false,
-                node_ipam: false,
+                ..ccm_tests::controllers::NO_CONTROLLERS
             },
             service: ServiceSettings {
                 drift_check: Some(self.setup.drift_check),
@@ -223,30 +216,16 @@ impl Stage {
                 },
                 ..ServiceSettings::default()
             },
-            lifecycle: LifecycleSettings {
-                monitor_period: Duration::from_secs(5),
-                rules: LifecycleRules::default(),
-            },
             node: NodeSettings {
-                status_update_frequency: Duration::from_secs(300),
-                concurrent_syncs: NonZeroUsize::MIN,
-                concurrent_status_updates: None,
                 rules: NodeRules {
                     allowances,
                     ..NodeRules::default()
                 },
+                ..base.node.clone()
             },
-            route: RouteSettings::default(),
-            ipam: None,
-            budget_lease: None,
             pace: Pace::times(self.setup.pace),
             audit,
-            plan: PlanBook::default(),
-            reports: Reports::default(),
-            mode: Mode::Enforce,
-            call_time: Duration::from_secs(60),
-            drain: Duration::from_secs(10),
-            tenure: Arc::new(Tenure::unlimited()),
+            ..base
         }
     }
 

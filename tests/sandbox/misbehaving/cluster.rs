@@ -4,18 +4,12 @@
 
 mod cases;
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_controllers::{Controllers, Metrics, PlanBook, Reports, Settings};
-use ccm_core::audit::NoAudit;
+use ccm_controllers::{Metrics, Settings};
 use ccm_core::cloud::{CloudProvider as _, Lookup};
-use ccm_core::permit::Mode;
-use ccm_core::settings::{
-    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, RouteSettings, ServiceSettings,
-};
-use ccm_core::tenure::Tenure;
+use ccm_core::settings::NodeSettings;
 use ccm_core::well_known::{OWNER_LABEL, UNINITIALIZED_TAINT};
 use ccm_sim::cluster::Cluster;
 use ccm_tests::harness::trial;
@@ -92,30 +86,15 @@ async fn cluster() -> (Cluster, Api<Node>) {
 }
 
 pub(crate) fn settings(call_time: Duration) -> Settings {
+    let base = ccm_tests::controllers::settings();
     Settings {
-        controllers: Controllers::ALL,
-        lifecycle: LifecycleSettings {
-            monitor_period: Duration::from_secs(5),
-            rules: LifecycleRules::default(),
-        },
-        service: ServiceSettings::default(),
-        route: RouteSettings::default(),
-        ipam: None,
-        budget_lease: None,
-        pace: ccm_controllers::Pace::REAL,
-        audit: Arc::new(NoAudit),
-        plan: PlanBook::default(),
-        reports: Reports::default(),
         node: NodeSettings {
             status_update_frequency: Duration::from_secs(20),
-            concurrent_syncs: NonZeroUsize::MIN,
-            concurrent_status_updates: None,
-            rules: NodeRules::default(),
+            ..base.node.clone()
         },
-        mode: Mode::Enforce,
         call_time,
         drain: Duration::from_secs(1),
-        tenure: Arc::new(Tenure::unlimited()),
+        ..base
     }
 }
 

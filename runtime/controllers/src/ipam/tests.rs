@@ -4,12 +4,7 @@
 
 use std::num::NonZeroUsize;
 
-use ccm_core::audit::NoAudit;
-use ccm_core::settings::{
-    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, OtherAllocatorRules, PodNetwork,
-    RouteSettings, ServiceSettings,
-};
-use ccm_core::tenure::Tenure;
+use ccm_core::settings::{NodeSettings, OtherAllocatorRules, PodNetwork};
 use ccm_sim::cluster;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -18,17 +13,11 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::*;
-use crate::{Controllers, Metrics, Pace, PlanBook, Provided, Reports, run_all};
+use crate::{Metrics, Provided, run_all};
 
 fn settings(cluster_cidr: &str, node_mask: u8, mode: Mode) -> Settings {
+    let base = crate::fixtures::settings();
     Settings {
-        controllers: Controllers::ALL,
-        lifecycle: LifecycleSettings {
-            monitor_period: Duration::from_secs(5),
-            rules: LifecycleRules::default(),
-        },
-        service: ServiceSettings::default(),
-        route: RouteSettings::default(),
         ipam: Some(IpamSettings {
             families: vec![PodNetwork {
                 cluster_cidr: cluster_cidr.parse().unwrap(),
@@ -42,21 +31,13 @@ fn settings(cluster_cidr: &str, node_mask: u8, mode: Mode) -> Settings {
                 ..OtherAllocatorRules::default()
             },
         }),
-        budget_lease: None,
-        pace: Pace::REAL,
-        audit: Arc::new(NoAudit),
-        plan: PlanBook::default(),
-        reports: Reports::default(),
         node: NodeSettings {
-            status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::new(2).unwrap(),
-            concurrent_status_updates: None,
-            rules: NodeRules::default(),
+            ..base.node.clone()
         },
         mode,
-        call_time: Duration::from_secs(60),
         drain: Duration::from_secs(1),
-        tenure: Arc::new(Tenure::unlimited()),
+        ..base
     }
 }
 

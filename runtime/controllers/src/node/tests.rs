@@ -7,14 +7,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{
     Address, AddressType, Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup,
     Reply,
 };
 use ccm_core::permit::{Mode, Permit};
-use ccm_core::settings::{LifecycleRules, LifecycleSettings, ServiceSettings};
-use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::Event as NodeEvent;
 use kube::Api;
@@ -23,7 +20,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 
 use super::*;
-use crate::{Controllers, Metrics, PlanBook, Reports, RunError, Settings};
+use crate::{Controllers, Metrics, RunError, Settings};
 
 /// A cloud that knows every node by its name, and notes how many it was asked about in each call.
 struct Everybody {
@@ -96,36 +93,17 @@ impl CloudProvider for Everybody {
 }
 
 fn settings() -> Settings {
+    let base = crate::fixtures::settings();
     Settings {
         controllers: Controllers {
             node: true,
-            node_lifecycle: false,
-            service: false,
-            route: false,
-            node_ipam: false,
+            ..crate::fixtures::NO_CONTROLLERS
         },
-        lifecycle: LifecycleSettings {
-            monitor_period: Duration::from_secs(5),
-            rules: LifecycleRules::default(),
-        },
-        service: ServiceSettings::default(),
-        route: ccm_core::settings::RouteSettings::default(),
-        ipam: None,
-        budget_lease: None,
-        pace: crate::Pace::REAL,
-        audit: Arc::new(NoAudit),
-        plan: PlanBook::default(),
-        reports: Reports::default(),
         node: NodeSettings {
-            status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::new(8).unwrap(),
-            concurrent_status_updates: None,
-            rules: NodeRules::default(),
+            ..base.node.clone()
         },
-        mode: Mode::Enforce,
-        call_time: Duration::from_secs(60),
-        drain: Duration::from_secs(10),
-        tenure: Arc::new(Tenure::unlimited()),
+        ..base
     }
 }
 

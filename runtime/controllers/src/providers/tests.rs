@@ -11,24 +11,20 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{
     Address, AddressType, Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup,
     Reply,
 };
 use ccm_core::node_ownership::NodeClaim;
-use ccm_core::permit::{Mode, Permit};
+use ccm_core::permit::Permit;
 use ccm_core::selector::Selector;
-use ccm_core::settings::{
-    LifecycleSettings, NodeRules, NodeSettings, ServiceRules, ServiceSettings,
-};
-use ccm_core::tenure::Tenure;
+use ccm_core::settings::{NodeSettings, ServiceRules};
 use ccm_sim::cluster;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Controllers, PlanBook, Reports};
+use crate::Controllers;
 
 /// How a cloud behaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -136,30 +132,18 @@ fn provided(cloud: &Arc<Cloud>) -> Provided {
 }
 
 fn settings() -> Settings {
+    let base = crate::fixtures::settings();
     Settings {
         controllers: Controllers {
             service: false,
             ..Controllers::ALL
         },
-        lifecycle: LifecycleSettings::default(),
-        service: ServiceSettings::default(),
-        route: ccm_core::settings::RouteSettings::default(),
-        ipam: None,
-        budget_lease: None,
-        pace: crate::Pace::REAL,
-        audit: Arc::new(NoAudit),
-        plan: PlanBook::default(),
-        reports: Reports::default(),
         node: NodeSettings {
-            status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::new(2).unwrap(),
-            concurrent_status_updates: None,
-            rules: NodeRules::default(),
+            ..base.node.clone()
         },
-        mode: Mode::Enforce,
-        call_time: Duration::from_secs(60),
         drain: Duration::from_secs(1),
-        tenure: Arc::new(Tenure::unlimited()),
+        ..base
     }
 }
 

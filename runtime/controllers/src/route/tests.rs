@@ -6,18 +6,14 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, Reply};
 use ccm_core::cloud_route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteReply, RouteTarget,
 };
 use ccm_core::load_balancer::Progress;
 use ccm_core::node_ownership::NodeClaim;
-use ccm_core::permit::{Mode, Permit};
-use ccm_core::settings::{
-    LifecycleRules, LifecycleSettings, NodeRules, NodeSettings, ServiceRules, ServiceSettings,
-};
-use ccm_core::tenure::Tenure;
+use ccm_core::permit::Permit;
+use ccm_core::settings::{NodeSettings, ServiceRules};
 use ccm_sim::cluster::Cluster;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -25,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::*;
-use crate::{Controllers, Metrics, Pace, PlanBook, Provided, Reports, Settings, Stopped, run_all};
+use crate::{Controllers, Metrics, Provided, Settings, Stopped, run_all};
 
 /// A cloud that makes routes, and may be slow, or panic.
 struct Cloud {
@@ -150,39 +146,22 @@ impl CloudProvider for Cloud {
 
 fn settings(cluster_cidrs: &[&str]) -> Settings {
     let cluster_cidrs = cluster_cidrs.iter().map(|text| text.parse().unwrap());
+    let base = crate::fixtures::settings();
     Settings {
         controllers: Controllers {
-            node: false,
-            node_lifecycle: false,
-            service: false,
             route: true,
-            node_ipam: false,
+            ..crate::fixtures::NO_CONTROLLERS
         },
-        lifecycle: LifecycleSettings {
-            monitor_period: Duration::from_secs(5),
-            rules: LifecycleRules::default(),
-        },
-        service: ServiceSettings::default(),
         route: RouteSettings {
             cluster_cidrs: cluster_cidrs.collect(),
             ..RouteSettings::default()
         },
-        ipam: None,
-        budget_lease: None,
-        pace: Pace::REAL,
-        audit: Arc::new(NoAudit),
-        plan: PlanBook::default(),
-        reports: Reports::default(),
         node: NodeSettings {
-            status_update_frequency: Duration::from_secs(300),
             concurrent_syncs: NonZeroUsize::new(2).unwrap(),
-            concurrent_status_updates: None,
-            rules: NodeRules::default(),
+            ..base.node.clone()
         },
-        mode: Mode::Enforce,
-        call_time: Duration::from_secs(60),
         drain: Duration::from_secs(5),
-        tenure: Arc::new(Tenure::unlimited()),
+        ..base
     }
 }
 

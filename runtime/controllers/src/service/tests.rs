@@ -10,11 +10,8 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use ccm_core::audit::NoAudit;
 use ccm_core::cloud::ProviderError;
 use ccm_core::permit::Mode;
-use ccm_core::settings::{LifecycleRules, LifecycleSettings, NodeRules, NodeSettings};
-use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use k8s_openapi::api::core::v1::{Event as Recorded, Node};
 use kube::Api;
@@ -24,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::{Controllers, Metrics, PlanBook, Reports, Settings};
+use crate::{Controllers, Metrics, PlanBook, Settings};
 use balancers::{Balancers, Call};
 
 /// Longer than any debounce and any reconciliation here, shorter than a drift check.
@@ -33,34 +30,11 @@ const A_WHILE: Duration = Duration::from_secs(20);
 fn settings() -> Settings {
     Settings {
         controllers: Controllers {
-            node: false,
-            node_lifecycle: false,
             service: true,
-            route: false,
-            node_ipam: false,
+            ..crate::fixtures::NO_CONTROLLERS
         },
-        lifecycle: LifecycleSettings {
-            monitor_period: Duration::from_secs(5),
-            rules: LifecycleRules::default(),
-        },
-        service: ServiceSettings::default(),
-        route: ccm_core::settings::RouteSettings::default(),
-        ipam: None,
-        budget_lease: None,
-        pace: crate::Pace::REAL,
-        audit: Arc::new(NoAudit),
-        plan: PlanBook::default(),
-        reports: Reports::default(),
-        node: NodeSettings {
-            status_update_frequency: Duration::from_secs(300),
-            concurrent_syncs: NonZeroUsize::MIN,
-            concurrent_status_updates: None,
-            rules: NodeRules::default(),
-        },
-        mode: Mode::Enforce,
         call_time: Duration::from_secs(600),
-        drain: Duration::from_secs(10),
-        tenure: Arc::new(Tenure::unlimited()),
+        ..crate::fixtures::settings()
     }
 }
 
