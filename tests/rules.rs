@@ -28,3 +28,5 @@ mod sizes;
 mod tidy;
 #[path = "rules/tutorial.rs"]
 mod tutorial;
+#[path = "rules/type_names.rs"]
+mod type_names;

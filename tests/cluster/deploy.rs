@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use ccm_core::rollout::{Phase, State};
+use ccm_core::rollout::{Phase, RolloutState};
 use ccm_tests::apiserver::ApiServer;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
@@ -392,7 +392,7 @@ fn status() -> Value {
         object
     };
     json!({
-        "state": State::Canary.as_str(),
+        "state": RolloutState::Canary.as_str(),
         "shortDigest": "0f0f0f0f0f0f",
         "observedSource": "configmap://a/b/c",
         "active": with(json!({"since": at, "requests": "{}", "highestVersion": "1.2.3", "untried": "1.2.2 is gone"})),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ccm_delivery::artifact::{EVIDENCE_BYTES, Evidence};
+use ccm_delivery::artifact::{EVIDENCE_BYTES, SignatureEvidence};
 use ccm_delivery::source::configmap::content::{NotFound, keys, module_in};
 use ccm_host::Digest;
 use ccm_tests::fuzz::{Target, Verdict};
@@ -75,7 +75,7 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
     hold(is_right, || {
         format!("{digest} is not what stands beside it")
     })?;
-    let is_small = |evidence: &Evidence| matches!(evidence, Evidence::Bundle(bytes) if bytes.len() <= EVIDENCE_BYTES);
+    let is_small = |evidence: &SignatureEvidence| matches!(evidence, SignatureEvidence::Bundle(bytes) if bytes.len() <= EVIDENCE_BYTES);
     hold(
         found.evidence.len() <= 1 && found.evidence.iter().all(is_small),
         || "too much vouches for it".to_owned(),

@@ -17,7 +17,7 @@ mod services;
 mod world;
 
 use ccm_core::permit::Mode;
-use ccm_core::plan::Verdict;
+use ccm_core::plan::PlanVerdict;
 use ccm_tests::counts::Count;
 use ccm_tests::harness::{self, Test};
 use libtest_mimic::Trial;
@@ -221,12 +221,12 @@ fn holds_for_services(world: &[services::Fate]) -> Result<services::Played, Test
         );
     }
     let verdict = match (plan.planned.is_empty(), plan.unsure.is_empty()) {
-        (false, _) => Verdict::Changes,
-        (true, true) => Verdict::Empty,
-        (true, false) => Verdict::Unknown,
+        (false, _) => PlanVerdict::Changes,
+        (true, true) => PlanVerdict::Empty,
+        (true, false) => PlanVerdict::Unknown,
     };
     prop_assert_eq!(plan.verdict, verdict);
-    if verdict == Verdict::Empty {
+    if verdict == PlanVerdict::Empty {
         prop_assert!(enforced.made.is_empty(), "{:?}", enforced.made);
     }
     prop_assert!(enforced.planned.is_empty(), "enforce mode has made a plan");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::SystemTime;
 
-use ccm_delivery::artifact::{Artifact, Evidence};
+use ccm_delivery::artifact::{Artifact, SignatureEvidence};
 use ccm_delivery::source::oci;
 use ccm_delivery::trust::{Provenance, PublicKey, TrustPolicy};
 use ccm_host::Digest;
@@ -72,7 +72,7 @@ async fn what_cosign_signs_in_a_registry_in_either_form_is_verified() {
         succeeded(&registry.cosign(arguments).unwrap());
 
         let signed = oci::pull(&settings, &|_| ()).await.unwrap();
-        let is_bundle = matches!(signed.evidence.as_slice(), [Evidence::Bundle(_)]);
+        let is_bundle = matches!(signed.evidence.as_slice(), [SignatureEvidence::Bundle(_)]);
         assert_eq!(
             (signed.evidence.len(), is_bundle),
             (1, form == "bundle"),
@@ -147,7 +147,7 @@ fn file(wasm: &[u8], evidence: Vec<u8>) -> Artifact {
         origin: "file:///provider.wasm".to_owned(),
         manifest_digest: None,
         is_pinned: false,
-        evidence: vec![Evidence::Bundle(evidence)],
+        evidence: vec![SignatureEvidence::Bundle(evidence)],
     }
 }
 

@@ -20,7 +20,7 @@ use crate::flags::{self, CloudProxy, RunFlags, VersionForm};
 use crate::migrate::MigrateCommand;
 use crate::provider::{self, ConfigCommand, ProviderCommand};
 use crate::status::{self, StatusCommand};
-pub(crate) use invocation::{GO_NAME, Invocation, Place};
+pub(crate) use invocation::{GO_NAME, Invocation, InvokedIn};
 
 /// The parsed command.
 pub(crate) enum Command {
@@ -85,7 +85,7 @@ pub(crate) const SANDBOX_CHILD: &str = "__sandbox";
 /// Help, version, or the usage error to show.
 pub(crate) fn parse(
     arguments: impl IntoIterator<Item = OsString>,
-    place: Place,
+    place: InvokedIn,
 ) -> Result<Command, Answer> {
     let mut arguments = arguments.into_iter();
     let program = arguments.next();
@@ -102,10 +102,12 @@ pub(crate) fn parse(
     }
     match called {
         Invocation::CloudControllerManager(_) => parse_as_go(arguments, called),
-        Invocation::Ccm if place == Place::Pod && begins_with_a_flag(&arguments) => parse_as_go(
-            arguments,
-            Invocation::CloudControllerManager(GO_NAME.to_owned()),
-        ),
+        Invocation::Ccm if place == InvokedIn::Pod && begins_with_a_flag(&arguments) => {
+            parse_as_go(
+                arguments,
+                Invocation::CloudControllerManager(GO_NAME.to_owned()),
+            )
+        }
         Invocation::Ccm => parse_as_ccm(arguments, called, place),
     }
 }
@@ -149,7 +151,7 @@ fn with_own_provider(mut arguments: Vec<OsString>, called: &Invocation) -> Vec<O
 fn parse_as_ccm(
     arguments: Vec<OsString>,
     called: Invocation,
-    place: Place,
+    place: InvokedIn,
 ) -> Result<Command, Answer> {
     let matches = command()
         .try_get_matches_from(arguments)
@@ -180,7 +182,7 @@ fn parse_as_ccm(
             serves: demo.get_flag("serve"),
         },
         #[cfg(feature = "demo")]
-        _ if place == Place::Elsewhere => Command::Demo {
+        _ if place == InvokedIn::Elsewhere => Command::Demo {
             json: false,
             serves: false,
         },
@@ -210,10 +212,10 @@ fn run(matches: &ArgMatches, program: &str, called: Invocation) -> Result<Comman
 }
 
 /// What to do where nothing is said: a pod that played the demo would look like a manager that works.
-fn no_command(place: Place) -> Answer {
+fn no_command(place: InvokedIn) -> Answer {
     let subject = match place {
-        Place::Pod => "this is a pod, and there is no command",
-        Place::Elsewhere => "there is no command",
+        InvokedIn::Pod => "this is a pod, and there is no command",
+        InvokedIn::Elsewhere => "there is no command",
     };
     let text = format!(
         "{subject}: `ccm run` with the flags of a cloud-controller-manager starts the controllers, and so does a file \

@@ -31,12 +31,12 @@ use election::duration;
 pub(crate) use election::{ElectionFlags, LeadershipFlags};
 use feature_gates::FeatureGates;
 pub(crate) use logs::{LogFlags, LogFormat};
-pub(crate) use pod_network::PodNetworkFlags;
+pub(crate) use pod_network::PodNetworkArguments;
 pub(crate) use safety::{AuditLog, CloudProxy, ProviderIsolation, SafetyFlags};
 pub(crate) use serving::ServingFlags;
 pub(crate) use table::FLAGS;
 #[cfg(test)]
-pub(crate) use table::Kind;
+pub(crate) use table::FlagKind;
 pub(crate) use table::{State, Wishes};
 
 /// The flags of `ccm run`, parsed and validated.
@@ -66,7 +66,7 @@ pub(crate) struct RunFlags {
     /// Whether it leaves the service controller on.
     pub service_controller: bool,
     /// Flags of the route controller and the node IPAM controller.
-    pub pod_network: PodNetworkFlags,
+    pub pod_network: PodNetworkArguments,
     /// Flags of the node controller.
     pub node: NodeFlags,
     /// Flags of the service controller.
@@ -251,7 +251,7 @@ impl RunFlags {
         let internal_cidrs = cidrs(matches, "node-internal-ip-cidrs", &mut mistakes);
         let service_cidrs = cidrs(matches, "service-cluster-ip-range", &mut mistakes);
         let pod_network =
-            PodNetworkFlags::read(matches, &controllers, &service_cidrs, &mut mistakes);
+            PodNetworkArguments::read(matches, &controllers, &service_cidrs, &mut mistakes);
         let service = ServiceFlags::read(matches, &mut mistakes);
         let leadership = LeadershipFlags::read(matches, &mut mistakes);
         let lifecycle = lifecycle(matches, &mut mistakes);

@@ -22,7 +22,7 @@ use crate::provider::{Form, cluster_config, visible};
 use crate::provider_loading::stand_in_for;
 use crate::run::{Examination, examine, exit_code};
 use crate::telemetry;
-use arguments::Check;
+use arguments::MigrateArguments;
 pub(crate) use arguments::MigrateCommand;
 use report::Report;
 
@@ -41,7 +41,7 @@ pub(crate) fn main(command: MigrateCommand) -> anyhow::Result<ExitCode> {
     result
 }
 
-async fn run(check: Check) -> anyhow::Result<ExitCode> {
+async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
     let mut kubernetes = cluster_config(&check.cluster).await?;
     kubernetes.default_retry = false;
     let mut arguments = Vec::new();

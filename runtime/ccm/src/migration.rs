@@ -29,7 +29,7 @@ const ALIASES: &[(&str, &str)] = &[
 
 /// The lease that a controller runs under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum MigrationLease {
     /// The main lease: the controller does not migrate.
     Main,
     /// The migration's lease.
@@ -153,18 +153,18 @@ impl Migration {
 
     /// Where a controller, given by its canonical name, runs in a process of this component. Of two entries for one
     /// controller the last one counts, as upstream.
-    pub(crate) fn place(&self, controller: &str, component: &str) -> Place {
+    pub(crate) fn place(&self, controller: &str, component: &str) -> MigrationLease {
         let entry = self
             .leaders
             .iter()
             .rev()
             .find(|leader| canonical(&leader.name) == controller);
         match entry {
-            None => Place::Main,
+            None => MigrationLease::Main,
             Some(leader) if leader.component == ANY || leader.component == component => {
-                Place::Migration
+                MigrationLease::Migration
             }
-            Some(_) => Place::Elsewhere,
+            Some(_) => MigrationLease::Elsewhere,
         }
     }
 }

@@ -19,7 +19,7 @@ use ccm_core::permit::Mode;
 use ccm_core::settings::ServiceRules;
 use ccm_delivery::active::Active;
 use ccm_delivery::metrics::Metrics;
-use ccm_delivery::record::{Refusal, RefusalReason, Seen, Specification};
+use ccm_delivery::record::{RefusalReason, SpecRefusal, Specification, StoredRecord};
 use ccm_delivery::rollout_controller::{Lead, Served};
 use ccm_delivery::source::Location;
 use ccm_host::Host;
@@ -109,7 +109,7 @@ pub(crate) struct ProviderOverview {
     /// What it serves.
     pub served: watch::Receiver<Served>,
     /// The record of its versions.
-    pub recorded: watch::Receiver<Seen>,
+    pub recorded: watch::Receiver<StoredRecord>,
 }
 
 /// Tells the provider manager whether this process leads.
@@ -287,7 +287,7 @@ impl ProviderManager {
             let mut specification = specifications.get(name).cloned().unwrap_or_default();
             let left_out = self.left_out.get(name);
             if let Some(why) = left_out.filter(|_| specification.is_source) {
-                specification.refusal.get_or_insert_with(|| Refusal {
+                specification.refusal.get_or_insert_with(|| SpecRefusal {
                     reason: RefusalReason::NotApplied,
                     message: why.clone(),
                 });

@@ -18,7 +18,7 @@ use clap::Command;
 
 use crate::cli;
 use crate::exit::Exit;
-use crate::flags::{FLAGS, Kind, State, Wishes};
+use crate::flags::{FLAGS, FlagKind, State, Wishes};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -211,17 +211,17 @@ fn the_page_of_flags_is_what_the_table_says() {
     );
 }
 
-fn value(kind: Kind) -> &'static str {
+fn value(kind: FlagKind) -> &'static str {
     match kind {
-        Kind::Bool => "true or false",
-        Kind::Text => "text",
-        Kind::File => "file",
-        Kind::Folder => "folder",
-        Kind::Cidrs => "ranges",
-        Kind::Number | Kind::Float => "number",
-        Kind::Duration => "duration",
-        Kind::List => "list",
-        Kind::Repeated => "text; may be repeated",
+        FlagKind::Bool => "true or false",
+        FlagKind::Text => "text",
+        FlagKind::File => "file",
+        FlagKind::Folder => "folder",
+        FlagKind::Cidrs => "ranges",
+        FlagKind::Number | FlagKind::Float => "number",
+        FlagKind::Duration => "duration",
+        FlagKind::List => "list",
+        FlagKind::Repeated => "text; may be repeated",
     }
 }
 

@@ -10,7 +10,7 @@ use ccm_core::permit::{Access, Mode};
 use ccm_core::rollout::{Phase, Record, Trial};
 use ccm_core::tenure::Tenure;
 use ccm_core::well_known::DELETE_UNTIL;
-use ccm_delivery::record::Seen;
+use ccm_delivery::record::StoredRecord;
 use ccm_delivery::rollout_controller::Served;
 use ccm_host::egress::{TargetLevel, now};
 use ccm_serving::status::StatusSource;
@@ -160,7 +160,7 @@ fn provider(one: &ProviderOverview) -> ProviderReport {
             report.annotation_prefixes = granted.to_vec();
         }
     }
-    if let Seen::Known {
+    if let StoredRecord::Known {
         record: Some(record),
         ..
     } = &*one.recorded.borrow()

@@ -138,7 +138,7 @@ pub struct Snapshot {
 
 /// What a reconciliation is about.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct About<'a> {
+pub(crate) struct ActivitySubject<'a> {
     pub(crate) object: &'a str,
     pub(crate) provider: &'a str,
     pub(crate) controller: &'static str,
@@ -173,7 +173,7 @@ impl Activity {
     /// A reconciliation has ended like this. `after` is the delay until the next one, in real time.
     pub(crate) fn ended(
         &self,
-        about: About<'_>,
+        about: ActivitySubject<'_>,
         when: &When,
         attempt: u32,
         after: Option<Duration>,
@@ -184,7 +184,7 @@ impl Activity {
 
     fn ended_at(
         &self,
-        about: About<'_>,
+        about: ActivitySubject<'_>,
         when: &When,
         attempt: u32,
         after: Option<Duration>,
@@ -224,7 +224,7 @@ impl Activity {
     /// An effect has ended like this.
     pub(crate) fn decided(
         &self,
-        about: About<'_>,
+        about: ActivitySubject<'_>,
         effect: impl Display,
         outcome: impl Display,
         is_success: bool,
@@ -311,7 +311,7 @@ impl Decided {
     }
 }
 
-fn key(about: About<'_>) -> Key {
+fn key(about: ActivitySubject<'_>) -> Key {
     (cut(about.object), cut(about.provider), about.controller)
 }
 

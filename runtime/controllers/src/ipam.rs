@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::effect::When;
-use ccm_core::ipam::{Facts, Memory, Tally, pod_cidrs};
+use ccm_core::ipam::{BlockCounts, Facts, Memory, pod_cidrs};
 use ccm_core::moment::Moment;
 use ccm_core::node::object::name;
 use ccm_core::permit::Mode;
@@ -48,7 +48,7 @@ struct IpamController {
     /// `None` outside enforce mode: without writes two allocators do not collide.
     other_allocator: Option<AllocatorWatch>,
     /// The tally of each range that the metrics show.
-    told: Vec<Option<Tally>>,
+    told: Vec<Option<BlockCounts>>,
     reconciliations: Workers<Arc<Node>, Conclusion<Facts>>,
     /// Nothing is allocated before this moment; `None`: not all nodes were listed yet.
     begins: Option<Moment>,

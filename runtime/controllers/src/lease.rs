@@ -10,7 +10,7 @@ mod metrics;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::lease::{Answer, Ask, Elector, LeaseAction, Lost, Timing, released};
+use ccm_core::lease::{Elector, LeaseAction, LeaseReply, LeaseRequest, Lost, Timing, released};
 use ccm_core::moment::Moment;
 use ccm_core::tenure::Tenure;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -145,19 +145,21 @@ impl Election {
         self.tenure.close();
         self.metrics.leads(&self.settings.name, false);
         for _ in 0..MOST_RELEASES {
-            let sent = self.ask(&Ask::Read).await;
-            let Answer::Lease(lease) = sent else { break };
+            let sent = self.ask(&LeaseRequest::Read).await;
+            let LeaseReply::Lease(lease) = sent else {
+                break;
+            };
             let Some(freed) = released(&lease, &self.settings.identity, wall()) else {
                 return;
             };
-            match self.ask(&Ask::Replace(Box::new(freed))).await {
-                Answer::Lease(_) => {
+            match self.ask(&LeaseRequest::Replace(Box::new(freed))).await {
+                LeaseReply::Lease(_) => {
                     tracing::info!(lease = %self.lease(), identity = self.settings.identity, "released the lease");
                     return;
                 }
-                Answer::Conflict => {}
-                Answer::Absent => return,
-                Answer::Failed => break,
+                LeaseReply::Conflict => {}
+                LeaseReply::Absent => return,
+                LeaseReply::Failed => break,
             }
         }
         tracing::warn!(lease = %self.lease(), "the lease could not be released; the next leader has to wait for its end");
@@ -174,14 +176,14 @@ impl Election {
             LeaseAction::Ask(ask) => ask,
         };
         let renewed = self.elector.renewed();
-        if ask == Ask::Read && renewed.is_some() {
+        if ask == LeaseRequest::Read && renewed.is_some() {
             self.metrics.slow_path(&self.settings.name);
         }
-        self.is_writing |= ask != Ask::Read;
+        self.is_writing |= ask != LeaseRequest::Read;
         // Taken before the request is sent: time in between shortens the lease and never lengthens it.
         let sent = (self.now)();
         let answer = self.ask(&ask).await;
-        let is_known = answer != Answer::Failed;
+        let is_known = answer != LeaseReply::Failed;
         self.elector
             .heard(&ask, sent, (self.now)(), answer, chance());
         self.is_writing &= !is_known;
@@ -194,22 +196,22 @@ impl Election {
         None
     }
 
-    async fn ask(&self, ask: &Ask) -> Answer {
+    async fn ask(&self, ask: &LeaseRequest) -> LeaseReply {
         let params = PostParams::default();
         let name = &self.settings.name;
         let asked = async {
             match ask {
-                Ask::Read => self.leases.get(name).await,
-                Ask::Create(lease) => self.leases.create(&params, lease).await,
-                Ask::Replace(lease) => self.leases.replace(name, &params, lease).await,
+                LeaseRequest::Read => self.leases.get(name).await,
+                LeaseRequest::Create(lease) => self.leases.create(&params, lease).await,
+                LeaseRequest::Replace(lease) => self.leases.replace(name, &params, lease).await,
             }
         };
         match timeout(self.request_time(), asked).await {
-            Ok(Ok(lease)) => Answer::Lease(Box::new(lease)),
+            Ok(Ok(lease)) => LeaseReply::Lease(Box::new(lease)),
             Ok(Err(error)) => self.meaning(error),
             Err(_) => {
                 tracing::warn!(lease = %self.lease(), "no answer about the lease in time");
-                Answer::Failed
+                LeaseReply::Failed
             }
         }
     }
@@ -227,17 +229,17 @@ impl Election {
         })
     }
 
-    fn meaning(&self, error: kube::Error) -> Answer {
+    fn meaning(&self, error: kube::Error) -> LeaseReply {
         if let kube::Error::Api(status) = &error {
             match status.code {
-                404 => return Answer::Absent,
-                409 => return Answer::Conflict,
+                404 => return LeaseReply::Absent,
+                409 => return LeaseReply::Conflict,
                 _ => {}
             }
         }
         let error = told(&error);
         tracing::warn!(lease = %self.lease(), error, "the lease could not be read or written");
-        Answer::Failed
+        LeaseReply::Failed
     }
 
     /// Logs each other leader once, as client-go's callback does.

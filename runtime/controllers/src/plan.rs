@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ccm_core::audit::{Attempt, AuditRecord, AuditSink, Refused, Subject, Unrecordable};
 use ccm_core::effect::{Effect, When};
 use ccm_core::permit::{CloudRequest, Mode, Refusal};
-use ccm_core::plan::{Plan, Planned, Verdict};
+use ccm_core::plan::{Plan, PlanVerdict, Planned};
 
 use crate::metrics::Metrics;
 
@@ -130,7 +130,7 @@ impl Planner {
     pub(crate) fn sum_up(&self) {
         if self.mode == Mode::Plan {
             let plan = self.book.plan();
-            let empty = plan.verdict() == Verdict::Empty;
+            let empty = plan.verdict() == PlanVerdict::Empty;
             tracing::info!(target: "plan", changes = plan.changes().count(), empty, "{plan}");
         }
     }

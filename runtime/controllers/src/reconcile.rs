@@ -16,7 +16,7 @@ use ccm_core::well_known::{
 use ccm_core::{ipam, node, node_lifecycle, service};
 use k8s_openapi::api::core::v1::Node;
 
-use crate::activity::{About, Activity};
+use crate::activity::{Activity, ActivitySubject};
 use crate::clock::Clock;
 use crate::executor::{EffectExecutor, Priority, WritePermit};
 use crate::plan::Planner;
@@ -324,7 +324,7 @@ fn log_effect<F: Facts, D: Performer>(
         tracing::trace!(target: "decision", controller, provider, object, %effect, %outcome);
     } else {
         tracing::debug!(target: "decision", controller, provider, object, %effect, %outcome);
-        let about = About {
+        let about = ActivitySubject {
             object: &object,
             provider,
             controller,
@@ -362,7 +362,7 @@ fn log_end<F: Facts, D: Performer>(
         },
     };
     wait.log(when);
-    let about = About {
+    let about = ActivitySubject {
         object: &object,
         provider,
         controller,

@@ -16,7 +16,7 @@ const MOST_NAME: usize = MAX_DNS_NAME - 18;
 
 /// The object that an Event is about, and the component that reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About<'a> {
+pub struct EventSubject<'a> {
     /// API version of the object's kind, such as `v1`.
     pub api_version: &'a str,
     /// The object's kind.
@@ -33,7 +33,7 @@ pub struct About<'a> {
     pub component: &'a str,
 }
 
-impl<'a> About<'a> {
+impl<'a> EventSubject<'a> {
     /// The namespace in which the Event is created.
     pub fn home(&self) -> &'a str {
         self.namespace.unwrap_or(NO_NAMESPACE)
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_name_of_an_event_is_one_however_long_the_objects_is() {
         let name = "n".repeat(MAX_DNS_NAME);
-        let about = About {
+        let about = EventSubject {
             api_version: "v1",
             kind: "Node",
             namespace: None,

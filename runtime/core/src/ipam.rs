@@ -26,7 +26,7 @@ use crate::patch::PodCidrsPatch;
 use crate::retry;
 
 pub use allocator::{Allocator, Exhausted, InvalidPodCidr, pod_cidrs};
-pub use cidr_set::{Allocated, CidrSet, CidrSetError, Span, Tally};
+pub use cidr_set::{Allocated, BlockCounts, CidrSet, CidrSetError, Span};
 pub use facts::{Facts, RetainedState};
 pub use flags::{PodNetworkFlags, PodNetworks};
 pub use holder::Holder;

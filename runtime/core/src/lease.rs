@@ -92,7 +92,7 @@ impl Timing {
 
 /// A request to the API server.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Ask {
+pub enum LeaseRequest {
     /// Read the Lease.
     Read,
     /// Create it. It must not exist.
@@ -103,7 +103,7 @@ pub enum Ask {
 
 /// Result of a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum LeaseReply {
     /// The current Lease.
     Lease(Box<Lease>),
     /// It does not exist.
@@ -118,7 +118,7 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq)]
 pub enum LeaseAction {
     /// Send this request and pass its result to [`Elector::heard`].
-    Ask(Ask),
+    Ask(LeaseRequest),
     /// Wait for this long.
     Rest(Duration),
     /// The lease was ours and is lost. Every further turn returns this again.
@@ -228,10 +228,10 @@ impl Elector {
             return LeaseAction::Rest(self.rest(now, next));
         }
         match &self.view {
-            View::Unknown => LeaseAction::Ask(Ask::Read),
-            View::Absent => LeaseAction::Ask(Ask::Create(Box::new(self.first(wall)))),
+            View::Unknown => LeaseAction::Ask(LeaseRequest::Read),
+            View::Absent => LeaseAction::Ask(LeaseRequest::Create(Box::new(self.first(wall)))),
             View::Lease(lease) => {
-                LeaseAction::Ask(Ask::Replace(Box::new(self.claimed(lease, wall))))
+                LeaseAction::Ask(LeaseRequest::Replace(Box::new(self.claimed(lease, wall))))
             }
         }
     }
@@ -247,15 +247,24 @@ impl Elector {
     }
 
     /// Takes the answer to `ask`, which was sent at `sent`. `chance` is a random number from 0 to 1.
-    pub fn heard(&mut self, ask: &Ask, sent: Moment, now: Moment, answer: Answer, chance: f64) {
+    pub fn heard(
+        &mut self,
+        ask: &LeaseRequest,
+        sent: Moment,
+        now: Moment,
+        answer: LeaseReply,
+        chance: f64,
+    ) {
         match (ask, answer) {
-            (Ask::Read, Answer::Lease(lease)) => self.read(lease, now, chance),
-            (Ask::Create(_) | Ask::Replace(_), Answer::Lease(lease)) => {
+            (LeaseRequest::Read, LeaseReply::Lease(lease)) => self.read(lease, now, chance),
+            (LeaseRequest::Create(_) | LeaseRequest::Replace(_), LeaseReply::Lease(lease)) => {
                 self.written(lease, sent, now, chance);
             }
             // Read: it does not exist. Replace: it was deleted meanwhile.
-            (Ask::Read | Ask::Replace(_), Answer::Absent) => self.view = View::Absent,
-            (_, Answer::Conflict) => {
+            (LeaseRequest::Read | LeaseRequest::Replace(_), LeaseReply::Absent) => {
+                self.view = View::Absent
+            }
+            (_, LeaseReply::Conflict) => {
                 self.view = View::Unknown;
                 self.conflicts += 1;
                 let is_holder = matches!(self.standing, Role::Holder(_));
@@ -264,7 +273,7 @@ impl Elector {
                 }
             }
             // If a Lease cannot be created because something is absent, its namespace is missing.
-            (_, Answer::Failed) | (Ask::Create(_), Answer::Absent) => {
+            (_, LeaseReply::Failed) | (LeaseRequest::Create(_), LeaseReply::Absent) => {
                 self.view = View::Unknown;
                 // Counted from the sending: a request that timed out has waited long enough.
                 self.try_again(sent, chance);

@@ -47,14 +47,14 @@ pub struct Planned {
     /// The controller that decided it; empty for a cloud request that concerns no single object.
     pub by: &'static str,
     /// Where it would be made.
-    pub place: Place,
+    pub place: ChangePlace,
     /// Whether it writes nothing but this manager's own marks.
     pub is_bookkeeping: bool,
 }
 
 /// Where a change would be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ChangePlace {
     /// In the cluster: a write to the API server.
     Cluster,
     /// At a cloud: one HTTP request.
@@ -68,15 +68,15 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl ChangePlace {
     fn is_cloud(&self) -> bool {
-        matches!(self, Place::Cloud { .. })
+        matches!(self, ChangePlace::Cloud { .. })
     }
 }
 
 /// Summary of a plan. Bookkeeping counts as no change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PlanVerdict {
     /// Everything was judged, and nothing would be changed: a guarantee.
     Empty,
     /// Something would be changed.
@@ -110,7 +110,7 @@ impl Planned {
                     what: effect.to_string(),
                     said: None,
                     by,
-                    place: Place::Cluster,
+                    place: ChangePlace::Cluster,
                     is_bookkeeping: bookkeeping::is_all(effect),
                 });
             }
@@ -123,7 +123,7 @@ impl Planned {
             what: effect.to_string(),
             said: None,
             by,
-            place: Place::Cluster,
+            place: ChangePlace::Cluster,
             is_bookkeeping: bookkeeping::is_all(effect),
         })
     }
@@ -160,7 +160,7 @@ impl Planned {
                 "route" => ROUTE_CONTROLLER,
                 _ => "",
             },
-            place: Place::Cloud {
+            place: ChangePlace::Cloud {
                 target: target.clone(),
                 method: method.clone(),
                 path: path.clone(),
@@ -171,9 +171,9 @@ impl Planned {
 
     fn key(&self) -> Key {
         let stage = match (&self.place, self.is_bookkeeping) {
-            (Place::Cluster, true) => Stage::Bookkeeping,
-            (Place::Cluster, false) => Stage::Cluster,
-            (Place::Cloud { .. }, _) => Stage::Cloud,
+            (ChangePlace::Cluster, true) => Stage::Bookkeeping,
+            (ChangePlace::Cluster, false) => Stage::Cluster,
+            (ChangePlace::Cloud { .. }, _) => Stage::Cloud,
         };
         (self.object.clone(), stage, self.by)
     }
@@ -181,8 +181,8 @@ impl Planned {
     /// The change as one JSON object.
     pub fn to_json(&self) -> Value {
         let request = match &self.place {
-            Place::Cluster => Value::Null,
-            Place::Cloud {
+            ChangePlace::Cluster => Value::Null,
+            ChangePlace::Cloud {
                 target,
                 method,
                 path,
@@ -327,12 +327,12 @@ impl Plan {
     }
 
     /// Summary of the plan.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> PlanVerdict {
         let is_empty = self.changes().next().is_none() && self.more == 0;
         match (is_empty, self.is_sure()) {
-            (false, _) => Verdict::Changes,
-            (true, true) => Verdict::Empty,
-            (true, false) => Verdict::Unknown,
+            (false, _) => PlanVerdict::Changes,
+            (true, true) => PlanVerdict::Empty,
+            (true, false) => PlanVerdict::Unknown,
         }
     }
 
@@ -381,7 +381,7 @@ impl Plan {
     /// The whole plan as one JSON object.
     pub fn to_json(&self) -> Value {
         json!({
-            "empty": self.verdict() == Verdict::Empty,
+            "empty": self.verdict() == PlanVerdict::Empty,
             "sure": self.is_sure(),
             "why": self.gap(),
             "counts": self.counts(),
@@ -430,10 +430,12 @@ impl Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.verdict(), &self.view) {
-            (Verdict::Empty, _) => f.write_str("the plan is empty: nothing would be changed")?,
-            (Verdict::Unknown, View::Partial(why)) => write!(f, "no plan: {why}")?,
-            (Verdict::Unknown, View::Whole) => f.write_str("no change is known")?,
-            (Verdict::Changes, view) => {
+            (PlanVerdict::Empty, _) => {
+                f.write_str("the plan is empty: nothing would be changed")?
+            }
+            (PlanVerdict::Unknown, View::Partial(why)) => write!(f, "no plan: {why}")?,
+            (PlanVerdict::Unknown, View::Whole) => f.write_str("no change is known")?,
+            (PlanVerdict::Changes, view) => {
                 let counts = self.counts();
                 let objects: usize = counts.values().sum();
                 let counts = counts.iter().map(|(kind, count)| format!("{count} {kind}"));

@@ -37,8 +37,8 @@ mod work_results;
 pub use candidate::{Candidate, Step};
 pub use decide::decide;
 pub use facts::{
-    Cause, Decision, Effect, End, Endorsement, Facts, Failure, Loaded, Now, Offer, Order, Role,
-    RolloutEvent, Work,
+    Cause, Endorsement, Loaded, Offer, Order, Role, RolloutDecision, RolloutEffect, RolloutEvent,
+    RolloutFacts, RolloutTime, VersionFailure, Work, WorkResult,
 };
 pub use limits::RolloutRules;
 pub use plan_comparison::Plans;
@@ -46,5 +46,5 @@ pub use record::{
     MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, MOST_REQUESTS, Noted, Orders, Phase,
     Placed, Record, Rejected, Release, Trial,
 };
-pub use state::{State, state};
-pub use trial_verdict::{Counts, Tally};
+pub use state::{RolloutState, state};
+pub use trial_verdict::{Counts, TrialTally};

@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use ccm_core::cloud::{Capabilities, CloudProvider};
-use ccm_core::rollout::{Release, Tally};
+use ccm_core::rollout::{Release, TrialTally};
 use ccm_host::Provider;
 use tokio::sync::Notify;
 
@@ -189,7 +189,7 @@ impl<P: Holding> Active<P> {
     }
 
     /// Counts of the current trial; empty without one.
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> TrialTally {
         let roles = self.roles.load();
         let trial = roles.trial.as_ref();
         trial.map(|trial| trial.tally()).unwrap_or_default()

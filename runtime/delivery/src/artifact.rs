@@ -19,7 +19,7 @@ pub struct Artifact {
     /// Whether the operator pinned exactly these bytes by a digest in the location of the source.
     pub is_pinned: bool,
     /// Signatures, not verified yet.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<SignatureEvidence>,
 }
 
 /// Largest module, in bytes, from any source. Equals the limit of the pre-scan.
@@ -31,7 +31,7 @@ pub const MOST_EVIDENCE: usize = 16;
 
 /// A signature in one of the forms in use, made over the module's digest or the digest of its OCI manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Evidence {
+pub enum SignatureEvidence {
     /// A Sigstore bundle in JSON (`application/vnd.dev.sigstore.bundle.v0.3+json`): over the module's bytes, or over a
     /// statement about the manifest's digest.
     Bundle(Vec<u8>),

@@ -32,10 +32,10 @@ pub use memory::MemoryRecordStore;
 /// Stores the record of one provider.
 pub trait RecordStore: Send + Sync {
     /// Subscribes to what was read last and to every later read.
-    fn seen(&self) -> watch::Receiver<Seen>;
+    fn seen(&self) -> watch::Receiver<StoredRecord>;
 
     /// Reads the current record from the storage; a new leader starts from it.
-    fn read(&self) -> Told<'_, Seen>;
+    fn read(&self) -> Told<'_, StoredRecord>;
 
     /// Writes the report.
     fn write<'a>(&'a self, report: &'a Report) -> Told<'a, ()>;
@@ -57,7 +57,7 @@ pub type Told<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordStoreError>> 
 
 /// Result of reading a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
+pub enum StoredRecord {
     /// Nothing was read yet, for this reason.
     Unknown(String),
     /// The state that was read.
@@ -69,9 +69,9 @@ pub enum Seen {
     },
 }
 
-impl Default for Seen {
-    fn default() -> Seen {
-        Seen::Unknown("it was not read yet".to_owned())
+impl Default for StoredRecord {
+    fn default() -> StoredRecord {
+        StoredRecord::Unknown("it was not read yet".to_owned())
     }
 }
 
@@ -111,7 +111,7 @@ pub struct Specification {
     /// The object's UID: another object with the same spec has to be written to, too.
     pub uid: Option<String>,
     /// Why it is not used. `None`: it is.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<SpecRefusal>,
     /// Whether the provider exists because of its object: then nobody makes the object anew once it is deleted.
     pub is_source: bool,
 }
@@ -126,7 +126,7 @@ impl Specification {
 
 /// Why a spec is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct SpecRefusal {
     /// The condition's reason.
     pub reason: RefusalReason,
     /// For people.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::permit::Mode;
-use ccm_core::rollout::{Decision, Facts, Role, RolloutRules, decide};
+use ccm_core::rollout::{Role, RolloutDecision, RolloutFacts, RolloutRules, decide};
 use ccm_core::tenure::Tenure;
 use ccm_host::{Host, Inspection};
 use tokio::sync::{mpsc, watch};
@@ -30,7 +30,7 @@ use crate::active::{Active, Generation};
 use crate::artifact::Artifact;
 use crate::load_policy::LoadPolicyOf;
 use crate::metrics::Metrics;
-use crate::record::{RecordStore, Seen, Specification};
+use crate::record::{RecordStore, Specification, StoredRecord};
 use crate::source::{Source, SourceError};
 use crate::store::ModuleStore;
 use crate::trust::TrustPolicy;
@@ -101,7 +101,7 @@ pub struct RolloutController {
     name: String,
     resources: Arc<Resources>,
     clock: Clock,
-    facts: Facts,
+    facts: RolloutFacts,
     inputs: Inputs,
     source_watcher: SourceWatcher,
     record_writer: RecordWriter,
@@ -130,7 +130,7 @@ struct Generated {
 /// External inputs that change over time.
 struct Inputs {
     store_of_record: Arc<dyn RecordStore>,
-    seen: watch::Receiver<Seen>,
+    seen: watch::Receiver<StoredRecord>,
     trust: watch::Receiver<Arc<TrustPolicy>>,
     terms: watch::Receiver<Arc<dyn LoadPolicyOf>>,
     rules: watch::Receiver<RolloutRules>,
@@ -168,10 +168,10 @@ impl RolloutController {
             metrics: metrics.clone(),
             place: Default::default(),
         };
-        let facts = Facts {
+        let facts = RolloutFacts {
             rules: *rules.borrow(),
             notice: notice.borrow().clone(),
-            ..Facts::default()
+            ..RolloutFacts::default()
         };
         RolloutController {
             resources: Arc::new(resources),
@@ -227,13 +227,13 @@ impl RolloutController {
                 self.facts.tally = active.tally();
             }
             match decide(&self.facts, now) {
-                Decision::Do(effects) => {
+                RolloutDecision::Do(effects) => {
                     for effect in effects {
                         self.perform(&effect);
                         self.facts.performed(&effect, now);
                     }
                 }
-                Decision::Wait(moment) => {
+                RolloutDecision::Wait(moment) => {
                     return moment.map(|moment| self.clock.timer(now.moment.until(moment)));
                 }
             }
@@ -291,11 +291,11 @@ impl RolloutController {
         }
         // The watched record may still miss what the previous leader wrote last, so it is read directly.
         match self.inputs.store_of_record.read().await {
-            Ok(Seen::Known { record, orders }) => {
+            Ok(StoredRecord::Known { record, orders }) => {
                 self.facts.ordered(orders);
                 self.facts.leads(record.map(|record| *record));
             }
-            Ok(Seen::Unknown(why)) => self.read_later(&why).await,
+            Ok(StoredRecord::Unknown(why)) => self.read_later(&why).await,
             Err(error) => self.read_later(&error.to_string()).await,
         }
     }
@@ -308,7 +308,7 @@ impl RolloutController {
 
     fn seen_changed(&mut self) {
         let seen = self.inputs.seen.borrow().clone();
-        let Seen::Known { record, orders } = seen else {
+        let StoredRecord::Known { record, orders } = seen else {
             return;
         };
         if let Some(before) = self.inputs.store_of_record.inherited() {

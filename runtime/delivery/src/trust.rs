@@ -27,13 +27,13 @@ use std::time::SystemTime;
 use ccm_core::rollout::Endorsement;
 use ccm_host::Digest;
 
-use crate::artifact::{Artifact, EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
+use crate::artifact::{Artifact, EVIDENCE_BYTES, MOST_EVIDENCE, SignatureEvidence};
 
 pub use distrust::{Distrust, Misread, Provenance};
 use evidence::Claim;
 pub use key::PublicKey;
 pub use keyless::{Identity, Keyless};
-pub use refusal::Refusal;
+pub use refusal::EvidenceRefusal;
 pub use trust_roots::Roots;
 pub use version::{Highest, MinimumVersion};
 
@@ -173,14 +173,14 @@ impl TrustPolicy {
     /// Verifies one piece of evidence.
     fn judge(
         &self,
-        evidence: &Evidence,
+        evidence: &SignatureEvidence,
         artifact: &Artifact,
         now: SystemTime,
         left: &mut usize,
-    ) -> Result<Provenance, Refusal> {
+    ) -> Result<Provenance, EvidenceRefusal> {
         let bytes = evidence.bytes();
         if bytes > EVIDENCE_BYTES {
-            return Err(Refusal::TooLarge { bytes });
+            return Err(EvidenceRefusal::TooLarge { bytes });
         }
         let claim = Claim::read(evidence, artifact)?;
         for key in &self.keys {
@@ -193,12 +193,12 @@ impl TrustPolicy {
         }
         if !claim.has_certificate() {
             return Err(if self.keys.is_empty() {
-                Refusal::KeyNotExpected
+                EvidenceRefusal::KeyNotExpected
             } else {
-                Refusal::WrongKey
+                EvidenceRefusal::WrongKey
             });
         }
-        let mut refused = Refusal::CertificateNotExpected;
+        let mut refused = EvidenceRefusal::CertificateNotExpected;
         for keyless in &self.keyless {
             // One verification hashes it three times, and a second one may run to find out why the first failed.
             spend(left, claim.message().len().saturating_mul(6))?;
@@ -213,17 +213,19 @@ impl TrustPolicy {
     }
 }
 
-fn spend(left: &mut usize, bytes: usize) -> Result<(), Refusal> {
-    *left = left.checked_sub(bytes).ok_or(Refusal::TooMuchWork)?;
+fn spend(left: &mut usize, bytes: usize) -> Result<(), EvidenceRefusal> {
+    *left = left
+        .checked_sub(bytes)
+        .ok_or(EvidenceRefusal::TooMuchWork)?;
     Ok(())
 }
 
-impl Evidence {
+impl SignatureEvidence {
     /// Total size in bytes.
     fn bytes(&self) -> usize {
         match self {
-            Evidence::Bundle(json) => json.len(),
-            Evidence::SimpleSigning {
+            SignatureEvidence::Bundle(json) => json.len(),
+            SignatureEvidence::SimpleSigning {
                 payload,
                 signature,
                 certificate,

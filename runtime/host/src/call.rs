@@ -21,7 +21,7 @@ use crate::memory_budget::{GUESTS, MemoryBudget};
 use crate::sandbox::{Answer, Ask, CallPhase, Performance, Sandbox};
 use crate::v0_2;
 
-pub(crate) use backoff::Backoff;
+pub(crate) use backoff::CallBackoff;
 
 /// State shared by all calls of one generation.
 pub(crate) struct Calls {
@@ -38,7 +38,7 @@ pub(crate) struct Calls {
     /// One permit per concurrent route call; such a call needs one of `slots` as well.
     pub(crate) routing: Semaphore,
     /// Delays calls after bad ones.
-    pub(crate) backoff: Backoff,
+    pub(crate) backoff: CallBackoff,
     /// See `Loading::interceptor`.
     pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
 }

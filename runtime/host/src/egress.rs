@@ -62,7 +62,7 @@ pub use limits::EgressLimits;
 pub use message::{Exchange, ExchangeEnd, FetchError, FetchRequest, FetchResponse};
 pub use permit::now;
 pub(crate) use quota::QuotaGroups;
-pub use resolve::{Lookup, SystemLookup};
+pub use resolve::{NameLookup, SystemLookup};
 pub use target::TargetLevel;
 
 use ccm_metrics::requests::RequestMetrics;
@@ -224,7 +224,7 @@ impl Egress {
         provider: &str,
         granted: &Granted,
         limits: EgressLimits,
-        lookup: Arc<dyn Lookup>,
+        lookup: Arc<dyn NameLookup>,
     ) -> Result<Egress, EgressError> {
         let user_agent = format!("ccm/{} {provider}", env!("CARGO_PKG_VERSION"));
         let targets = granted.targets.iter();

@@ -13,7 +13,7 @@ use wasmtime::Engine;
 use wasmtime::component::Linker;
 
 use crate::bindings::lifecycle;
-use crate::call::{Backoff, Call, Calls};
+use crate::call::{Call, CallBackoff, Calls};
 use crate::compile::cache::CacheError;
 use crate::compile::{CompilePipeline, Compiler};
 use crate::component::{Inspection, inspect};
@@ -229,7 +229,7 @@ impl Host {
             slots: Semaphore::new(limits::CALLS_AT_ONCE),
             balancing: Semaphore::new(limits::BALANCING_AT_ONCE),
             routing: Semaphore::new(limits::ROUTING_AT_ONCE),
-            backoff: Backoff::default(),
+            backoff: CallBackoff::default(),
             interceptor,
         };
         let enabled = try_out(&source, &calls).await?;

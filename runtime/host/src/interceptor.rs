@@ -18,7 +18,7 @@ use crate::egress::{FetchError, FetchResponse};
 /// See the module's documentation.
 pub trait Interceptor: Send + Sync {
     /// A permitted request is about to be sent. Returns what happens to it.
-    fn before(&self, request: &CloudRequest) -> Fault;
+    fn before(&self, request: &CloudRequest) -> InjectedFault;
 
     /// A request has ended after `took`: with what the guest got, and with the status that the cloud gave, if it was
     /// sent and answered.
@@ -36,7 +36,7 @@ pub trait Interceptor: Send + Sync {
 
 /// What happens to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum InjectedFault {
     /// Nothing: the cloud gets it, and the guest gets the answer.
     None,
     /// It is not sent, and answered with this status and no body.
@@ -81,24 +81,24 @@ pub(crate) async fn disturbed(
 ) -> Result<FetchResponse, FetchError> {
     let began = Instant::now();
     let (answer, cloud) = match interceptor.before(request) {
-        Fault::None => sent(exchange).await,
-        Fault::Answer(status) => (Ok(made(status, &HeaderMap::new())), None),
-        Fault::Throttle(wait) => {
+        InjectedFault::None => sent(exchange).await,
+        InjectedFault::Answer(status) => (Ok(made(status, &HeaderMap::new())), None),
+        InjectedFault::Throttle(wait) => {
             let mut headers = HeaderMap::new();
             headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs()));
             hear(429, &headers);
             (Ok(made(429, &headers)), None)
         }
-        Fault::LoseAnswer => {
+        InjectedFault::LoseAnswer => {
             let (_, cloud) = sent(exchange).await;
             let lost = "the connection was closed before the answer arrived";
             (Err(FetchError::Unavailable(lost.to_owned())), cloud)
         }
-        Fault::CutAnswer => {
+        InjectedFault::CutAnswer => {
             let (answer, cloud) = sent(exchange).await;
             (answer.map(cut), cloud)
         }
-        Fault::Hang => {
+        InjectedFault::Hang => {
             sleep_until(until).await;
             (
                 Err(FetchError::TimedOut("no answer in time".to_owned())),

@@ -54,13 +54,13 @@ mod wasi;
 
 pub use compile::cache::CacheError;
 pub use compile::child::compile_child;
-pub use compile::refusal::Refusal;
+pub use compile::refusal::ModuleRefusal;
 pub use compile::{CompileError, Compiler};
 pub use component::{CONTRACT_PACKAGE, CONTRACT_VERSION, Inspection, inspect};
 pub use digest::Digest;
 pub use guest_config::GuestConfig;
 pub use host::{Host, HostError, HostOptions, Module};
-pub use interceptor::{CallUsage, Fault, Interceptor};
+pub use interceptor::{CallUsage, InjectedFault, Interceptor};
 pub use load_error::LoadError;
 pub use load_options::{CallLimits, LimitsGranted, Loading};
 pub use provider::Provider;

@@ -4,7 +4,7 @@ use ccm_core::cloud::ProviderError;
 use thiserror::Error;
 
 use crate::compile::CompileError;
-use crate::compile::refusal::Refusal;
+use crate::compile::refusal::ModuleRefusal;
 use crate::egress::EgressError;
 use crate::manifest::Contract;
 use crate::manifest::{ManifestError, Missing};
@@ -20,7 +20,7 @@ pub enum LoadError {
         module: String,
         /// First mistake in the file.
         #[source]
-        reason: Refusal,
+        reason: ModuleRefusal,
     },
     /// The module has no manifest.
     #[error(

@@ -74,7 +74,7 @@ pub(crate) struct Performance {
 }
 
 /// Result of a call.
-pub(crate) struct End<R> {
+pub(crate) struct CallEnd<R> {
     /// The answer, or the failure and its phase.
     pub(crate) answer: Result<R, (CallPhase, Failure)>,
     /// CPU time used.
@@ -103,7 +103,7 @@ impl Sandbox {
         &self,
         performance: Performance,
         read: impl FnOnce(Result<Answer, common::Failure>) -> R + Send,
-    ) -> End<R> {
+    ) -> CallEnd<R> {
         match self {
             Sandbox::InProcess(sandbox) => sandbox.perform(performance, read).await,
             Sandbox::Process(sandbox) => sandbox.perform(performance, read).await,

@@ -90,7 +90,7 @@ type OfMethod = [(&'static str, &'static str); 1];
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum RequestEnd {
     /// The cloud answered with this status.
     Answered(u16),
     /// The response cache answered.
@@ -111,7 +111,7 @@ pub struct Ended<'a> {
     /// Path pattern of the granted line that admitted it, such as `/servers/{id}`; `None` if none did.
     pub endpoint: Option<&'a str>,
     /// How it ended.
-    pub end: End,
+    pub end: RequestEnd,
     /// How long it took, with all waits for its turn.
     pub took: Duration,
 }
@@ -245,9 +245,9 @@ impl RequestMetrics {
         let known = METHODS.iter().find(|(known, _)| *known == method);
         let (method, lower) = known.copied().unwrap_or(("other", "other"));
         let code = match end {
-            End::Answered(status) => code(status),
-            End::Kept => "kept",
-            End::Failed(why) => why,
+            RequestEnd::Answered(status) => code(status),
+            RequestEnd::Kept => "kept",
+            RequestEnd::Failed(why) => why,
         };
         let labels = (of(provider, target), [("method", method), ("code", code)]);
         self.requests.get_or_create(&labels).inc();
@@ -255,14 +255,14 @@ impl RequestMetrics {
         let labels = of(provider, target);
         self.in_flight.get_or_create(&labels).dec();
         let took = took.as_secs_f64();
-        if !matches!(end, End::Failed(_)) {
+        if !matches!(end, RequestEnd::Failed(_)) {
             self.durations.get_or_create(&labels).observe(took);
         }
         if is_vendors(provider, target) {
             self.vendors.in_flight.dec();
             self.vendors.asked(lower, endpoint, end);
             // As the vendor's: only what went to the API, and was answered.
-            if let End::Answered(_) = end {
+            if let RequestEnd::Answered(_) = end {
                 self.vendors.answered(code, lower, endpoint, took);
             }
         }
@@ -329,16 +329,16 @@ impl EncodeMetric for Remaining {
 
 impl Vendors {
     /// Counts a question about servers. Who asks, which the vendor's `subsystem` says, is not known here.
-    fn asked(&self, method: &str, endpoint: &str, end: End) {
+    fn asked(&self, method: &str, endpoint: &str, end: RequestEnd) {
         let mode = match endpoint.strip_prefix("/servers") {
             Some("") => "all",
             Some(rest) if rest.starts_with("/{") => "one",
             _ => return,
         };
         let result = match end {
-            End::Kept => "hit",
-            End::Answered(_) => "miss",
-            End::Failed(_) => return,
+            RequestEnd::Kept => "hit",
+            RequestEnd::Answered(_) => "miss",
+            RequestEnd::Failed(_) => return,
         };
         if method == "get" {
             let labels = [("subsystem", ""), ("mode", mode), ("result", result)];

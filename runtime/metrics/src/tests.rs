@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 
 use crate::build::{self, Build};
 use crate::process;
-use crate::requests::{End, Ended, RequestMetrics, StatedRemaining};
+use crate::requests::{Ended, RequestEnd, RequestMetrics, StatedRemaining};
 use crate::text::{Format, encode};
 
 #[test]
@@ -172,11 +172,15 @@ fn the_vendors_names_are_served_for_its_own_provider() {
             took: Duration::from_millis(200),
         });
     };
-    request("hcloud", End::Answered(201));
-    request("hcloud", End::Kept);
-    request("hcloud", End::Failed("timed-out"));
-    request("other", End::Answered(201));
-    for end in [End::Answered(200), End::Kept, End::Kept] {
+    request("hcloud", RequestEnd::Answered(201));
+    request("hcloud", RequestEnd::Kept);
+    request("hcloud", RequestEnd::Failed("timed-out"));
+    request("other", RequestEnd::Answered(201));
+    for end in [
+        RequestEnd::Answered(200),
+        RequestEnd::Kept,
+        RequestEnd::Kept,
+    ] {
         metrics.begun("hcloud", "api");
         metrics.ended(&Ended {
             provider: "hcloud",
@@ -217,7 +221,7 @@ fn h8_whatever_is_asked_and_answered_the_series_stay_bounded() {
             target: "api",
             method: &format!("METHOD{number}"),
             endpoint: Some(&format!("/path-{number}/{{id}}")),
-            end: End::Answered(u16::try_from(number).unwrap_or(u16::MAX)),
+            end: RequestEnd::Answered(u16::try_from(number).unwrap_or(u16::MAX)),
             took: Duration::ZERO,
         });
     }

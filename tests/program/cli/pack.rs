@@ -1,6 +1,6 @@
 //! `ccm provider pack`: what it makes is what the host loads and what sources unpack.
 
-use ccm_delivery::artifact::Evidence;
+use ccm_delivery::artifact::SignatureEvidence;
 use ccm_delivery::source::configmap::ConfigMapSource;
 use ccm_delivery::source::configmap::content::module_in;
 use ccm_delivery::source::unpack::unpack;
@@ -335,7 +335,7 @@ fn a_signature_beside_the_module_goes_into_the_configmap() {
         let found = module_in(&map, "x").unwrap();
         assert_eq!(
             found.evidence,
-            [Evidence::Bundle(bundle.as_bytes().to_vec())]
+            [SignatureEvidence::Bundle(bundle.as_bytes().to_vec())]
         );
     }
 }

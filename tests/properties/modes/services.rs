@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
 use ccm_core::permit::Mode;
-use ccm_core::plan::{Place, Verdict};
+use ccm_core::plan::{ChangePlace, PlanVerdict};
 use ccm_core::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -103,7 +103,7 @@ pub(crate) struct Played {
     pub(crate) planned: BTreeMap<String, First>,
     /// The objects about which nothing can be said.
     pub(crate) unsure: BTreeSet<String>,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: PlanVerdict,
     pub(crate) made: BTreeMap<String, First>,
     /// How many writes were sent to the cluster.
     pub(crate) requests: usize,
@@ -160,8 +160,8 @@ async fn played(world: &[Fate], mode: Mode) -> Played {
     for change in plan.changes() {
         let first = planned.entry(change.object.clone()).or_default();
         match &change.place {
-            Place::Cluster => first.cluster = Some(change.verb.clone()),
-            Place::Cloud {
+            ChangePlace::Cluster => first.cluster = Some(change.verb.clone()),
+            ChangePlace::Cloud {
                 target,
                 method,
                 path,

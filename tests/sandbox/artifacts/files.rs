@@ -1,6 +1,6 @@
 //! What is wrong with a file: its kind, its size, its names, what it wants of the engine.
 
-use ccm_host::{LoadError, Refusal};
+use ccm_host::{LoadError, ModuleRefusal};
 use sha2::{Digest as _, Sha256};
 use wasm_encoder::{
     Component, CustomSection, Instruction, MemArg, Module, TagKind, TagSection, TagType,
@@ -95,7 +95,7 @@ fn a1() {
         for cut in [end - 1, end + 1] {
             let (error, said) = serving.refusal("a cut", whole[..cut].to_vec());
             let LoadError::Refused {
-                reason: Refusal::Damaged { offset, .. },
+                reason: ModuleRefusal::Damaged { offset, .. },
                 ..
             } = error
             else {
@@ -195,7 +195,7 @@ fn a6() {
             let LoadError::Refused { reason, .. } = error else {
                 return false;
             };
-            matches!(reason, Refusal::TooMuch { offset: 0, .. })
+            matches!(reason, ModuleRefusal::TooMuch { offset: 0, .. })
         },
         "at most 33554432 allowed",
     )]);
@@ -211,7 +211,7 @@ fn a11() {
                 LoadError::Refused { reason, .. } => reason,
                 _ => return false,
             };
-            *reason == Refusal::Precompiled
+            *reason == ModuleRefusal::Precompiled
         },
         "compiled code, not WebAssembly",
     )]);

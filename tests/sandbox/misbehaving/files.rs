@@ -2,7 +2,7 @@
 //! own, and before anything of it is compiled. What `inspect` and the pre-scan refuse beyond these stands beside them.
 
 use ccm_host::grant::Grants;
-use ccm_host::{Compiler, LoadError, Module, Refusal};
+use ccm_host::{Compiler, LoadError, Module, ModuleRefusal};
 use guest_misbehaving::behaviour::Behaviour;
 use wasm_encoder::{
     CodeSection, Component, CustomSection, Function, FunctionSection, Instruction, ModuleSection,
@@ -169,7 +169,7 @@ fn a_compile_bomb_is_refused_before_it_is_compiled() {
         panic!("{}", stage::chain(&error))
     };
     assert!(
-        matches!(reason, Refusal::TooMuch { found: 40_000, .. }),
+        matches!(reason, ModuleRefusal::TooMuch { found: 40_000, .. }),
         "{reason}"
     );
 }

@@ -9,10 +9,10 @@ use ccm_core::permit::{Mode, Permit};
 use ccm_core::rollout::{Orders, Record, Release, RolloutRules};
 use ccm_core::tenure::Tenure;
 use ccm_delivery::active::Active;
-use ccm_delivery::artifact::{Artifact, Evidence};
+use ccm_delivery::artifact::{Artifact, SignatureEvidence};
 use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
 use ccm_delivery::metrics::Metrics;
-use ccm_delivery::record::{MemoryRecordStore, RecordStore as _, Seen};
+use ccm_delivery::record::{MemoryRecordStore, RecordStore as _, StoredRecord};
 use ccm_delivery::rollout_controller::{Lead, RolloutController, RolloutControllerParts, Served};
 use ccm_delivery::source::{Brought, Source, SourceError};
 use ccm_delivery::store::ModuleStore;
@@ -85,7 +85,7 @@ pub(crate) fn signed(key: &KeyPair, artifact: Artifact) -> Artifact {
     }});
     let payload = payload.to_string().into_bytes();
     let signature = key.sign(&payload).unwrap();
-    let evidence = Evidence::SimpleSigning {
+    let evidence = SignatureEvidence::SimpleSigning {
         payload,
         signature,
         certificate: None,
@@ -360,7 +360,7 @@ impl World {
     pub(crate) async fn recorded(&self, what: &str, is: impl Fn(&Record) -> bool) -> Record {
         let mut seen = self.store_of_record.seen();
         let recorded = seen.wait_for(
-            |seen| matches!(seen, Seen::Known { record: Some(record), .. } if is(record)),
+            |seen| matches!(seen, StoredRecord::Known { record: Some(record), .. } if is(record)),
         );
         let Ok(recorded) = tokio::time::timeout(PATIENCE, recorded).await else {
             panic!(
@@ -369,7 +369,7 @@ impl World {
             );
         };
         match &*recorded.unwrap() {
-            Seen::Known {
+            StoredRecord::Known {
                 record: Some(record),
                 ..
             } => (**record).clone(),
@@ -380,8 +380,8 @@ impl World {
     /// What is written down.
     pub(crate) fn record(&self) -> Option<Record> {
         match &*self.store_of_record.seen().borrow() {
-            Seen::Known { record, .. } => record.as_deref().cloned(),
-            Seen::Unknown(_) => None,
+            StoredRecord::Known { record, .. } => record.as_deref().cloned(),
+            StoredRecord::Unknown(_) => None,
         }
     }
 

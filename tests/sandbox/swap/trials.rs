@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudProvider as _, Lookup};
-use ccm_core::rollout::Tally;
+use ccm_core::rollout::TrialTally;
 use ccm_delivery::active::{Active, Generation};
 use tokio::time::Instant;
 
@@ -123,7 +123,7 @@ fn a_canary_shows_every_bad_version() {
 }
 
 /// Finds until an answer was compared, as often as it takes.
-async fn compared(active: &Active) -> Tally {
+async fn compared(active: &Active) -> TrialTally {
     let nodes = [node("one", None)];
     while active.tally().compared == 0 {
         active.find(&nodes, permit()).await.unwrap();

@@ -31,7 +31,7 @@ pub(crate) const GO_NAME: &str = "cloud-controller-manager";
 
 /// Where the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum InvokedIn {
     /// In a pod. Nobody looks at a demo there, and a manifest that starts one is a mistake.
     Pod,
     /// Anywhere else.

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use ccm_core::name_syntax::is_dns_label;
-use ccm_delivery::record::{Refusal, RefusalReason};
+use ccm_delivery::record::{RefusalReason, SpecRefusal};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ impl WrittenObject {
         name: &str,
         spec: &Value,
         secret_namespace: &str,
-    ) -> Result<WrittenObject, Refusal> {
+    ) -> Result<WrittenObject, SpecRefusal> {
         if !is_dns_label(name) || RESERVED.contains(&name) {
             return Err(invalid(format!(
                 "{name:?} cannot be the name of a provider: lower-case letters, digits and dashes, at most 63, and not {}",
@@ -69,7 +69,7 @@ impl WrittenObject {
         let written = WrittenObject(raw);
         let mut keys = written.secrets().into_iter();
         if let Some(key) = keys.find(|key| key.namespace != secret_namespace) {
-            return Err(Refusal {
+            return Err(SpecRefusal {
                 reason: RefusalReason::SecretNotAllowed,
                 message: format!(
                     "{key}: objects may name Secrets of the namespace {secret_namespace:?} only (--provider-secret-namespace)"
@@ -95,7 +95,7 @@ impl WrittenObject {
     pub(crate) fn meaning(
         self,
         secret: &dyn Fn(&SecretKey) -> Result<String, String>,
-    ) -> Result<ProviderConfig, Refusal> {
+    ) -> Result<ProviderConfig, SpecRefusal> {
         let surroundings = Surroundings {
             variable: &|_| None,
             file: &|_| Err("objects name no files".to_owned()),
@@ -117,18 +117,18 @@ impl WrittenObject {
 pub(crate) fn beside(
     accepted: &[ProviderConfig],
     provider: &ProviderConfig,
-) -> Result<(), Refusal> {
+) -> Result<(), SpecRefusal> {
     let mut all = accepted.to_vec();
     all.push(provider.clone());
-    super::together(&all).map_err(|Mistakes(mistakes)| Refusal {
+    super::together(&all).map_err(|Mistakes(mistakes)| SpecRefusal {
         reason: RefusalReason::Conflict,
         message: mistakes.join("; "),
     })
 }
 
 /// A spec that is not used because of itself.
-pub(crate) fn invalid(message: String) -> Refusal {
-    Refusal {
+pub(crate) fn invalid(message: String) -> SpecRefusal {
+    SpecRefusal {
         reason: RefusalReason::InvalidSpec,
         message,
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, ValueHint};
 use k8s_openapi::jiff::SignedDuration;
 
-use super::table::{self, FLAGS, Kind, State};
+use super::table::{self, FLAGS, FlagKind, State};
 use crate::cli::GO_NAME;
 use crate::go_text;
 
@@ -131,7 +131,7 @@ fn argument(flag: &'static table::Flag) -> Arg {
     if !flag.default.is_empty() {
         argument = argument.default_value(flag.default);
     }
-    if flag.kind == Kind::Bool {
+    if flag.kind == FlagKind::Bool {
         // A bare `--flag` means true; Go does not accept `--flag false`, so the value needs its equals sign.
         return argument
             .num_args(0..=1)
@@ -143,20 +143,20 @@ fn argument(flag: &'static table::Flag) -> Arg {
     // As in Go, the word after such a flag is its value, whatever it begins with: `--controllers -service`.
     let argument = argument.allow_hyphen_values(true);
     match flag.kind {
-        Kind::Bool | Kind::Text => argument.value_name("TEXT"),
-        Kind::File => argument.value_name("FILE").value_hint(ValueHint::FilePath),
-        Kind::Folder => argument.value_name("FOLDER").value_hint(ValueHint::DirPath),
-        Kind::Cidrs => argument.value_name("CIDRS"),
-        Kind::Number => argument.value_name("N").value_parser(go_number),
-        Kind::Float => argument
+        FlagKind::Bool | FlagKind::Text => argument.value_name("TEXT"),
+        FlagKind::File => argument.value_name("FILE").value_hint(ValueHint::FilePath),
+        FlagKind::Folder => argument.value_name("FOLDER").value_hint(ValueHint::DirPath),
+        FlagKind::Cidrs => argument.value_name("CIDRS"),
+        FlagKind::Number => argument.value_name("N").value_parser(go_number),
+        FlagKind::Float => argument
             .value_name("N")
             .value_parser(clap::value_parser!(f32)),
-        Kind::Duration => argument.value_name("DURATION").value_parser(go_duration),
-        Kind::List => argument
+        FlagKind::Duration => argument.value_name("DURATION").value_parser(go_duration),
+        FlagKind::List => argument
             .value_name("LIST")
             .value_delimiter(',')
             .action(ArgAction::Append),
-        Kind::Repeated => argument.value_name("VALUE").action(ArgAction::Append),
+        FlagKind::Repeated => argument.value_name("VALUE").action(ArgAction::Append),
     }
 }
 
@@ -271,19 +271,22 @@ pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
 
 /// Whether two texts mean the same value of this kind: `12h` and `12h0m0s` do. A text that is no value means only
 /// itself.
-pub(super) fn same_value(kind: Kind, one: &str, other: &str) -> bool {
+pub(super) fn same_value(kind: FlagKind, one: &str, other: &str) -> bool {
     fn same<T: PartialEq, E>(parse: impl Fn(&str) -> Result<T, E>, one: &str, other: &str) -> bool {
         matches!((parse(one), parse(other)), (Ok(one), Ok(other)) if one == other)
     }
     one == other
         || match kind {
-            Kind::Bool => same(go_bool, one, other),
-            Kind::Number => same(go_number, one, other),
-            Kind::Float => same(str::parse::<f32>, one, other),
-            Kind::Duration => same(go_duration, one, other),
-            Kind::Text | Kind::File | Kind::Folder | Kind::Cidrs | Kind::List | Kind::Repeated => {
-                false
-            }
+            FlagKind::Bool => same(go_bool, one, other),
+            FlagKind::Number => same(go_number, one, other),
+            FlagKind::Float => same(str::parse::<f32>, one, other),
+            FlagKind::Duration => same(go_duration, one, other),
+            FlagKind::Text
+            | FlagKind::File
+            | FlagKind::Folder
+            | FlagKind::Cidrs
+            | FlagKind::List
+            | FlagKind::Repeated => false,
         }
 }
 

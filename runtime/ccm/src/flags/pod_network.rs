@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use super::{is_enabled, text};
 
 /// The pod network flags, validated together.
-pub(crate) struct PodNetworkFlags {
+pub(crate) struct PodNetworkArguments {
     /// Whether `node-route-controller` and `--configure-cloud-routes` are on. Whether the controller runs also depends
     /// on the providers and on [`RouteSettings::cluster_cidrs`].
     pub configures_routes: bool,
@@ -20,14 +20,14 @@ pub(crate) struct PodNetworkFlags {
     pub ipam: Option<IpamSettings>,
 }
 
-impl PodNetworkFlags {
+impl PodNetworkArguments {
     /// Reads the flags. Their valid values depend on each other (ROUTE-002, IPAM-003 to 009).
     pub(super) fn read(
         matches: &ArgMatches,
         controllers: &[String],
         service_cidrs: &[IpNet],
         mistakes: &mut Vec<String>,
-    ) -> PodNetworkFlags {
+    ) -> PodNetworkArguments {
         let is_set = |name| matches.get_one(name) == Some(&true);
         let mask = |name| {
             let mask = matches.get_one::<u32>(name).copied().unwrap_or_default();
@@ -36,7 +36,7 @@ impl PodNetworkFlags {
         };
         let configures_routes = is_set("configure-cloud-routes")
             && is_enabled(controllers, "node-route-controller", "route");
-        let networks = PodNetworks::read(&ipam::PodNetworkFlags {
+        let networks = PodNetworks::read(&ipam::PodNetworkArguments {
             cluster_cidr: &text(matches, "cluster-cidr").unwrap_or_default(),
             has_routes: configures_routes,
             allocate_node_cidrs: is_set("allocate-node-cidrs")
@@ -64,7 +64,7 @@ impl PodNetworkFlags {
         if route.resync.is_zero() {
             mistakes.push("--route-reconciliation-period must be longer than nothing".to_owned());
         }
-        PodNetworkFlags {
+        PodNetworkArguments {
             configures_routes,
             route,
             ipam,

@@ -4,7 +4,7 @@
 
 /// Type of a flag's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FlagKind {
     /// `--flag`, `--flag=true`, `--flag=false`.
     Bool,
     /// Any text.
@@ -55,8 +55,8 @@ pub(crate) struct Flag {
     pub name: &'static str,
     /// Upstream's heading in `--help`.
     pub section: &'static str,
-    /// See [`Kind`].
-    pub kind: Kind,
+    /// See [`FlagKind`].
+    pub kind: FlagKind,
     /// Default as printed by upstream; empty for none.
     pub default: &'static str,
     /// See [`State`].
@@ -68,7 +68,7 @@ pub(crate) struct Flag {
 const fn flag(
     section: &'static str,
     name: &'static str,
-    kind: Kind,
+    kind: FlagKind,
     default: &'static str,
     state: State,
     help: &'static str,
@@ -83,7 +83,7 @@ const fn flag(
     }
 }
 
-use Kind::{Bool, Cidrs, Duration, File, Float, Folder, List, Number, Repeated, Text};
+use FlagKind::{Bool, Cidrs, Duration, File, Float, Folder, List, Number, Repeated, Text};
 use State::{Accepted, Fulfilled, Works};
 use Wishes::{All, These};
 

@@ -14,7 +14,7 @@ use crate::provider::{ClusterOptions, Form};
 pub(crate) enum MigrateCommand {
     /// Say what would change if this program took the place of a Go manager, while that one still runs
     #[command(after_help = HELP)]
-    Check(Box<Check>),
+    Check(Box<MigrateArguments>),
 }
 
 const HELP: &str = "\
@@ -35,7 +35,7 @@ Exit codes:
 
 /// See [`MigrateCommand::Check`].
 #[derive(Args)]
-pub(crate) struct Check {
+pub(crate) struct MigrateArguments {
     /// The Go manager: its arguments, variables and mounted files are taken from daemonset/NAMESPACE/NAME or
     /// deployment/NAMESPACE/NAME. Without it: the arguments after --, and the variables of this process
     #[arg(long, value_name = "WORKLOAD", value_parser = WorkloadName::parse)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ccm_core::plan::{Place, Plan, Planned, Verdict};
+use ccm_core::plan::{ChangePlace, Plan, PlanVerdict, Planned};
 use serde_json::{Value, json};
 
 use super::differences::Difference;
@@ -30,9 +30,9 @@ impl Report {
         let undecided = self.plan.unsure();
         json!({
             "verdict": match self.plan.verdict() {
-                Verdict::Empty => "clean",
-                Verdict::Changes => "changes",
-                Verdict::Unknown => "unknown",
+                PlanVerdict::Empty => "clean",
+                PlanVerdict::Changes => "changes",
+                PlanVerdict::Unknown => "unknown",
             },
             "cloudRequests": all(&mut self.requests()),
             "clusterChanges": all(&mut self.writes()),
@@ -48,17 +48,17 @@ impl Report {
 
     fn summary(&self) -> String {
         let mut text = match (self.plan.verdict(), self.plan.gap()) {
-            (Verdict::Empty, _) => {
+            (PlanVerdict::Empty, _) => {
                 "clean: no request that changes a cloud and no visible change would follow"
                     .to_owned()
             }
-            (Verdict::Changes, _) => format!(
+            (PlanVerdict::Changes, _) => format!(
                 "not clean: {} requests that change a cloud and {} visible changes would come first",
                 self.requests().count(),
                 self.writes().count()
             ),
-            (Verdict::Unknown, Some(why)) => format!("not judged: {why}"),
-            (Verdict::Unknown, None) => {
+            (PlanVerdict::Unknown, Some(why)) => format!("not judged: {why}"),
+            (PlanVerdict::Unknown, None) => {
                 "no change is known, but not everything could be judged".to_owned()
             }
         };
@@ -113,7 +113,7 @@ impl fmt::Display for Report {
 }
 
 fn is_request(planned: &Planned) -> bool {
-    matches!(planned.place, Place::Cloud { .. })
+    matches!(planned.place, ChangePlace::Cloud { .. })
 }
 
 #[cfg(test)]

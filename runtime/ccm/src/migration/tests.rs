@@ -25,7 +25,7 @@ fn with(leaders: &[(&str, &str)]) -> Migration {
 /// Upstream's TestLeaderMigratorFilterFunc.
 #[test]
 fn proc_044_a_controller_runs_where_the_file_says() {
-    use Place::{Elsewhere, Main, Migration as Migrated};
+    use MigrationLease::{Elsewhere, Main, Migration as Migrated};
     let from: &[_] = &[
         ("route-controller", KCM),
         ("service-controller", KCM),
@@ -229,7 +229,7 @@ fn proc_045_every_version_of_the_file_is_taken_and_there_is_one_built_in() {
         assert_eq!(read.leaders.len(), count, "{case}");
         assert_eq!(
             read.place(NODE_LIFECYCLE_CONTROLLER, COMPONENT),
-            Place::Migration,
+            MigrationLease::Migration,
             "{case}"
         );
     }
@@ -275,14 +275,14 @@ fn edge_094_aliases_and_former_names_are_resolved() {
         let migration = with(&[(name, COMPONENT)]);
         assert_eq!(
             migration.place(controller, COMPONENT),
-            Place::Migration,
+            MigrationLease::Migration,
             "{name}"
         );
     }
     // Upstream's built-in configuration does not find these two (PROC-045).
     for controller in ["service-lb-controller", "node-route-controller"] {
         let place = Migration::built_in().place(controller, COMPONENT);
-        assert_eq!(place, Place::Migration, "{controller}");
+        assert_eq!(place, MigrationLease::Migration, "{controller}");
     }
 }
 
@@ -291,6 +291,6 @@ fn of_two_entries_the_last_one_counts() {
     let migration = with(&[("route", KCM), ("node-route-controller", COMPONENT)]);
     assert_eq!(
         migration.place("node-route-controller", COMPONENT),
-        Place::Migration
+        MigrationLease::Migration
     );
 }

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 
-use super::configmap::Target;
-use super::module_reference::Place;
+use super::configmap::ConfigMapTarget;
+use super::module_reference::ModuleReference;
 pub(crate) use asking::{DocumentForm, ReportForm, Suite, Test, Try};
 use asking::{TEST_HELP, TRY_HELP};
 
@@ -154,8 +154,8 @@ pub(crate) struct Pack {
     #[arg(long, value_name = "FILE", required_unless_present = "configmap")]
     pub to: Option<PathBuf>,
     /// Print a ConfigMap that holds the result, for `kubectl apply --server-side`
-    #[arg(long, value_name = "NAMESPACE/NAME[/KEY]", value_parser = Target::parse)]
-    pub configmap: Option<Target>,
+    #[arg(long, value_name = "NAMESPACE/NAME[/KEY]", value_parser = ConfigMapTarget::parse)]
+    pub configmap: Option<ConfigMapTarget>,
     /// Mark the ConfigMap as one that cannot be changed any more
     #[arg(long, requires = "configmap")]
     pub immutable: bool,
@@ -207,13 +207,13 @@ pub(crate) struct Check {
 #[derive(Args)]
 pub(crate) struct Diff {
     /// The version to compare with: a file, file://…, oci://…, configmap://…, embedded:…, or - for standard input
-    #[arg(value_name = "OLD", value_parser = Place::parse)]
-    pub old: Place,
+    #[arg(value_name = "OLD", value_parser = ModuleReference::parse)]
+    pub old: ModuleReference,
     /// The version that would replace it
-    #[arg(value_name = "NEW", value_parser = Place::parse)]
-    pub new: Place,
+    #[arg(value_name = "NEW", value_parser = ModuleReference::parse)]
+    pub new: ModuleReference,
     #[command(flatten)]
-    pub access: Access,
+    pub access: RegistryArguments,
     #[command(flatten)]
     pub printed: Printed,
 }
@@ -222,14 +222,14 @@ pub(crate) struct Diff {
 #[derive(Args)]
 pub(crate) struct Pull {
     /// Where from: oci://REGISTRY/REPOSITORY[:TAG][@sha256:…]
-    #[arg(value_name = "REFERENCE", value_parser = Place::parse)]
+    #[arg(value_name = "REFERENCE", value_parser = ModuleReference::parse)]
     #[allow(rustdoc::broken_intra_doc_links, reason = "brackets of a usage")]
-    pub from: Place,
+    pub from: ModuleReference,
     /// Write the module to this file; - is standard output
     #[arg(long, value_name = "FILE")]
     pub to: PathBuf,
     #[command(flatten)]
-    pub access: Access,
+    pub access: RegistryArguments,
     #[command(flatten)]
     pub printed: Printed,
 }
@@ -238,8 +238,8 @@ pub(crate) struct Pull {
 #[derive(Args)]
 pub(crate) struct Verify {
     /// The module, as for inspect; without it: the source of the configuration's entry
-    #[arg(value_name = "MODULE", value_parser = Place::parse, required_unless_present = "config")]
-    pub place: Option<Place>,
+    #[arg(value_name = "MODULE", value_parser = ModuleReference::parse, required_unless_present = "config")]
+    pub place: Option<ModuleReference>,
     /// Demand what this configuration demands
     #[arg(long, value_name = "FILE", conflicts_with_all = ["digest", "key", "certificate_identity", "certificate_identity_regexp", "minimum_version"])]
     pub config: Option<PathBuf>,
@@ -279,7 +279,7 @@ pub(crate) struct Verify {
     #[arg(long, value_name = "VERSION")]
     pub minimum_version: Option<String>,
     #[command(flatten)]
-    pub access: Access,
+    pub access: RegistryArguments,
     #[command(flatten)]
     pub printed: Printed,
 }
@@ -326,15 +326,15 @@ pub(crate) struct EntryOptions {
 #[derive(Args)]
 pub(crate) struct ModuleOptions {
     /// The module: a file, file://…, oci://…, configmap://…, embedded:…, or - for standard input; plain or gzip
-    #[arg(value_name = "MODULE", value_parser = Place::parse)]
-    pub place: Place,
+    #[arg(value_name = "MODULE", value_parser = ModuleReference::parse)]
+    pub place: ModuleReference,
     #[command(flatten)]
-    pub access: Access,
+    pub access: RegistryArguments,
 }
 
 /// How registries and clusters are reached.
 #[derive(Args)]
-pub(crate) struct Access {
+pub(crate) struct RegistryArguments {
     /// Credentials of registries, in docker's form; without it: $DOCKER_CONFIG/config.json, ~/.docker/config.json
     #[arg(long, value_name = "FILE", help_heading = "Registries")]
     pub registry_config: Option<PathBuf>,

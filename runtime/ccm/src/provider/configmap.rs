@@ -22,17 +22,17 @@ const MOST_PIECES: usize = 100;
 
 /// A ConfigMap and one of its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct ConfigMapTarget {
     place: ConfigMapKey,
     has_key: bool,
 }
 
-impl Target {
+impl ConfigMapTarget {
     /// Parses `namespace/name` or `namespace/name/key`.
     ///
     /// # Errors
     /// The text has neither form.
-    pub(crate) fn parse(text: &str) -> Result<Target, String> {
+    pub(crate) fn parse(text: &str) -> Result<ConfigMapTarget, String> {
         let expected = || "expected NAMESPACE/NAME or NAMESPACE/NAME/KEY".to_owned();
         let has_key = match text.matches('/').count() {
             1 => false,
@@ -45,7 +45,7 @@ impl Target {
             format!("configmap://{text}/{KEY}")
         };
         match Location::parse(&whole) {
-            Ok(Location::ConfigMap(place)) => Ok(Target { place, has_key }),
+            Ok(Location::ConfigMap(place)) => Ok(ConfigMapTarget { place, has_key }),
             Ok(_) => Err(expected()),
             Err(error) => Err(error.to_string()),
         }
@@ -55,7 +55,7 @@ impl Target {
 /// Everything about the object except the module.
 pub(super) struct Shape<'a> {
     /// Its namespace, name and key.
-    pub target: &'a Target,
+    pub target: &'a ConfigMapTarget,
     /// Extension appended to the default key.
     pub extension: &'a str,
     /// Whether it is immutable.
@@ -71,7 +71,7 @@ pub(super) struct Shape<'a> {
 /// # Errors
 /// The API server would refuse it, or no source could read it.
 pub(super) fn object(shape: &Shape<'_>, packed: &[u8], form: Form) -> anyhow::Result<String> {
-    let Target { place, has_key } = shape.target;
+    let ConfigMapTarget { place, has_key } = shape.target;
     let key = match has_key {
         true => place.key.clone(),
         false => format!("{}{}", place.key, shape.extension),

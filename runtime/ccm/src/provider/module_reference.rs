@@ -12,7 +12,7 @@ use ccm_delivery::source::embedded::EmbeddedSource;
 use ccm_delivery::source::file::FileSource;
 use ccm_delivery::source::{FilePlace, Location, Source, unpack};
 
-use super::arguments::Access;
+use super::arguments::RegistryArguments;
 use super::terminal::Screen;
 use super::{cluster, registry};
 use crate::builtin_grants;
@@ -20,7 +20,7 @@ use crate::config::ProviderConfig;
 
 /// The location of a module as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ModuleReference {
     typed: String,
     kind: Kind,
     /// Name of the configuration entry, which selects a file in a folder.
@@ -33,12 +33,12 @@ enum Kind {
     Location(Location),
 }
 
-impl Place {
+impl ModuleReference {
     /// Parses `-`, one of the forms of a configuration's `source`, or a path.
     ///
     /// # Errors
     /// It resembles one of those forms but is invalid.
-    pub(crate) fn parse(text: &str) -> Result<Place, String> {
+    pub(crate) fn parse(text: &str) -> Result<ModuleReference, String> {
         let kind = if text == "-" {
             Kind::StandardInput
         } else if text.starts_with("embedded:") || text.contains("://") {
@@ -51,7 +51,7 @@ impl Place {
                 is_folder: text.ends_with('/'),
             }))
         };
-        Ok(Place {
+        Ok(ModuleReference {
             typed: text.to_owned(),
             kind,
             entry: String::new(),
@@ -59,8 +59,8 @@ impl Place {
     }
 
     /// The source of a configured provider.
-    pub(super) fn configured(provider: &ProviderConfig) -> Place {
-        Place {
+    pub(super) fn configured(provider: &ProviderConfig) -> ModuleReference {
+        ModuleReference {
             typed: provider.source.to_string(),
             kind: Kind::Location(provider.source.clone()),
             entry: provider.name.clone(),
@@ -79,7 +79,11 @@ impl Place {
     ///
     /// # Errors
     /// It cannot be fetched, or the content cannot be a module.
-    pub(super) async fn bring(&self, access: &Access, screen: Screen) -> anyhow::Result<Artifact> {
+    pub(super) async fn bring(
+        &self,
+        access: &RegistryArguments,
+        screen: Screen,
+    ) -> anyhow::Result<Artifact> {
         match &self.kind {
             Kind::StandardInput => from_standard_input(),
             Kind::Location(Location::Embedded(name)) => {
@@ -107,7 +111,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ModuleReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             Kind::StandardInput => f.write_str("standard input"),
@@ -133,7 +137,7 @@ fn from_standard_input() -> anyhow::Result<Artifact> {
 
 #[cfg(test)]
 mod tests {
-    use super::Place;
+    use super::ModuleReference;
 
     #[test]
     fn a_path_is_a_place_and_what_looks_like_another_form_has_to_be_one() {
@@ -152,7 +156,9 @@ mod tests {
             ("https://example.com/x.wasm", None),
             ("embedded:", None),
         ] {
-            let place = Place::parse(text).ok().map(|place| place.to_string());
+            let place = ModuleReference::parse(text)
+                .ok()
+                .map(|place| place.to_string());
             assert_eq!(place.as_deref(), shown, "{text:?}");
         }
     }

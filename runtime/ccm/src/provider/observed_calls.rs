@@ -7,11 +7,11 @@ use std::time::Duration;
 use ccm_core::audit::{Attempt, AuditRecord, AuditSink, Refused, Unrecordable};
 use ccm_core::permit::{Access, CloudRequest};
 use ccm_host::egress::FetchError;
-use ccm_host::{CallUsage, Fault, Interceptor};
+use ccm_host::{CallUsage, InjectedFault, Interceptor};
 use serde::Serialize;
 
 /// The fault of a request.
-type FaultOf = dyn Fn(&CloudRequest) -> Fault + Send + Sync;
+type FaultOf = dyn Fn(&CloudRequest) -> InjectedFault + Send + Sync;
 
 /// See the module's documentation.
 #[derive(Default)]
@@ -98,7 +98,10 @@ fn is_zero(number: &usize) -> bool {
 
 impl ObservedCalls {
     /// From now on, these faults happen.
-    pub(super) fn inject(&self, faults: impl Fn(&CloudRequest) -> Fault + Send + Sync + 'static) {
+    pub(super) fn inject(
+        &self,
+        faults: impl Fn(&CloudRequest) -> InjectedFault + Send + Sync + 'static,
+    ) {
         self.state().faults = Some(Box::new(faults));
     }
 
@@ -143,10 +146,10 @@ impl ObservedCall {
 }
 
 impl Interceptor for ObservedCalls {
-    fn before(&self, request: &CloudRequest) -> Fault {
+    fn before(&self, request: &CloudRequest) -> InjectedFault {
         let state = self.state();
         let faults = state.faults.as_ref();
-        faults.map_or(Fault::None, |faults| faults(request))
+        faults.map_or(InjectedFault::None, |faults| faults(request))
     }
 
     fn ended(

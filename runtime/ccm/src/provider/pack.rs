@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use ccm_delivery::artifact::{Artifact, Evidence};
+use ccm_delivery::artifact::{Artifact, SignatureEvidence};
 use ccm_delivery::source::unpack;
 use ccm_host::manifest::Manifest;
 use ccm_host::{Inspection, LoadError};
@@ -102,8 +102,8 @@ fn bundle(artifact: &Artifact) -> Option<&str> {
         .evidence
         .iter()
         .find_map(|evidence| match evidence {
-            Evidence::Bundle(bytes) => std::str::from_utf8(bytes).ok(),
-            Evidence::SimpleSigning { .. } => None,
+            SignatureEvidence::Bundle(bytes) => std::str::from_utf8(bytes).ok(),
+            SignatureEvidence::SimpleSigning { .. } => None,
         })
 }
 

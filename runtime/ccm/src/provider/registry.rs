@@ -15,8 +15,8 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use super::arguments::{Access, Form, Pull};
-use super::module_reference::Place;
+use super::arguments::{Form, Pull, RegistryArguments};
+use super::module_reference::ModuleReference;
 use super::terminal::Screen;
 use super::{Verdict, output};
 use crate::config::ProxyChoice;
@@ -56,7 +56,7 @@ pub(super) async fn receive(options: &Pull, screen: Screen) -> anyhow::Result<Ve
 /// Fetches the artifact at `at`.
 pub(super) async fn pull(
     at: &OciPlace,
-    access: &Access,
+    access: &RegistryArguments,
     screen: Screen,
 ) -> anyhow::Result<Artifact> {
     let settings = settings(at, access)?;
@@ -71,7 +71,7 @@ fn show(bar: &ProgressBar, progress: Progress) {
     bar.set_position(progress.done);
 }
 
-fn reference(place: &Place) -> anyhow::Result<&OciPlace> {
+fn reference(place: &ModuleReference) -> anyhow::Result<&OciPlace> {
     match place.location() {
         Some(Location::Oci(at)) => Ok(at),
         _ => bail!("{place} is not a registry's reference: oci://REGISTRY/REPOSITORY:TAG"),
@@ -79,7 +79,7 @@ fn reference(place: &Place) -> anyhow::Result<&OciPlace> {
 }
 
 /// Registry settings for `at`.
-fn settings(at: &OciPlace, access: &Access) -> anyhow::Result<OciSettings> {
+fn settings(at: &OciPlace, access: &RegistryArguments) -> anyhow::Result<OciSettings> {
     if access.plain_http && !is_loopback(&at.registry) {
         bail!(
             "--plain-http is for registries on this machine's loopback, not for {}",
@@ -110,7 +110,7 @@ fn settings(at: &OciPlace, access: &Access) -> anyhow::Result<OciSettings> {
 ///
 /// # Errors
 /// A file of the options cannot be read.
-pub(super) fn of_object(at: &OciPlace, access: &Access, login: Value) -> anyhow::Result<Value> {
+pub(super) fn of_object(at: &OciPlace, access: &RegistryArguments, login: Value) -> anyhow::Result<Value> {
     let mut registry = Map::new();
     let credentials = credentials(access)?;
     if credentials.is_some_and(|one| one.has_login(&at.registry, &at.repository)) {
@@ -129,7 +129,7 @@ pub(super) fn of_object(at: &OciPlace, access: &Access, login: Value) -> anyhow:
 }
 
 /// The proxy of the environment, if the caller wants that.
-fn proxy(access: &Access) -> anyhow::Result<Option<ProxyGrant>> {
+fn proxy(access: &RegistryArguments) -> anyhow::Result<Option<ProxyGrant>> {
     if !access.proxy_from_environment {
         return Ok(None);
     }
@@ -148,7 +148,7 @@ fn is_loopback(registry: &str) -> bool {
 }
 
 /// Credentials from docker's configuration, if it exists.
-fn credentials(access: &Access) -> anyhow::Result<Option<RegistryCredentials>> {
+fn credentials(access: &RegistryArguments) -> anyhow::Result<Option<RegistryCredentials>> {
     let path = match (&access.registry_config, docker_config()) {
         (Some(path), _) => path.clone(),
         (None, Some(path)) if path.exists() => path,

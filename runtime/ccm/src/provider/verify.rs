@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::arguments::{Form, Verify};
 use super::configured_providers::{self, Inputs};
-use super::module_reference::Place;
+use super::module_reference::ModuleReference;
 use super::terminal::Screen;
 use super::{Verdict, output};
 use crate::provider_loading::PROCESS;
@@ -56,14 +56,14 @@ fn judge(
 }
 
 /// The module and the trust policy for it.
-fn demanded(options: &Verify) -> anyhow::Result<(Place, TrustPolicy)> {
+fn demanded(options: &Verify) -> anyhow::Result<(ModuleReference, TrustPolicy)> {
     if let Some(path) = &options.config {
         let configured = configured_providers::read_valid(path, Inputs::Here)?;
         let name = options.provider.as_deref();
         let entry = configured_providers::entry(configured, path, name, None)?;
         let place = match &options.place {
             Some(place) => place.clone(),
-            None => Place::configured(&entry),
+            None => ModuleReference::configured(&entry),
         };
         return Ok((place, entry.trust));
     }

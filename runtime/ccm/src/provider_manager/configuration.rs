@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use ccm_delivery::record::{Refusal, RefusalReason, Specification};
+use ccm_delivery::record::{RefusalReason, SpecRefusal, Specification};
 use ccm_delivery::source::Location;
 use ccm_host::egress::instance_region;
 use ccm_host::grant::Issuer;
@@ -179,11 +179,11 @@ impl Configuration {
     ) {
         let is_overridden = wanted.file.iter().any(|one| one.name == object.name);
         let read = match is_overridden {
-            true => Err(Refusal {
+            true => Err(SpecRefusal {
                 reason: RefusalReason::OverriddenByFile,
                 message: "the file of --config, or --cloud-provider, names a provider of this name: it counts, and this spec does not".to_owned(),
             }),
-            false if wanted.objects_read >= MOST_OBJECTS => Err(Refusal {
+            false if wanted.objects_read >= MOST_OBJECTS => Err(SpecRefusal {
                 reason: RefusalReason::TooMany,
                 message: format!("there are {MOST_OBJECTS} older objects with a spec already"),
             }),
@@ -221,7 +221,7 @@ impl Configuration {
         object: &ObjectSpec,
         wanted: &Wanted,
         named: &mut BTreeSet<SecretKey>,
-    ) -> Result<ProviderConfig, Refusal> {
+    ) -> Result<ProviderConfig, SpecRefusal> {
         let Some(spec) = &object.spec else {
             return Err(config::invalid(format!(
                 "the spec is larger than {MOST_SPEC_BYTES} bytes"

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use ccm_core::rollout::RolloutRules;
 use ccm_delivery::load_policy::LoadPolicyOf;
 use ccm_delivery::record::{
-    ClusterRecordStore, MemoryRecordStore, RecordStore, Seen, Specification,
+    ClusterRecordStore, MemoryRecordStore, RecordStore, Specification, StoredRecord,
 };
 use ccm_delivery::rollout_controller::{Lead, RolloutController, RolloutControllerParts, Served};
 use ccm_delivery::source::configmap::ConfigMapSource;
@@ -34,7 +34,7 @@ pub(super) struct ProviderInstance {
     rules: watch::Sender<RolloutRules>,
     specification: watch::Sender<Specification>,
     served: watch::Receiver<Served>,
-    recorded: watch::Receiver<Seen>,
+    recorded: watch::Receiver<StoredRecord>,
     store_of_record: Option<Arc<ClusterRecordStore>>,
     tasks: Vec<AbortHandle>,
 }

@@ -188,7 +188,7 @@ fn shown(duration: Duration) -> String {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
-    use crate::flags::{FLAGS, Kind, go_duration};
+    use crate::flags::{FLAGS, FlagKind, go_duration};
 
     fn defaults() -> BTreeMap<String, String> {
         let flags = FLAGS.iter();
@@ -388,7 +388,7 @@ mod tests {
             let (_, found) = found.unwrap_or_else(|| panic!("{key} is not written"));
             let flag = FLAGS.iter().find(|one| one.name == flag).unwrap();
             let is_same = match flag.kind {
-                Kind::Duration => go_duration(found) == go_duration(flag.default),
+                FlagKind::Duration => go_duration(found) == go_duration(flag.default),
                 _ => found == flag.default || found.parse::<f64>() == flag.default.parse::<f64>(),
             };
             assert!(is_same, "{case}: {}: {found}", flag.name);
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn durations_are_written_as_in_go() {
-        for flag in FLAGS.iter().filter(|flag| flag.kind == Kind::Duration) {
+        for flag in FLAGS.iter().filter(|flag| flag.kind == FlagKind::Duration) {
             let written = go_duration(flag.default).map(shown);
             assert_eq!(written.as_deref(), Ok(flag.default), "{}", flag.name);
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ccm_controllers::PlanBook;
 use ccm_controllers::api_error::told;
-use ccm_core::plan::{Plan, Verdict};
+use ccm_core::plan::{Plan, PlanVerdict};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Config};
@@ -65,9 +65,9 @@ pub(super) fn print(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
 /// The verdict as an exit code.
 pub(crate) fn exit_code(plan: &Plan) -> ExitCode {
     match plan.verdict() {
-        Verdict::Empty => Exit::Done.into(),
-        Verdict::Changes => Exit::Refused.into(),
-        Verdict::Unknown => Exit::Unjudged.into(),
+        PlanVerdict::Empty => Exit::Done.into(),
+        PlanVerdict::Changes => Exit::Refused.into(),
+        PlanVerdict::Unknown => Exit::Unjudged.into(),
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
         plan.set_whole();
         let nowhere = Config::new("https://cluster.test".parse().expect("a URL"));
         explain(&mut plan, &["nimbus".to_owned()], &nowhere).await;
-        assert_eq!(plan.verdict(), Verdict::Unknown);
+        assert_eq!(plan.verdict(), PlanVerdict::Unknown);
         assert_eq!(
             plan.table(),
             "provider/nimbus  ?  the provider does not serve\n\

@@ -6,8 +6,8 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
-fn node(object: &str) -> About<'_> {
-    About {
+fn node(object: &str) -> ActivitySubject<'_> {
+    ActivitySubject {
         object,
         provider: "hcloud",
         controller: "cloud-node-controller",
@@ -21,7 +21,7 @@ fn retry(why: &str) -> When {
     }
 }
 
-fn waits(activity: &Activity, about: About<'_>, why: &str, now: i64) {
+fn waits(activity: &Activity, about: ActivitySubject<'_>, why: &str, now: i64) {
     let after = Some(Duration::from_secs(10));
     activity.ended_at(about, &retry(why), 1, after, false, at(now));
 }
@@ -59,11 +59,11 @@ fn what_waits_is_told_from_its_first_end_until_it_is_done() {
 #[test]
 fn what_has_left_waits_no_longer() {
     let activity = Activity::default();
-    let other = About {
+    let other = ActivitySubject {
         provider: "other",
         ..node("node/a")
     };
-    let lifecycle = About {
+    let lifecycle = ActivitySubject {
         controller: "cloud-node-lifecycle-controller",
         ..node("node/a")
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ccm_core::cloud::CloudEvent;
 use ccm_core::effect::{Outcome, ServiceRef};
-use ccm_core::event::About;
+use ccm_core::event::EventSubject;
 use ccm_core::node::object::NodeRef;
 use ccm_core::tenure::Tenure;
 use ccm_core::well_known::{
@@ -34,13 +34,13 @@ const MOST: usize = 4096;
 
 /// The node that an Event is about, and the reporting component. Two controllers report under another name (ROUTE-006,
 /// IPAM-029).
-pub(super) fn about_node<'a>(node: &'a NodeRef, controller: &'static str) -> About<'a> {
+pub(super) fn about_node<'a>(node: &'a NodeRef, controller: &'static str) -> EventSubject<'a> {
     let component = match controller {
         ROUTE_CONTROLLER => ROUTE_EVENTS,
         IPAM_CONTROLLER => IPAM_EVENTS,
         controller => controller,
     };
-    About {
+    EventSubject {
         api_version: "v1",
         kind: "Node",
         namespace: None,
@@ -52,8 +52,8 @@ pub(super) fn about_node<'a>(node: &'a NodeRef, controller: &'static str) -> Abo
 }
 
 /// The Service that an Event is about (SVC-001).
-pub(super) fn about_service(service: &ServiceRef) -> About<'_> {
-    About {
+pub(super) fn about_service(service: &ServiceRef) -> EventSubject<'_> {
+    EventSubject {
         api_version: "v1",
         kind: "Service",
         namespace: Some(&service.namespace),
@@ -101,7 +101,7 @@ impl Events {
     pub(super) async fn record(
         &self,
         controller: &str,
-        about: &About<'_>,
+        about: &EventSubject<'_>,
         event: &CloudEvent,
     ) -> Outcome {
         if !self.tenure.may_begin(boottime()) {
@@ -180,7 +180,7 @@ impl Recorder {
     /// Registers an occurrence of `event` at `now`.
     pub(super) fn record(
         &mut self,
-        about: &About<'_>,
+        about: &EventSubject<'_>,
         event: &CloudEvent,
         now: Timestamp,
     ) -> Recorded {
@@ -212,12 +212,12 @@ impl Recorder {
     }
 
     /// Forgets an Event that could not be sent, so that the next occurrence creates a new one.
-    pub(super) fn forget(&mut self, about: &About<'_>, event: &CloudEvent) {
+    pub(super) fn forget(&mut self, about: &EventSubject<'_>, event: &CloudEvent) {
         self.lately.remove(&key(about, event));
     }
 }
 
-fn key(about: &About<'_>, event: &CloudEvent) -> Key {
+fn key(about: &EventSubject<'_>, event: &CloudEvent) -> Key {
     Key {
         uid: about.uid.unwrap_or_default().to_owned(),
         event_type: event.event_type.as_str(),

@@ -1,7 +1,7 @@
 //! Events about the Lease, as client-go's elector records them (PROC-043). Builds values; sends nothing.
 
 use ccm_core::cloud::{CloudEvent, EventType};
-use ccm_core::event::About;
+use ccm_core::event::EventSubject;
 use ccm_core::event::reasons;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
@@ -21,7 +21,7 @@ pub(super) fn event(
     now: Timestamp,
 ) -> Event {
     let metadata = lease.map(|lease| &lease.metadata);
-    let about = About {
+    let about = EventSubject {
         api_version: "coordination.k8s.io/v1",
         kind: "Lease",
         namespace: Some(&settings.namespace),

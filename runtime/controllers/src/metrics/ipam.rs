@@ -3,7 +3,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use ccm_core::ipam::{CidrSet, Tally};
+use ccm_core::ipam::{BlockCounts, CidrSet};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -81,7 +81,7 @@ impl IpamMetrics {
     }
 
     /// Updates a range's metrics; `before` is its tally at the last update.
-    pub(crate) fn stands(&self, set: &CidrSet, before: Tally) {
+    pub(crate) fn stands(&self, set: &CidrSet, before: BlockCounts) {
         let (labels, now) = (by(set), set.tally());
         let more = |now: usize, before: usize| {
             u64::try_from(now.saturating_sub(before)).unwrap_or_default()

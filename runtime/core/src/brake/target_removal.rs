@@ -20,7 +20,7 @@ pub struct PendingRemoval {
 
 /// What to do about a change of targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RemovalVerdict {
     /// Make the change.
     Go,
     /// The removal was requested before and may be made. Keep the pending removal until it is done, so that a slow
@@ -47,12 +47,12 @@ pub fn judge(
     before: Option<&PendingRemoval>,
     confirm_after: Duration,
     now: Moment,
-) -> Verdict {
+) -> RemovalVerdict {
     if !is_large(current, wanted) {
-        return Verdict::Go;
+        return RemovalVerdict::Go;
     }
     if !nodes_synced {
-        return Verdict::Unsynced;
+        return RemovalVerdict::Unsynced;
     }
     let remaining: BTreeSet<_> = current.intersection(wanted).cloned().collect();
     // Only a request that removes the same targets, or fewer, confirms the earlier one.
@@ -62,9 +62,9 @@ pub fn judge(
     let again = since.after(confirm_after);
     let wish = PendingRemoval { since, remaining };
     if before.is_some() && again <= now && since < now {
-        return Verdict::Confirmed(wish);
+        return RemovalVerdict::Confirmed(wish);
     }
-    Verdict::Confirm { wish, again }
+    RemovalVerdict::Confirm { wish, again }
 }
 
 /// Whether all targets or more than half of them would be removed.

@@ -61,7 +61,7 @@ pub struct Allocated {
 
 /// Counters since the set was created; operations without effect are not counted (IPAM-043).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct BlockCounts {
     /// Blocks that became used.
     pub allocated: usize,
     /// Blocks that became free.
@@ -79,7 +79,7 @@ pub struct CidrSet {
     /// Holders of several consecutive blocks: mostly Service ranges.
     spans: Vec<(Span, Holder)>,
     next: usize,
-    tally: Tally,
+    tally: BlockCounts,
 }
 
 impl CidrSet {
@@ -109,7 +109,7 @@ impl CidrSet {
             singles: BTreeMap::new(),
             spans: Vec::new(),
             next: 0,
-            tally: Tally::default(),
+            tally: BlockCounts::default(),
         })
     }
 
@@ -129,7 +129,7 @@ impl CidrSet {
     }
 
     /// Counters of allocations and releases so far.
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> BlockCounts {
         self.tally
     }
 

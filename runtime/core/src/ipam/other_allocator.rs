@@ -31,7 +31,7 @@ use controller_lease::ControllerLease;
 
 pub use cidr_writer::{Writer, WriterAnswer};
 pub use controller_lease::LeaseAnswer;
-pub use observations::{Bond, Evidence, News, Question, Standing, Why};
+pub use observations::{AllocatorEvidence, Bond, News, Question, Standing, Why};
 
 /// For how long after a read of the Lease blocks may be allocated: less than a kube-controller-manager needs to start.
 pub const FRESH: Duration = Duration::from_secs(1);
@@ -385,7 +385,7 @@ impl OtherAllocator {
     fn stand_back(&mut self, node: &str, manager: String, bond: Bond, now: Moment) {
         self.leaves(node);
         self.appeared.clear();
-        let evidence = Evidence {
+        let evidence = AllocatorEvidence {
             node: node.to_owned(),
             manager,
             bond,

@@ -57,7 +57,7 @@ fn lease(holder: &str, renewal: i64) -> Box<Lease> {
     })
 }
 
-fn asked(turn: LeaseAction) -> Ask {
+fn asked(turn: LeaseAction) -> LeaseRequest {
     match turn {
         LeaseAction::Ask(ask) => ask,
         other => panic!("asks nothing: {other:?}"),
@@ -65,7 +65,11 @@ fn asked(turn: LeaseAction) -> Ask {
 }
 
 /// Lets `elector` ask at `millis` and hear `answer` at once; the answer to a write may be made of what was written.
-fn exchange(elector: &mut Elector, millis: u64, answer: impl FnOnce(&Ask) -> Answer) -> Ask {
+fn exchange(
+    elector: &mut Elector,
+    millis: u64,
+    answer: impl FnOnce(&LeaseRequest) -> LeaseReply,
+) -> LeaseRequest {
     let ask = asked(elector.turn(at(millis), wall(millis)));
     let answer = answer(&ask);
     elector.heard(&ask, at(millis), at(millis), answer, 0.5);
@@ -73,17 +77,19 @@ fn exchange(elector: &mut Elector, millis: u64, answer: impl FnOnce(&Ask) -> Ans
 }
 
 /// The server did what was asked.
-fn done(ask: &Ask) -> Answer {
+fn done(ask: &LeaseRequest) -> LeaseReply {
     match ask {
-        Ask::Create(lease) | Ask::Replace(lease) => Answer::Lease(lease.clone()),
-        Ask::Read => panic!("a read has no answer of its own"),
+        LeaseRequest::Create(lease) | LeaseRequest::Replace(lease) => {
+            LeaseReply::Lease(lease.clone())
+        }
+        LeaseRequest::Read => panic!("a read has no answer of its own"),
     }
 }
 
 /// An elector that created the Lease at 0.
 fn leader(identity: &str) -> Elector {
     let mut elector = elector(identity);
-    exchange(&mut elector, 0, |_| Answer::Absent);
+    exchange(&mut elector, 0, |_| LeaseReply::Absent);
     exchange(&mut elector, 0, done);
     assert_eq!(elector.renewed(), Some(at(0)));
     elector
@@ -124,9 +130,9 @@ fn proc_040_a_request_takes_at_most_half_the_renew_deadline_or_a_second() {
 #[test]
 fn proc_040_a_lease_that_does_not_exist_is_created() {
     let mut elector = elector("me");
-    exchange(&mut elector, 0, |_| Answer::Absent);
+    exchange(&mut elector, 0, |_| LeaseReply::Absent);
     let ask = exchange(&mut elector, 0, done);
-    let Ask::Create(created) = ask else {
+    let LeaseRequest::Create(created) = ask else {
         panic!("{ask:?}");
     };
     let record = created.spec.unwrap();
@@ -143,8 +149,8 @@ fn proc_040_a_lease_that_does_not_exist_is_created() {
 #[test]
 fn a_lease_without_a_namespace_is_tried_again_later() {
     let mut elector = elector("me");
-    exchange(&mut elector, 0, |_| Answer::Absent);
-    exchange(&mut elector, 0, |_| Answer::Absent);
+    exchange(&mut elector, 0, |_| LeaseReply::Absent);
+    exchange(&mut elector, 0, |_| LeaseReply::Absent);
     assert!(matches!(elector.turn(at(0), wall(0)), LeaseAction::Rest(_)));
 }
 
@@ -154,17 +160,17 @@ fn another_leader_is_waited_for_from_when_its_record_was_seen_to_change() {
     // Each time it is looked at, and the last change was seen at 6000.
     for (millis, renewal) in [(0, 1), (3_000, 2), (6_000, 3), (9_000, 3), (20_999, 3)] {
         let ask = exchange(&mut elector, millis, |_| {
-            Answer::Lease(lease("you", renewal))
+            LeaseReply::Lease(lease("you", renewal))
         });
-        assert_eq!(ask, Ask::Read);
+        assert_eq!(ask, LeaseRequest::Read);
         assert!(
             matches!(elector.turn(at(millis), wall(millis)), LeaseAction::Rest(_)),
             "{millis}"
         );
     }
-    exchange(&mut elector, 23_400, |_| Answer::Lease(lease("you", 3)));
+    exchange(&mut elector, 23_400, |_| LeaseReply::Lease(lease("you", 3)));
     let ask = exchange(&mut elector, 23_400, done);
-    let Ask::Replace(taken) = ask else {
+    let LeaseRequest::Replace(taken) = ask else {
         panic!("{ask:?}");
     };
     // Made from what was read: nothing of others' is lost, and nobody else's write is overwritten.
@@ -179,13 +185,13 @@ fn another_leader_is_waited_for_from_when_its_record_was_seen_to_change() {
 #[test]
 fn an_annotation_is_no_renewal() {
     let mut elector = elector("me");
-    exchange(&mut elector, 0, |_| Answer::Lease(lease("you", 1)));
+    exchange(&mut elector, 0, |_| LeaseReply::Lease(lease("you", 1)));
     let mut noted = lease("you", 1);
     noted.metadata.annotations = Some(BTreeMap::from([("spent".to_owned(), "9".to_owned())]));
-    exchange(&mut elector, 15_001, |_| Answer::Lease(noted));
+    exchange(&mut elector, 15_001, |_| LeaseReply::Lease(noted));
     assert!(matches!(
         asked(elector.turn(at(15_001), wall(0))),
-        Ask::Replace(_)
+        LeaseRequest::Replace(_)
     ));
 }
 
@@ -196,9 +202,9 @@ fn a_lease_lasts_as_long_as_its_record_says_and_else_as_long_as_ours() {
         let mut theirs = lease("you", 1);
         theirs.spec.as_mut().unwrap().lease_duration_seconds = seconds;
         for (millis, is_free) in [(0, false), (lasts, false), (lasts + 2_400, true)] {
-            exchange(&mut elector, millis, |_| Answer::Lease(theirs.clone()));
+            exchange(&mut elector, millis, |_| LeaseReply::Lease(theirs.clone()));
             let turn = elector.turn(at(millis), wall(0));
-            let takes = matches!(turn, LeaseAction::Ask(Ask::Replace(_)));
+            let takes = matches!(turn, LeaseAction::Ask(LeaseRequest::Replace(_)));
             assert_eq!(takes, is_free, "{seconds:?} at {millis}: {turn:?}");
         }
     }
@@ -207,14 +213,14 @@ fn a_lease_lasts_as_long_as_its_record_says_and_else_as_long_as_ours() {
 #[test]
 fn edge_090_a_lease_that_was_given_back_is_taken_at_once() {
     let mut elector = elector("me");
-    exchange(&mut elector, 0, |_| Answer::Lease(lease("you", 1)));
+    exchange(&mut elector, 0, |_| LeaseReply::Lease(lease("you", 1)));
     let freed = released(&lease("you", 1), "you", wall(2_000)).unwrap();
     assert_eq!(
         freed.spec.as_ref().unwrap().holder_identity.as_deref(),
         Some("")
     );
-    exchange(&mut elector, 2_400, |_| Answer::Lease(Box::new(freed)));
-    let Ask::Replace(taken) = exchange(&mut elector, 2_400, done) else {
+    exchange(&mut elector, 2_400, |_| LeaseReply::Lease(Box::new(freed)));
+    let LeaseRequest::Replace(taken) = exchange(&mut elector, 2_400, done) else {
         panic!("not taken");
     };
     assert_eq!(taken.spec.unwrap().lease_transitions, Some(5));
@@ -237,7 +243,13 @@ fn candidates_come_back_after_one_to_one_and_a_fifth_retry_periods() {
     for (chance, millis) in [(0.0, 2_000), (0.5, 2_200), (1.0, 2_400), (7.0, 2_400)] {
         let mut elector = elector("me");
         let ask = asked(elector.turn(at(0), wall(0)));
-        elector.heard(&ask, at(0), at(0), Answer::Lease(lease("you", 1)), chance);
+        elector.heard(
+            &ask,
+            at(0),
+            at(0),
+            LeaseReply::Lease(lease("you", 1)),
+            chance,
+        );
         assert_eq!(
             elector.turn(at(0), wall(0)),
             LeaseAction::Rest(Duration::from_millis(millis))
@@ -250,7 +262,7 @@ fn proc_042_a_leader_renews_every_retry_period_without_reading() {
     let mut elector = leader("me");
     for round in 1..=5 {
         let millis = round * 2_000;
-        let Ask::Replace(renewed) = exchange(&mut elector, millis, done) else {
+        let LeaseRequest::Replace(renewed) = exchange(&mut elector, millis, done) else {
             panic!("not renewed");
         };
         let record = renewed.spec.unwrap();
@@ -271,18 +283,18 @@ fn proc_042_a_tenure_counts_from_when_the_last_answered_renewal_was_sent() {
     assert_eq!(elector.renewed(), Some(at(2_000)));
     // Sent at 6000, written, and the answer was lost.
     let ask = asked(elector.turn(at(6_000), wall(6_000)));
-    let Ask::Replace(written) = ask.clone() else {
+    let LeaseRequest::Replace(written) = ask.clone() else {
         panic!("{ask:?}");
     };
-    elector.heard(&ask, at(6_000), at(11_000), Answer::Failed, 0.0);
+    elector.heard(&ask, at(6_000), at(11_000), LeaseReply::Failed, 0.0);
     assert_eq!(elector.renewed(), Some(at(2_000)));
     // That it was written is read, and still does not count.
-    let ask = exchange(&mut elector, 11_000, |_| Answer::Lease(written));
-    assert_eq!(ask, Ask::Read);
+    let ask = exchange(&mut elector, 11_000, |_| LeaseReply::Lease(written));
+    assert_eq!(ask, LeaseRequest::Read);
     assert_eq!(elector.renewed(), Some(at(2_000)));
     assert!(matches!(
         asked(elector.turn(at(12_000), wall(0))),
-        Ask::Replace(_)
+        LeaseRequest::Replace(_)
     ));
     assert_eq!(
         elector.turn(at(12_001), wall(0)),
@@ -294,26 +306,26 @@ fn proc_042_a_tenure_counts_from_when_the_last_answered_renewal_was_sent() {
 #[test]
 fn a_renewal_that_failed_is_tried_again_a_retry_period_after_it_was_sent() {
     let mut elector = leader("me");
-    exchange(&mut elector, 2_000, |_| Answer::Failed);
+    exchange(&mut elector, 2_000, |_| LeaseReply::Failed);
     assert_eq!(
         elector.turn(at(2_000), wall(0)),
         LeaseAction::Rest(TIMING.retry_period)
     );
     let ask = asked(elector.turn(at(4_000), wall(0)));
-    elector.heard(&ask, at(4_000), at(9_000), Answer::Failed, 1.0);
-    assert_eq!(asked(elector.turn(at(9_000), wall(0))), Ask::Read);
+    elector.heard(&ask, at(4_000), at(9_000), LeaseReply::Failed, 1.0);
+    assert_eq!(asked(elector.turn(at(9_000), wall(0))), LeaseRequest::Read);
 }
 
 #[test]
 fn a_conflict_with_our_own_record_of_budgets_is_read_again_at_once() {
     let mut elector = leader("me");
-    exchange(&mut elector, 2_000, |_| Answer::Conflict);
+    exchange(&mut elector, 2_000, |_| LeaseReply::Conflict);
     let mut noted = lease("me", 2);
     noted.metadata.annotations = Some(BTreeMap::from([("spent".to_owned(), "9".to_owned())]));
     let expected = noted.metadata.clone();
-    let ask = exchange(&mut elector, 2_000, |_| Answer::Lease(noted));
-    assert_eq!(ask, Ask::Read);
-    let Ask::Replace(renewed) = exchange(&mut elector, 2_000, done) else {
+    let ask = exchange(&mut elector, 2_000, |_| LeaseReply::Lease(noted));
+    assert_eq!(ask, LeaseRequest::Read);
+    let LeaseRequest::Replace(renewed) = exchange(&mut elector, 2_000, done) else {
         panic!("not renewed");
     };
     assert_eq!(renewed.metadata, expected);
@@ -327,8 +339,8 @@ fn a_lease_that_somebody_else_writes_all_the_time_is_not_asked_for_without_end()
     while let LeaseAction::Ask(ask) = elector.turn(at(2_000), wall(0)) {
         asked += 1;
         let answer = match ask {
-            Ask::Read => Answer::Lease(lease("me", 2)),
-            _ => Answer::Conflict,
+            LeaseRequest::Read => LeaseReply::Lease(lease("me", 2)),
+            _ => LeaseReply::Conflict,
         };
         elector.heard(&ask, at(2_000), at(2_000), answer, 0.0);
     }
@@ -339,8 +351,8 @@ fn a_lease_that_somebody_else_writes_all_the_time_is_not_asked_for_without_end()
 #[test]
 fn a_tenure_is_over_as_soon_as_somebody_else_holds_the_lease() {
     let mut elector = leader("me");
-    exchange(&mut elector, 2_000, |_| Answer::Conflict);
-    exchange(&mut elector, 2_000, |_| Answer::Lease(lease("you", 9)));
+    exchange(&mut elector, 2_000, |_| LeaseReply::Conflict);
+    exchange(&mut elector, 2_000, |_| LeaseReply::Lease(lease("you", 9)));
     let lost = LeaseAction::Lost(Lost::Taken("you".to_owned()));
     assert_eq!(elector.turn(at(2_000), wall(0)), lost);
     assert_eq!(elector.renewed(), None);
@@ -350,7 +362,7 @@ fn a_tenure_is_over_as_soon_as_somebody_else_holds_the_lease() {
 #[test]
 fn an_answer_that_names_another_holder_is_no_renewal() {
     let mut elector = leader("me");
-    exchange(&mut elector, 2_000, |_| Answer::Lease(lease("you", 9)));
+    exchange(&mut elector, 2_000, |_| LeaseReply::Lease(lease("you", 9)));
     assert_eq!(
         elector.turn(at(2_000), wall(0)),
         LeaseAction::Lost(Lost::Taken("you".to_owned()))
@@ -360,14 +372,17 @@ fn an_answer_that_names_another_holder_is_no_renewal() {
 #[test]
 fn a_leader_whose_lease_is_deleted_creates_it_anew_unless_somebody_else_does() {
     let mut first = leader("me");
-    exchange(&mut first, 2_000, |_| Answer::Absent);
-    assert!(matches!(exchange(&mut first, 2_000, done), Ask::Create(_)));
+    exchange(&mut first, 2_000, |_| LeaseReply::Absent);
+    assert!(matches!(
+        exchange(&mut first, 2_000, done),
+        LeaseRequest::Create(_)
+    ));
     assert_eq!(first.renewed(), Some(at(2_000)));
 
     let mut second = leader("me");
-    exchange(&mut second, 2_000, |_| Answer::Absent);
-    exchange(&mut second, 2_000, |_| Answer::Conflict);
-    exchange(&mut second, 2_000, |_| Answer::Lease(lease("you", 1)));
+    exchange(&mut second, 2_000, |_| LeaseReply::Absent);
+    exchange(&mut second, 2_000, |_| LeaseReply::Conflict);
+    exchange(&mut second, 2_000, |_| LeaseReply::Lease(lease("you", 1)));
     assert!(matches!(
         second.turn(at(2_000), wall(0)),
         LeaseAction::Lost(Lost::Taken(_))
@@ -377,13 +392,13 @@ fn a_leader_whose_lease_is_deleted_creates_it_anew_unless_somebody_else_does() {
 #[test]
 fn a_candidate_whose_write_had_no_answer_reads_and_claims_again_without_a_transition() {
     let mut elector = elector("me");
-    exchange(&mut elector, 0, |_| Answer::Lease(lease("", 1)));
-    let Ask::Replace(written) = exchange(&mut elector, 0, |_| Answer::Failed) else {
+    exchange(&mut elector, 0, |_| LeaseReply::Lease(lease("", 1)));
+    let LeaseRequest::Replace(written) = exchange(&mut elector, 0, |_| LeaseReply::Failed) else {
         panic!("not claimed");
     };
     assert_eq!(elector.renewed(), None);
-    exchange(&mut elector, 2_400, |_| Answer::Lease(written));
-    let Ask::Replace(claimed) = exchange(&mut elector, 2_400, done) else {
+    exchange(&mut elector, 2_400, |_| LeaseReply::Lease(written));
+    let LeaseRequest::Replace(claimed) = exchange(&mut elector, 2_400, done) else {
         panic!("not claimed again");
     };
     assert_eq!(claimed.spec.unwrap().lease_transitions, Some(5));

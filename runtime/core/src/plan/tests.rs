@@ -101,7 +101,7 @@ fn one_controller_that_has_nothing_to_do_does_not_speak_for_another() {
     let mut plan = Plan::default();
     plan.add(deletion("a"));
     assert!(!plan.settled("node/a", "another"));
-    assert_eq!(plan.verdict(), Verdict::Changes);
+    assert_eq!(plan.verdict(), PlanVerdict::Changes);
     assert!(plan.gone("node/a"));
     assert_eq!(plan.changes().count(), 0);
 }
@@ -133,7 +133,7 @@ fn a_write_to_the_cluster_hides_no_request_to_the_cloud() {
     };
     let mark = Planned {
         verb: "patch".to_owned(),
-        place: Place::Cluster,
+        place: ChangePlace::Cluster,
         ..refused(&service, None)
     };
     assert!(plan.add(refused(&service, None)));
@@ -208,11 +208,11 @@ fn it_is_printed_as_a_table_as_json_and_as_one_line() {
 #[test]
 fn an_empty_plan_is_only_a_promise_when_everything_was_looked_at_and_nothing_is_open() {
     let mut plan = Plan::default();
-    assert_eq!(plan.verdict(), Verdict::Unknown);
+    assert_eq!(plan.verdict(), PlanVerdict::Unknown);
     plan.set_unsure("node/a", "node", Some("throttled"));
     plan.set_unsure("node/a", "lifecycle", Some("held"));
     plan.set_whole();
-    assert_eq!(plan.verdict(), Verdict::Unknown);
+    assert_eq!(plan.verdict(), PlanVerdict::Unknown);
     assert_eq!(
         plan.table(),
         "node/a  ?  held (lifecycle)\nnode/a  ?  throttled (node)\n\
@@ -223,7 +223,7 @@ fn an_empty_plan_is_only_a_promise_when_everything_was_looked_at_and_nothing_is_
     plan.set_unsure("node/a", "node", None);
     assert!(!plan.is_sure());
     plan.gone("node/a");
-    assert_eq!(plan.verdict(), Verdict::Empty);
+    assert_eq!(plan.verdict(), PlanVerdict::Empty);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn bookkeeping_is_listed_counts_as_no_change_and_hides_none() {
     };
     let mark = Effect::PatchNode(node("a"), patch);
     assert!(plan.add(Planned::of_effect(&mark, "lifecycle").unwrap()));
-    assert_eq!(plan.verdict(), Verdict::Empty);
+    assert_eq!(plan.verdict(), PlanVerdict::Empty);
     assert_eq!((plan.changes().count(), plan.bookkeeping().count()), (0, 1));
     assert!(plan.counts().is_empty());
     assert_eq!(
@@ -273,7 +273,7 @@ fn bookkeeping_is_listed_counts_as_no_change_and_hides_none() {
     );
     assert_eq!(plan.to_json()["bookkeeping"][0]["object"], "node/a");
     assert!(plan.add(deletion("a")));
-    assert_eq!(plan.verdict(), Verdict::Changes);
+    assert_eq!(plan.verdict(), PlanVerdict::Changes);
     assert!(plan.settled("node/a", "lifecycle"));
     assert_eq!(plan.bookkeeping().count(), 0);
 }

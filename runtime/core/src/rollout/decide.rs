@@ -2,7 +2,8 @@
 //! `trial`.
 
 use super::facts::{
-    Cause, Decision, Effect, Facts, Failure, Now, Role, RolloutEvent, UNSERVED, Work,
+    Cause, Role, RolloutDecision, RolloutEffect, RolloutEvent, RolloutFacts, RolloutTime, UNSERVED,
+    VersionFailure, Work,
 };
 use super::orders::{self, Ordered};
 use super::record::{Record, Release, cut};
@@ -12,9 +13,9 @@ use crate::event::reasons;
 use crate::moment::Moment;
 
 /// Returns the next effects for `facts`, or when to decide again.
-pub fn decide(facts: &Facts, now: Now) -> Decision {
+pub fn decide(facts: &RolloutFacts, now: RolloutTime) -> RolloutDecision {
     let Some(record) = &facts.record else {
-        return Decision::Wait(None);
+        return RolloutDecision::Wait(None);
     };
     let mut turn = DecisionBuilder {
         facts,
@@ -26,14 +27,14 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
         Role::Leader => turn.lead(),
         Role::Follower => turn.follow(),
     };
-    effects.map_or(Decision::Wait(turn.wake), Decision::Do)
+    effects.map_or(RolloutDecision::Wait(turn.wake), RolloutDecision::Do)
 }
 
 /// State of one decision being made.
 pub(super) struct DecisionBuilder<'a> {
-    pub(super) facts: &'a Facts,
+    pub(super) facts: &'a RolloutFacts,
     pub(super) record: &'a Record,
-    pub(super) now: Now,
+    pub(super) now: RolloutTime,
     /// When to decide again.
     pub(super) wake: Option<Moment>,
 }
@@ -42,18 +43,18 @@ pub(super) struct DecisionBuilder<'a> {
 pub(super) enum Placing<'a> {
     /// It serves.
     Serves,
-    /// Perform these effects; the last of them may be [`Effect::Place`].
-    Do(Vec<Effect>),
+    /// Perform these effects; the last of them may be [`RolloutEffect::Place`].
+    Do(Vec<RolloutEffect>),
     /// It is being loaded.
     Loading,
     /// It cannot serve for now.
-    SetBack(&'a Failure),
+    SetBack(&'a VersionFailure),
 }
 
 impl<'a> DecisionBuilder<'a> {
     /// Decision of a follower: the recorded version has to serve. Without a record any offered version may: a follower
     /// changes nothing, and loading it early shortens a later takeover.
-    fn follow(&mut self) -> Option<Vec<Effect>> {
+    fn follow(&mut self) -> Option<Vec<RolloutEffect>> {
         // Work on a replacement for a lost version remains useful if this process leads again.
         if self.facts.candidate.is_some() && self.lost().is_none() {
             return Some(self.end_trial());
@@ -69,7 +70,7 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    fn lead(&mut self) -> Option<Vec<Effect>> {
+    fn lead(&mut self) -> Option<Vec<RolloutEffect>> {
         match orders::follow(self) {
             Ordered::Nothing => {}
             Ordered::Do(effects) => return Some(effects),
@@ -91,7 +92,7 @@ impl<'a> DecisionBuilder<'a> {
 
     /// Brings the recorded version into service. If it can no longer be loaded, the offered one replaces it once it is
     /// found to request no more, or is approved.
-    fn serve(&mut self) -> Option<Vec<Effect>> {
+    fn serve(&mut self) -> Option<Vec<RolloutEffect>> {
         if let Some(active) = &self.record.active {
             match self.placing(&active.release) {
                 Placing::Serves | Placing::Loading => return None,
@@ -113,7 +114,7 @@ impl<'a> DecisionBuilder<'a> {
         match self.placing(release) {
             Placing::Serves => None,
             Placing::Do(effects) => {
-                let is_placed = matches!(effects.last(), Some(Effect::Place(_)));
+                let is_placed = matches!(effects.last(), Some(RolloutEffect::Place(_)));
                 Some(if is_placed {
                     self.activate(effects, release)
                 } else {
@@ -128,7 +129,7 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// The recorded active version and its failure, if nothing serves and waiting alone would not help.
-    pub(super) fn lost(&self) -> Option<(&'a Release, &'a Failure)> {
+    pub(super) fn lost(&self) -> Option<(&'a Release, &'a VersionFailure)> {
         let active = &self.record.active.as_ref()?.release;
         let failure = self.facts.failure(&active.digest)?;
         let is_lost = self.facts.serving.is_none() && failure.cause != Cause::Circumstances;
@@ -144,7 +145,7 @@ impl<'a> DecisionBuilder<'a> {
             return Placing::Serves;
         }
         if facts.ready.as_ref().is_some_and(is_it) {
-            return Placing::Do(vec![Effect::Place(release.clone())]);
+            return Placing::Do(vec![RolloutEffect::Place(release.clone())]);
         }
         if let Some(failure) = facts.failure(&release.digest) {
             let is_due = failure.again.is_some_and(|at| at <= self.now.moment);
@@ -160,13 +161,17 @@ impl<'a> DecisionBuilder<'a> {
         }
         match &facts.work {
             Some(Work::Load(loading)) if loading.digest == release.digest => Placing::Loading,
-            Some(_) => Placing::Do(vec![Effect::Abandon]),
-            None => Placing::Do(vec![Effect::Begin(Work::Load(release.clone()))]),
+            Some(_) => Placing::Do(vec![RolloutEffect::Abandon]),
+            None => Placing::Do(vec![RolloutEffect::Begin(Work::Load(release.clone()))]),
         }
     }
 
     /// After `effects`, records `release` as active and reports it.
-    pub(super) fn activate(&self, mut effects: Vec<Effect>, release: &Release) -> Vec<Effect> {
+    pub(super) fn activate(
+        &self,
+        mut effects: Vec<RolloutEffect>,
+        release: &Release,
+    ) -> Vec<RolloutEffect> {
         let untried = self.lost().map(|(lost, failure)| {
             let why = format!(
                 "it was not tried beside {}, which cannot be loaded: {}",
@@ -179,7 +184,7 @@ impl<'a> DecisionBuilder<'a> {
         text.extend(untried.iter().flat_map(|why| ["; ", why]));
         let mut record = self.record.clone();
         record.activate(release.clone(), self.now.wall, untried);
-        effects.push(Effect::Keep(Box::new(record)));
+        effects.push(RolloutEffect::Keep(Box::new(record)));
         effects.push(told(
             EventType::Normal,
             reasons::PROVIDER_ACTIVATED,
@@ -192,15 +197,15 @@ impl<'a> DecisionBuilder<'a> {
     /// After `effects`, records `release` as rejected and reports it.
     fn reject(
         &self,
-        mut effects: Vec<Effect>,
+        mut effects: Vec<RolloutEffect>,
         release: &Release,
         reason: &str,
         has_answered: bool,
-    ) -> Vec<Effect> {
+    ) -> Vec<RolloutEffect> {
         let mut record = self.record.clone();
         record.reject(release, reason, has_answered, self.now.wall);
         record.trial = None;
-        effects.push(Effect::Keep(Box::new(record)));
+        effects.push(RolloutEffect::Keep(Box::new(record)));
         let serves = match &self.record.active {
             Some(active) => format!("{} goes on serving", shown(&active.release)),
             None => "nothing serves".to_owned(),
@@ -214,7 +219,7 @@ impl<'a> DecisionBuilder<'a> {
         effects
     }
 
-    fn reject_candidate(&self, reason: &str) -> Vec<Effect> {
+    fn reject_candidate(&self, reason: &str) -> Vec<RolloutEffect> {
         let Some(candidate) = &self.facts.candidate else {
             return Vec::new();
         };
@@ -223,13 +228,13 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// Ends the trial and its work.
-    pub(super) fn end_trial(&self) -> Vec<Effect> {
-        let works = self.facts.work.is_some().then_some(Effect::Abandon);
-        works.into_iter().chain([Effect::EndTrial]).collect()
+    pub(super) fn end_trial(&self) -> Vec<RolloutEffect> {
+        let works = self.facts.work.is_some().then_some(RolloutEffect::Abandon);
+        works.into_iter().chain([RolloutEffect::EndTrial]).collect()
     }
 
     /// Updates the recorded trial and trouble.
-    fn note(&mut self) -> Option<Vec<Effect>> {
+    fn note(&mut self) -> Option<Vec<RolloutEffect>> {
         let mut record = self.record.clone();
         let facts = self.facts;
         let has_heard = facts.offer.is_some() || !facts.source_trouble.is_empty();
@@ -248,13 +253,13 @@ impl<'a> DecisionBuilder<'a> {
             return (!said.is_empty()).then_some(said);
         }
         let told = trial::news(self, record.trial.as_ref());
-        let keep = Effect::Keep(Box::new(record));
+        let keep = RolloutEffect::Keep(Box::new(record));
         Some([keep].into_iter().chain(told).chain(said).collect())
     }
 
     /// Reports, once for each offer, that the source offers a version which was rejected before: without a word it
     /// would look as if the offer were not seen.
-    fn offered_again(&self) -> Option<Effect> {
+    fn offered_again(&self) -> Option<RolloutEffect> {
         let offered = &self.facts.offer.as_ref()?.release;
         let rejected = self.record.rejection(&offered.digest)?;
         if self.facts.told_rejected.as_ref() == Some(&offered.digest) {
@@ -276,7 +281,7 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// Reports, once, that nothing serves: when no work is under way that could change it, and the cause is known.
-    fn unserved(&self, record: &Record) -> Option<Effect> {
+    fn unserved(&self, record: &Record) -> Option<RolloutEffect> {
         let facts = self.facts;
         let is_under_way = facts.work.is_some() || facts.ready.is_some();
         if facts.serving.is_some() || is_under_way || facts.has_told_unserved {
@@ -287,7 +292,7 @@ impl<'a> DecisionBuilder<'a> {
         if !is_set_back && facts.source_trouble.is_empty() {
             return None;
         }
-        Some(Effect::Tell(RolloutEvent {
+        Some(RolloutEffect::Tell(RolloutEvent {
             event_type: EventType::Warning,
             reason: UNSERVED,
             message: cut(&format!("nothing serves: {}", record.trouble)),
@@ -348,8 +353,8 @@ pub(super) fn told(
     reason: &'static str,
     release: &Release,
     message: String,
-) -> Effect {
-    Effect::Tell(RolloutEvent {
+) -> RolloutEffect {
+    RolloutEffect::Tell(RolloutEvent {
         event_type,
         reason,
         message: cut(&message),

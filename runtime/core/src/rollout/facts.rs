@@ -8,13 +8,13 @@ use super::candidate::{Candidate, Step, Trying};
 use super::limits::RolloutRules;
 use super::plan_comparison::Plans;
 use super::record::{Noted, Orders, Record, Release, cut};
-use super::trial_verdict::Tally;
+use super::trial_verdict::TrialTally;
 use crate::cloud::instance::EventType;
 use crate::moment::Moment;
 
 /// The current time on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Now {
+pub struct RolloutTime {
     /// Monotonic, for waits.
     pub moment: Moment,
     /// Seconds since the Unix epoch, for the record.
@@ -45,7 +45,7 @@ pub struct Offer {
 pub struct Loaded {
     /// The version.
     pub release: Release,
-    /// Generation of the load policy; see [`Facts::terms`].
+    /// Generation of the load policy; see [`RolloutFacts::terms`].
     pub terms: u64,
     /// What is recorded about it once it serves.
     pub noted: Noted,
@@ -75,7 +75,7 @@ pub enum Cause {
 
 /// A failed attempt to load or try a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct VersionFailure {
     /// Generation of the load policy then; a different policy may permit more.
     pub terms: u64,
     /// The cause.
@@ -134,7 +134,7 @@ impl Work {
 
 /// Result of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum WorkResult {
     /// It succeeded.
     Fine {
         /// The version, with the name that its manifest states.
@@ -187,7 +187,7 @@ pub struct RolloutEvent {
 
 /// Effect of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
+pub enum RolloutEffect {
     /// Replaces the record; the leader writes it later.
     Keep(Box<Record>),
     /// Begin this work.
@@ -212,16 +212,16 @@ pub enum Effect {
 
 /// Result of [`super::decide`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub enum RolloutDecision {
     /// Perform these effects in this order; then decide again.
-    Do(Vec<Effect>),
+    Do(Vec<RolloutEffect>),
     /// Nothing to do until something changes, or until this moment.
     Wait(Option<Moment>),
 }
 
 /// State of one provider's versions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Facts {
+pub struct RolloutFacts {
     /// Limits and durations.
     pub rules: RolloutRules,
     /// Role of this process.
@@ -245,11 +245,11 @@ pub struct Facts {
     /// A version that is loaded and ready to be placed.
     pub ready: Option<Loaded>,
     /// Failures by digest.
-    pub failures: BTreeMap<String, Failure>,
+    pub failures: BTreeMap<String, VersionFailure>,
     /// The version being tried.
     pub candidate: Option<Candidate>,
     /// Results of the trial under way.
-    pub tally: Tally,
+    pub tally: TrialTally,
     /// The work under way.
     pub work: Option<Work>,
     /// That nothing serves was reported, and nothing has served since.
@@ -258,7 +258,7 @@ pub struct Facts {
     pub told_rejected: Option<String>,
 }
 
-impl Facts {
+impl RolloutFacts {
     /// The endorsement of this version.
     pub fn word(&self, digest: &str) -> Endorsement {
         let orders = &self.orders;
@@ -328,7 +328,7 @@ impl Facts {
     }
 
     /// Takes a version offered by the source.
-    pub fn offered(&mut self, release: Release, now: Now) {
+    pub fn offered(&mut self, release: Release, now: RolloutTime) {
         let before = self.offer.as_ref();
         let same = before.filter(|offer| offer.release.digest == release.digest);
         if same.is_none() {
@@ -364,28 +364,28 @@ impl Facts {
     }
 
     /// Applies an effect that was performed or begun.
-    pub fn performed(&mut self, effect: &Effect, now: Now) {
+    pub fn performed(&mut self, effect: &RolloutEffect, now: RolloutTime) {
         match effect {
-            Effect::Keep(record) => self.record = Some((**record).clone()),
-            Effect::Begin(work) => self.begun(work, now),
-            Effect::Abandon => self.work = None,
-            Effect::Place(release) => {
+            RolloutEffect::Keep(record) => self.record = Some((**record).clone()),
+            RolloutEffect::Begin(work) => self.begun(work, now),
+            RolloutEffect::Abandon => self.work = None,
+            RolloutEffect::Place(release) => {
                 self.serving = self.ready.take_if(|it| it.is(&release.digest));
                 self.failures.remove(&release.digest);
                 self.has_told_unserved = false;
                 self.candidate = None;
-                self.tally = Tally::default();
+                self.tally = TrialTally::default();
             }
-            Effect::Try(release) => {
-                self.tally = Tally::default();
+            RolloutEffect::Try(release) => {
+                self.tally = TrialTally::default();
                 self.candidate = Some(Candidate {
                     release: release.clone(),
                     terms: self.terms,
                     step: Step::Offered,
                 });
             }
-            Effect::Shadow(_) | Effect::Canary(_) => {
-                self.tally = Tally::default();
+            RolloutEffect::Shadow(_) | RolloutEffect::Canary(_) => {
+                self.tally = TrialTally::default();
                 let step = self.candidate.as_ref().map(|candidate| &candidate.step);
                 let trying = Trying {
                     since: now.moment,
@@ -393,23 +393,23 @@ impl Facts {
                     plans: step.map(Step::plans).unwrap_or_default(),
                 };
                 self.at_step(match effect {
-                    Effect::Shadow(_) => Step::Shadow(trying),
+                    RolloutEffect::Shadow(_) => Step::Shadow(trying),
                     _ => Step::Canary(trying),
                 });
             }
-            Effect::EndTrial => {
-                self.tally = Tally::default();
+            RolloutEffect::EndTrial => {
+                self.tally = TrialTally::default();
                 let gone = self.candidate.take();
                 self.ready
                     .take_if(|ready| gone.is_some_and(|it| ready.is(&it.release.digest)));
             }
-            Effect::Clear(order) => {
+            RolloutEffect::Clear(order) => {
                 if let Order::Retry(digest) = order {
                     self.failures.remove(digest);
                 }
                 self.done.push(order.clone());
             }
-            Effect::Tell(event) => {
+            RolloutEffect::Tell(event) => {
                 self.has_told_unserved |= event.reason == UNSERVED;
                 let rejections = [
                     reasons::PROVIDER_REJECTED,
@@ -424,7 +424,7 @@ impl Facts {
         }
     }
 
-    fn begun(&mut self, work: &Work, now: Now) {
+    fn begun(&mut self, work: &Work, now: RolloutTime) {
         self.work = Some(work.clone());
         if let (Work::Ask(_), Some(candidate)) = (work, &mut self.candidate)
             && let Step::Shadow(trying) | Step::Canary(trying) = &mut candidate.step

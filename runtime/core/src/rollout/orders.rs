@@ -1,7 +1,7 @@
 //! People's orders and their effects. An order is removed once carried out, and ignored until its removal is seen.
 
 use super::decide::{DecisionBuilder, Placing, shown, told};
-use super::facts::{Cause, Effect, Order, RolloutEvent};
+use super::facts::{Cause, Order, RolloutEffect, RolloutEvent};
 use super::record::{Release, cut};
 use crate::cloud::instance::EventType;
 use crate::event::reasons;
@@ -11,7 +11,7 @@ pub(super) enum Ordered {
     /// Nothing to do.
     Nothing,
     /// Perform these effects.
-    Do(Vec<Effect>),
+    Do(Vec<RolloutEffect>),
     /// An order is in progress, and everything else waits for it.
     Waits,
 }
@@ -24,17 +24,17 @@ pub(super) fn follow(turn: &mut DecisionBuilder<'_>) -> Ordered {
     }
 }
 
-fn approve(turn: &DecisionBuilder<'_>) -> Option<Vec<Effect>> {
+fn approve(turn: &DecisionBuilder<'_>) -> Option<Vec<RolloutEffect>> {
     let digest = turn.facts.orders.approve.as_ref()?;
     if turn.record.is_approved(digest) {
         return None;
     }
     let mut record = turn.record.clone();
     record.approve(digest);
-    Some(vec![Effect::Keep(Box::new(record))])
+    Some(vec![RolloutEffect::Keep(Box::new(record))])
 }
 
-fn retry(turn: &DecisionBuilder<'_>) -> Option<Vec<Effect>> {
+fn retry(turn: &DecisionBuilder<'_>) -> Option<Vec<RolloutEffect>> {
     let digest = turn.facts.orders.retry.as_ref()?;
     let order = Order::Retry(digest.clone());
     if turn.facts.done.contains(&order) {
@@ -42,7 +42,10 @@ fn retry(turn: &DecisionBuilder<'_>) -> Option<Vec<Effect>> {
     }
     let mut record = turn.record.clone();
     record.rejected.retain(|one| one.digest != *digest);
-    Some(vec![Effect::Keep(Box::new(record)), Effect::Clear(order)])
+    Some(vec![
+        RolloutEffect::Keep(Box::new(record)),
+        RolloutEffect::Clear(order),
+    ])
 }
 
 /// Takes back the newest step: the version that answers calls on trial, otherwise the active version.
@@ -65,7 +68,7 @@ fn roll_back(turn: &mut DecisionBuilder<'_>) -> Ordered {
         return Ordered::Do(turn.end_trial());
     }
     match turn.placing(previous) {
-        Placing::Do(effects) if matches!(effects.last(), Some(Effect::Place(_))) => {
+        Placing::Do(effects) if matches!(effects.last(), Some(RolloutEffect::Place(_))) => {
             taken_back(turn, effects, &active.release, Some(previous))
         }
         Placing::Do(effects) => Ordered::Do(effects),
@@ -81,7 +84,7 @@ fn roll_back(turn: &mut DecisionBuilder<'_>) -> Ordered {
 
 fn taken_back(
     turn: &DecisionBuilder<'_>,
-    mut effects: Vec<Effect>,
+    mut effects: Vec<RolloutEffect>,
     from: &Release,
     to: Option<&Release>,
 ) -> Ordered {
@@ -91,8 +94,8 @@ fn taken_back(
     }
     record.reject(from, "a person ordered to go back", true, turn.now.wall);
     record.trial = None;
-    effects.push(Effect::Keep(Box::new(record)));
-    effects.push(Effect::Clear(Order::RollBack));
+    effects.push(RolloutEffect::Keep(Box::new(record)));
+    effects.push(RolloutEffect::Clear(Order::RollBack));
     effects.push(told(
         EventType::Normal,
         reasons::PROVIDER_ROLLED_BACK,
@@ -109,7 +112,10 @@ fn impossible(release: Option<&Release>, why: &str) -> Ordered {
         message: cut(&format!("cannot go back: {why}")),
         release: release.cloned(),
     };
-    Ordered::Do(vec![Effect::Clear(Order::RollBack), Effect::Tell(event)])
+    Ordered::Do(vec![
+        RolloutEffect::Clear(Order::RollBack),
+        RolloutEffect::Tell(event),
+    ])
 }
 
 /// The version to try, as permitted by the orders.

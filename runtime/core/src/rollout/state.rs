@@ -4,7 +4,7 @@ use super::record::{Orders, Phase, Record};
 
 /// Summary state of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum RolloutState {
     /// No version has served yet.
     Pending,
     /// The newest version serves.
@@ -33,78 +33,78 @@ pub enum State {
     Paused,
 }
 
-impl State {
+impl RolloutState {
     /// All states.
-    pub const ALL: [State; 13] = [
-        State::Pending,
-        State::Active,
-        State::Staging,
-        State::Shadow,
-        State::Canary,
-        State::WaitsForGrants,
-        State::WaitsForApproval,
-        State::Rejected,
-        State::RolledBack,
-        State::ActiveWithTrouble,
-        State::NotServing,
-        State::Pinned,
-        State::Paused,
+    pub const ALL: [RolloutState; 13] = [
+        RolloutState::Pending,
+        RolloutState::Active,
+        RolloutState::Staging,
+        RolloutState::Shadow,
+        RolloutState::Canary,
+        RolloutState::WaitsForGrants,
+        RolloutState::WaitsForApproval,
+        RolloutState::Rejected,
+        RolloutState::RolledBack,
+        RolloutState::ActiveWithTrouble,
+        RolloutState::NotServing,
+        RolloutState::Pinned,
+        RolloutState::Paused,
     ];
 
     /// The state's name.
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Pending => "Pending",
-            State::Active => "Active",
-            State::Staging => "Staging",
-            State::Shadow => "Shadow",
-            State::Canary => "Canary",
-            State::WaitsForGrants => "WaitsForGrants",
-            State::WaitsForApproval => "WaitsForApproval",
-            State::Rejected => "Rejected",
-            State::RolledBack => "RolledBack",
-            State::ActiveWithTrouble => "ActiveWithTrouble",
-            State::NotServing => "NotServing",
-            State::Pinned => "Pinned",
-            State::Paused => "Paused",
+            RolloutState::Pending => "Pending",
+            RolloutState::Active => "Active",
+            RolloutState::Staging => "Staging",
+            RolloutState::Shadow => "Shadow",
+            RolloutState::Canary => "Canary",
+            RolloutState::WaitsForGrants => "WaitsForGrants",
+            RolloutState::WaitsForApproval => "WaitsForApproval",
+            RolloutState::Rejected => "Rejected",
+            RolloutState::RolledBack => "RolledBack",
+            RolloutState::ActiveWithTrouble => "ActiveWithTrouble",
+            RolloutState::NotServing => "NotServing",
+            RolloutState::Pinned => "Pinned",
+            RolloutState::Paused => "Paused",
         }
     }
 }
 
 /// The state of a provider, of which a version answers calls if `is_serving`. States that need a person's action come
 /// first, then those that were ordered.
-pub fn state(record: &Record, orders: &Orders, is_serving: bool) -> State {
+pub fn state(record: &Record, orders: &Orders, is_serving: bool) -> RolloutState {
     match record.trial.as_ref().map(|trial| trial.phase) {
-        Some(Phase::WaitsForGrants) => return State::WaitsForGrants,
-        Some(Phase::WaitsForApproval) => return State::WaitsForApproval,
+        Some(Phase::WaitsForGrants) => return RolloutState::WaitsForGrants,
+        Some(Phase::WaitsForApproval) => return RolloutState::WaitsForApproval,
         // The trial ends soon; the trouble is shown separately.
-        Some(Phase::Shadow) => return State::Shadow,
-        Some(Phase::Canary) => return State::Canary,
-        _ if !record.trouble.is_empty() && is_serving => return State::ActiveWithTrouble,
-        _ if !record.trouble.is_empty() => return State::NotServing,
+        Some(Phase::Shadow) => return RolloutState::Shadow,
+        Some(Phase::Canary) => return RolloutState::Canary,
+        _ if !record.trouble.is_empty() && is_serving => return RolloutState::ActiveWithTrouble,
+        _ if !record.trouble.is_empty() => return RolloutState::NotServing,
         Some(Phase::Fetched | Phase::Verified | Phase::Compiled | Phase::SelfTested) => {
-            return State::Staging;
+            return RolloutState::Staging;
         }
         None => {}
     }
     let Some(active) = &record.active else {
         return if record.rejected.is_empty() {
-            State::Pending
+            RolloutState::Pending
         } else {
-            State::NotServing
+            RolloutState::NotServing
         };
     };
     if orders.pause {
-        return State::Paused;
+        return RolloutState::Paused;
     }
     if orders.pin.is_some() {
-        return State::Pinned;
+        return RolloutState::Pinned;
     }
     let latest = record.rejected.first();
     match latest.filter(|latest| latest.at >= active.since) {
-        Some(latest) if latest.has_answered => State::RolledBack,
-        Some(_) => State::Rejected,
-        None => State::Active,
+        Some(latest) if latest.has_answered => RolloutState::RolledBack,
+        Some(_) => RolloutState::Rejected,
+        None => RolloutState::Active,
     }
 }
 
@@ -134,14 +134,17 @@ mod tests {
             ..Record::default()
         };
         let orders = Orders::default();
-        assert_eq!(state(&serving, &orders, true), State::ActiveWithTrouble);
-        assert_eq!(state(&serving, &orders, false), State::NotServing);
+        assert_eq!(
+            state(&serving, &orders, true),
+            RolloutState::ActiveWithTrouble
+        );
+        assert_eq!(state(&serving, &orders, false), RolloutState::NotServing);
         for (phase, expected) in [
-            (Phase::Shadow, State::Shadow),
-            (Phase::Canary, State::Canary),
+            (Phase::Shadow, RolloutState::Shadow),
+            (Phase::Canary, RolloutState::Canary),
             // It answers no calls yet, and the trouble may be its own.
-            (Phase::Verified, State::ActiveWithTrouble),
-            (Phase::WaitsForGrants, State::WaitsForGrants),
+            (Phase::Verified, RolloutState::ActiveWithTrouble),
+            (Phase::WaitsForGrants, RolloutState::WaitsForGrants),
         ] {
             let record = Record {
                 trial: Some(Trial {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::candidate::{Candidate, Step, Trying};
 use super::decide::{DecisionBuilder, shown as named, told};
-use super::facts::{Effect, Work};
+use super::facts::{RolloutEffect, Work};
 use super::orders;
 use super::plan_comparison::Plans;
 use super::record::{MOST_LINES, Phase, Release, Trial, cut};
@@ -62,7 +62,7 @@ fn judge(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> Verdict {
 }
 
 /// The next step of the version to try, if there is one.
-pub(super) fn advance(turn: &mut DecisionBuilder<'_>) -> Option<Vec<Effect>> {
+pub(super) fn advance(turn: &mut DecisionBuilder<'_>) -> Option<Vec<RolloutEffect>> {
     let facts = turn.facts;
     let wanted = orders::wanted(turn);
     match (&facts.candidate, wanted) {
@@ -76,7 +76,7 @@ pub(super) fn advance(turn: &mut DecisionBuilder<'_>) -> Option<Vec<Effect>> {
                 turn.wake_at(Some(settled));
                 return None;
             }
-            Some(vec![Effect::Try(release.clone())])
+            Some(vec![RolloutEffect::Try(release.clone())])
         }
         (Some(candidate), Some(release))
             if candidate.release.digest == release.digest && candidate.terms == facts.terms =>
@@ -87,7 +87,7 @@ pub(super) fn advance(turn: &mut DecisionBuilder<'_>) -> Option<Vec<Effect>> {
     }
 }
 
-fn step(turn: &mut DecisionBuilder<'_>, candidate: &Candidate) -> Option<Vec<Effect>> {
+fn step(turn: &mut DecisionBuilder<'_>, candidate: &Candidate) -> Option<Vec<RolloutEffect>> {
     let ready = turn.facts.ready.as_ref();
     let is_ready = ready.is_some_and(|ready| ready.is(&candidate.release.digest));
     if candidate.step.needs_code() && !is_ready {
@@ -95,22 +95,22 @@ fn step(turn: &mut DecisionBuilder<'_>, candidate: &Candidate) -> Option<Vec<Eff
     }
     let release = || candidate.release.clone();
     let next = match &candidate.step {
-        Step::Offered => Effect::Begin(Work::Examine(release())),
+        Step::Offered => RolloutEffect::Begin(Work::Examine(release())),
         Step::Ungranted(_) | Step::Failed(_) => return None,
-        Step::Distrusted(_) => Effect::Begin(Work::Examine(release())),
+        Step::Distrusted(_) => RolloutEffect::Begin(Work::Examine(release())),
         Step::Examined(_) if waits_for_approval(turn, candidate) => return None,
         // With no active version to compare with, it is placed without a trial.
         Step::Examined(_) if turn.facts.serving.is_none() => return None,
-        Step::Examined(_) => Effect::Begin(Work::Compile(release())),
-        Step::Compiled { .. } => Effect::Begin(Work::SelfTest(release())),
-        Step::SelfTested { .. } => Effect::Begin(Work::Plan(release())),
-        Step::Planned { fits: true, .. } => Effect::Shadow(release()),
-        Step::Planned { fits: false, .. } => Effect::Begin(Work::Ask(release())),
+        Step::Examined(_) => RolloutEffect::Begin(Work::Compile(release())),
+        Step::Compiled { .. } => RolloutEffect::Begin(Work::SelfTest(release())),
+        Step::SelfTested { .. } => RolloutEffect::Begin(Work::Plan(release())),
+        Step::Planned { fits: true, .. } => RolloutEffect::Shadow(release()),
+        Step::Planned { fits: false, .. } => RolloutEffect::Begin(Work::Ask(release())),
         Step::Asked => return Some(promote(turn, candidate)),
         Step::Shadow(trying) => {
             let time = turn.facts.rules.shadow_time;
             return watch(turn, candidate, *trying, time, |_| {
-                vec![Effect::Canary(release())]
+                vec![RolloutEffect::Canary(release())]
             });
         }
         Step::Canary(trying) => {
@@ -127,7 +127,7 @@ fn step(turn: &mut DecisionBuilder<'_>, candidate: &Candidate) -> Option<Vec<Eff
         return None;
     }
     // Work under way is nearly always the candidate's own; otherwise wait for its end.
-    if matches!(next, Effect::Begin(_)) && turn.facts.work.is_some() {
+    if matches!(next, RolloutEffect::Begin(_)) && turn.facts.work.is_some() {
         return None;
     }
     Some(vec![next])
@@ -139,14 +139,18 @@ fn watch(
     candidate: &Candidate,
     trying: Trying,
     time: Duration,
-    passed: impl Fn(&DecisionBuilder<'_>) -> Vec<Effect>,
-) -> Option<Vec<Effect>> {
+    passed: impl Fn(&DecisionBuilder<'_>) -> Vec<RolloutEffect>,
+) -> Option<Vec<RolloutEffect>> {
     let (now, rules) = (turn.now.moment, turn.facts.rules);
     let end = trying.since.after(time);
     let verdict = judge(turn, candidate);
     let is_silent = turn.facts.tally.is_silent();
     let may_ask = turn.facts.work.is_none();
-    let ask = || Some(vec![Effect::Begin(Work::Ask(candidate.release.clone()))]);
+    let ask = || {
+        Some(vec![RolloutEffect::Begin(Work::Ask(
+            candidate.release.clone(),
+        ))])
+    };
     if verdict == Verdict::Passed && !(is_silent && trying.asked.is_none()) {
         return Some(passed(turn));
     }
@@ -165,9 +169,9 @@ fn watch(
     None
 }
 
-fn promote(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> Vec<Effect> {
+fn promote(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> Vec<RolloutEffect> {
     let release = &candidate.release;
-    turn.activate(vec![Effect::Place(release.clone())], release)
+    turn.activate(vec![RolloutEffect::Place(release.clone())], release)
 }
 
 /// Whether `release` was found to request no more than the recorded active version, or may do so.
@@ -246,7 +250,7 @@ fn seen(plans: Plans) -> Vec<String> {
 }
 
 /// The event for a changed trial, once.
-pub(super) fn news(turn: &DecisionBuilder<'_>, after: Option<&Trial>) -> Option<Effect> {
+pub(super) fn news(turn: &DecisionBuilder<'_>, after: Option<&Trial>) -> Option<RolloutEffect> {
     let (before, after) = (turn.record.trial.as_ref(), after?);
     let is_told = before.is_some_and(|before| {
         before.release.digest == after.release.digest

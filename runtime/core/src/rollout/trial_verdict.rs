@@ -7,7 +7,7 @@ use super::limits::RolloutRules;
 
 /// Results of a trial so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct TrialTally {
     /// Calls of the candidate.
     pub candidate: Counts,
     /// Calls of the active version, in the same window.
@@ -63,7 +63,7 @@ impl Counts {
     }
 }
 
-impl Tally {
+impl TrialTally {
     /// Whether the candidate has had no call or comparison yet.
     pub(super) fn is_silent(&self) -> bool {
         self.candidate.calls == 0 && self.compared == 0

@@ -1,12 +1,12 @@
 //! Folds results of work into the facts: the progress of a version, or the cause of its failure.
 
 use super::candidate::{Candidate, Step};
-use super::facts::{Cause, End, Facts, Failure, Loaded, Now, Work};
+use super::facts::{Cause, Loaded, RolloutFacts, RolloutTime, VersionFailure, Work, WorkResult};
 use super::record::{Release, cut};
 
-impl Facts {
+impl RolloutFacts {
     /// The work under way has ended. The result of other work, or under another load policy, is discarded.
-    pub fn ended(&mut self, work: &Work, terms: u64, end: End, now: Now) {
+    pub fn ended(&mut self, work: &Work, terms: u64, end: WorkResult, now: RolloutTime) {
         if self.work.as_ref() != Some(work) {
             return;
         }
@@ -20,11 +20,11 @@ impl Facts {
         }
     }
 
-    fn load_ended(&mut self, wanted: &Release, end: End, now: Now) {
+    fn load_ended(&mut self, wanted: &Release, end: WorkResult, now: RolloutTime) {
         match end {
             // Loading never yields a plan.
-            End::Planned(_) => {}
-            End::Fine { release, noted, .. } => {
+            WorkResult::Planned(_) => {}
+            WorkResult::Fine { release, noted, .. } => {
                 self.named(&release);
                 self.failures.remove(&wanted.digest);
                 self.ready = Some(Loaded {
@@ -33,7 +33,7 @@ impl Facts {
                     noted: *noted,
                 });
             }
-            End::Ungranted(lines) => {
+            WorkResult::Ungranted(lines) => {
                 let is_served = self
                     .serving
                     .as_ref()
@@ -42,21 +42,23 @@ impl Facts {
                 let why = format!("{}{after}", lines.join("; "));
                 self.set_back(&wanted.digest, Cause::Terms, &why, now);
             }
-            End::Fault(why) => self.set_back(&wanted.digest, Cause::Module, &why, now),
-            End::Distrusted(why) => self.set_back(&wanted.digest, Cause::Trust, &why, now),
-            End::Gone(why) => self.set_back(&wanted.digest, Cause::Gone, &why, now),
-            End::Trouble(why) => self.set_back(&wanted.digest, Cause::Circumstances, &why, now),
+            WorkResult::Fault(why) => self.set_back(&wanted.digest, Cause::Module, &why, now),
+            WorkResult::Distrusted(why) => self.set_back(&wanted.digest, Cause::Trust, &why, now),
+            WorkResult::Gone(why) => self.set_back(&wanted.digest, Cause::Gone, &why, now),
+            WorkResult::Trouble(why) => {
+                self.set_back(&wanted.digest, Cause::Circumstances, &why, now)
+            }
         }
     }
 
-    fn trial_ended(&mut self, work: &Work, end: End, now: Now) {
+    fn trial_ended(&mut self, work: &Work, end: WorkResult, now: RolloutTime) {
         let digest = &work.release().digest;
         let is_ours = |it: &&mut Candidate| it.release.digest == *digest && it.terms == self.terms;
         let Some(candidate) = self.candidate.as_mut().filter(is_ours) else {
             return;
         };
         match end {
-            End::Fine {
+            WorkResult::Fine {
                 release,
                 wider,
                 fits,
@@ -82,25 +84,25 @@ impl Facts {
                 self.failures.remove(digest);
                 self.named(&release);
             }
-            End::Planned(plans) => {
+            WorkResult::Planned(plans) => {
                 if let Step::SelfTested { fits } = candidate.step {
                     candidate.step = Step::Planned { fits, plans };
                 }
                 self.failures.remove(digest);
             }
-            End::Ungranted(lines) => candidate.step = Step::Ungranted(lines),
-            End::Distrusted(why) => {
+            WorkResult::Ungranted(lines) => candidate.step = Step::Ungranted(lines),
+            WorkResult::Distrusted(why) => {
                 candidate.step = Step::Distrusted(cut(&why));
                 self.set_back(digest, Cause::Trust, &why, now);
             }
-            End::Fault(why) => candidate.step = Step::Failed(cut(&why)),
-            End::Gone(why) => self.set_back(digest, Cause::Gone, &why, now),
-            End::Trouble(why) => self.set_back(digest, Cause::Circumstances, &why, now),
+            WorkResult::Fault(why) => candidate.step = Step::Failed(cut(&why)),
+            WorkResult::Gone(why) => self.set_back(digest, Cause::Gone, &why, now),
+            WorkResult::Trouble(why) => self.set_back(digest, Cause::Circumstances, &why, now),
         }
     }
 
     /// Records the failure of this version and when to retry.
-    fn set_back(&mut self, digest: &str, cause: Cause, why: &str, now: Now) {
+    fn set_back(&mut self, digest: &str, cause: Cause, why: &str, now: RolloutTime) {
         let before = self.failures.get(digest).filter(|it| it.cause == cause);
         let failures = before.map_or(0, |it| it.failures).saturating_add(1);
         let again = match cause {
@@ -109,7 +111,7 @@ impl Facts {
             Cause::Trust => Some(self.rules.vouched.after(failures)),
             Cause::Gone | Cause::Circumstances => Some(self.rules.again.after(failures)),
         };
-        let failure = Failure {
+        let failure = VersionFailure {
             terms: self.terms,
             cause,
             failures,
@@ -123,7 +125,7 @@ impl Facts {
     }
 
     /// The failure of this version under the current load policy.
-    pub(super) fn failure(&self, digest: &str) -> Option<&Failure> {
+    pub(super) fn failure(&self, digest: &str) -> Option<&VersionFailure> {
         let found = self.failures.get(digest);
         found.filter(|failure| failure.terms == self.terms)
     }

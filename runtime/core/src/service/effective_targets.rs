@@ -8,7 +8,7 @@ use super::Facts;
 use super::stored_state::load_balancer_status;
 use super::targets::{self, names, union};
 use super::waiting::Obstacle;
-use crate::brake::target_removal::{PendingRemoval, Verdict, judge};
+use crate::brake::target_removal::{PendingRemoval, RemovalVerdict, judge};
 use crate::cloud::instance::CloudNode;
 use crate::moment::Moment;
 
@@ -59,22 +59,22 @@ pub(super) fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets<
         now,
     );
     match verdict {
-        Verdict::Go => EffectiveTargets {
+        RemovalVerdict::Go => EffectiveTargets {
             targets: Some(wanted.clone()),
             hold: None,
             wish: None,
         },
-        Verdict::Confirmed(wish) => EffectiveTargets {
+        RemovalVerdict::Confirmed(wish) => EffectiveTargets {
             targets: Some(wanted.clone()),
             hold: None,
             wish: Some(wish),
         },
-        Verdict::Unsynced => EffectiveTargets {
+        RemovalVerdict::Unsynced => EffectiveTargets {
             targets: kept(),
             hold: Some(Obstacle::NodesUnsynced),
             wish: None,
         },
-        Verdict::Confirm { wish, again } => EffectiveTargets {
+        RemovalVerdict::Confirm { wish, again } => EffectiveTargets {
             targets: kept(),
             hold: Some(Obstacle::Removal {
                 again: now.until(again),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::permit::Permit;
-use ccm_core::rollout::{Counts, Tally};
+use ccm_core::rollout::{Counts, TrialTally};
 use ccm_host::egress::now;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
@@ -42,7 +42,7 @@ pub(super) enum Side {
 pub(super) struct Trial<P> {
     pub(super) kind: Kind,
     pub(super) candidate: Arc<Generation<P>>,
-    tally: Mutex<Tally>,
+    tally: Mutex<TrialTally>,
     changed: Arc<Notify>,
     is_over: AtomicBool,
     finds: AtomicU32,
@@ -148,7 +148,7 @@ impl<P: Holding> Trial<P> {
         self.is_over.load(Ordering::Acquire)
     }
 
-    pub(super) fn tally(&self) -> Tally {
+    pub(super) fn tally(&self) -> TrialTally {
         lock(&self.tally).clone()
     }
 
@@ -200,7 +200,7 @@ impl<P: Holding> Trial<P> {
         });
     }
 
-    fn count(&self, change: impl FnOnce(&mut Tally)) {
+    fn count(&self, change: impl FnOnce(&mut TrialTally)) {
         if !self.is_over() {
             change(&mut lock(&self.tally));
             self.changed.notify_one();

@@ -21,7 +21,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{
-    MemoryRecordStore, RecordStore, RecordStoreError, Report, Seen, Told, annotations, status_json,
+    MemoryRecordStore, RecordStore, RecordStoreError, Report, StoredRecord, Told, annotations,
+    status_json,
 };
 use request::{REQUEST_TIME, code_of_list, in_time, in_time_or, kind, params, told};
 use write::MOST_CONFLICTS;
@@ -34,7 +35,7 @@ pub struct ClusterRecordStore {
     name: String,
     reading: Client,
     writing: watch::Receiver<Option<Client>>,
-    seen: watch::Sender<Seen>,
+    seen: watch::Sender<StoredRecord>,
     stored: Mutex<Stored>,
     place: watch::Sender<Place>,
     inheritance: Mutex<Inheritance>,
@@ -188,7 +189,7 @@ impl ClusterRecordStore {
     /// Whether the record must be kept outside the cluster. A 403 after a successful read is temporary: rights are
     /// restored, for example when roles are recreated.
     fn is_elsewhere(&self, error: &watcher::Error) -> bool {
-        let was_read = matches!(*self.seen.borrow(), Seen::Known { .. });
+        let was_read = matches!(*self.seen.borrow(), StoredRecord::Known { .. });
         match code_of_list(error) {
             Some(403) => !was_read,
             Some(404) => true,
@@ -201,7 +202,7 @@ impl ClusterRecordStore {
         tracing::warn!(target: "rollout", provider = %self.name, error, "the object Provider cannot be watched; trying again");
         let why = format!("the object Provider cannot be read: {error}");
         self.seen.send_if_modified(|seen| match seen {
-            Seen::Unknown(known) if *known != why => {
+            StoredRecord::Unknown(known) if *known != why => {
                 *known = why;
                 true
             }
@@ -224,7 +225,7 @@ impl ClusterRecordStore {
         // A person created an object without a status to give an order, or a leader was interrupted.
         let record = status.map(recorded).map(Box::new);
         self.inherit(record.clone());
-        self.publish(Seen::Known { record, orders });
+        self.publish(StoredRecord::Known { record, orders });
     }
 
     fn saw_none(&self) {
@@ -234,14 +235,14 @@ impl ClusterRecordStore {
         };
         self.uid.send_replace(None);
         self.inherit(None);
-        self.publish(Seen::Known {
+        self.publish(StoredRecord::Known {
             record: None,
             orders: Orders::default(),
         });
     }
 
     /// Publishes what was read, unless the record is in memory and the object only shows it.
-    fn publish(&self, seen: Seen) {
+    fn publish(&self, seen: StoredRecord) {
         if !self.is_remembered() {
             self.seen.send_replace(seen);
         }
@@ -264,9 +265,9 @@ impl ClusterRecordStore {
     }
 
     /// Reads the current state, once the place of the record is known.
-    async fn read_first(&self) -> Result<Seen, RecordStoreError> {
+    async fn read_first(&self) -> Result<StoredRecord, RecordStoreError> {
         let mut seen = self.seen.subscribe();
-        let known = seen.wait_for(|seen| matches!(seen, Seen::Known { .. }));
+        let known = seen.wait_for(|seen| matches!(seen, StoredRecord::Known { .. }));
         let in_time = tokio::time::timeout(REQUEST_TIME, known).await.is_ok();
         if !in_time {
             return Ok(self.seen.borrow().clone());
@@ -277,7 +278,7 @@ impl ClusterRecordStore {
         self.read_now().await
     }
 
-    async fn read_now(&self) -> Result<Seen, RecordStoreError> {
+    async fn read_now(&self) -> Result<StoredRecord, RecordStoreError> {
         let api = self.api(self.reading.clone());
         match in_time(api.get_opt(&self.name)).await? {
             Some(object) => self.saw(&object),
@@ -364,11 +365,11 @@ fn recorded(status: &Value) -> Record {
 }
 
 impl RecordStore for ClusterRecordStore {
-    fn seen(&self) -> watch::Receiver<Seen> {
+    fn seen(&self) -> watch::Receiver<StoredRecord> {
         self.seen.subscribe()
     }
 
-    fn read(&self) -> Told<'_, Seen> {
+    fn read(&self) -> Told<'_, StoredRecord> {
         Box::pin(self.read_first())
     }
 

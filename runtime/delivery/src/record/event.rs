@@ -2,7 +2,7 @@
 
 use ccm_core::answer_check::MAX_MESSAGE;
 use ccm_core::cloud::CloudEvent;
-use ccm_core::event::About;
+use ccm_core::event::EventSubject;
 use ccm_core::rollout::RolloutEvent;
 use ccm_core::well_known::{PROVIDER_EVENTS, PROVIDER_GROUP, PROVIDER_KIND, PROVIDER_VERSION};
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Event;
 
 /// Builds the Event for a rollout event.
 pub(super) fn event(name: &str, uid: Option<&str>, event: &RolloutEvent, now: Timestamp) -> Event {
-    let about = About {
+    let about = EventSubject {
         api_version: &format!("{PROVIDER_GROUP}/{PROVIDER_VERSION}"),
         kind: PROVIDER_KIND,
         namespace: None,

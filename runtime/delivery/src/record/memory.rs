@@ -9,7 +9,7 @@ use ccm_core::rollout::{Order, Orders, Record, RolloutEvent};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{RecordStore, RecordStoreError, Report, Seen, Told, status_json};
+use super::{RecordStore, RecordStoreError, Report, StoredRecord, Told, status_json};
 
 /// Largest file that is read, in bytes: a hundred times the size of a full record.
 const MOST_BYTES: u64 = 8 << 20;
@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = 8 << 20;
 /// See the module's documentation.
 pub struct MemoryRecordStore {
     file: Option<PathBuf>,
-    seen: watch::Sender<Seen>,
+    seen: watch::Sender<StoredRecord>,
 }
 
 impl Default for MemoryRecordStore {
@@ -43,7 +43,7 @@ impl MemoryRecordStore {
     }
 
     fn with(file: Option<PathBuf>, record: Option<Record>) -> MemoryRecordStore {
-        let seen = Seen::Known {
+        let seen = StoredRecord::Known {
             record: record.map(Box::new),
             orders: Orders::default(),
         };
@@ -56,7 +56,7 @@ impl MemoryRecordStore {
     /// Sets the orders; called by the owner of the store.
     pub fn order(&self, new: Orders) {
         self.seen.send_if_modified(|seen| match seen {
-            Seen::Known { orders, .. } if *orders != new => {
+            StoredRecord::Known { orders, .. } if *orders != new => {
                 *orders = new;
                 true
             }
@@ -71,7 +71,7 @@ impl MemoryRecordStore {
             None => Ok(()),
         };
         self.seen.send_if_modified(|seen| match seen {
-            Seen::Known { record, .. } if record.as_deref() != Some(new) => {
+            StoredRecord::Known { record, .. } if record.as_deref() != Some(new) => {
                 *record = Some(Box::new(new.clone()));
                 true
             }
@@ -82,11 +82,11 @@ impl MemoryRecordStore {
 }
 
 impl RecordStore for MemoryRecordStore {
-    fn seen(&self) -> watch::Receiver<Seen> {
+    fn seen(&self) -> watch::Receiver<StoredRecord> {
         self.seen.subscribe()
     }
 
-    fn read(&self) -> Told<'_, Seen> {
+    fn read(&self) -> Told<'_, StoredRecord> {
         let seen = self.seen.borrow().clone();
         Box::pin(async move { Ok(seen) })
     }
@@ -102,7 +102,7 @@ impl RecordStore for MemoryRecordStore {
 
     fn clear<'a>(&'a self, order: &'a Order) -> Told<'a, ()> {
         self.seen.send_if_modified(|seen| {
-            let Seen::Known { orders, .. } = seen else {
+            let StoredRecord::Known { orders, .. } = seen else {
                 return false;
             };
             match order {

@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use ccm_core::moment::Moment;
-use ccm_core::rollout::Now;
+use ccm_core::rollout::RolloutTime;
 use tokio::time::Instant;
 
 /// See the module's documentation.
@@ -24,8 +24,8 @@ impl Clock {
     }
 
     /// The current time on both clocks.
-    pub(super) fn now(&self) -> Now {
-        Now {
+    pub(super) fn now(&self) -> RolloutTime {
+        RolloutTime {
             moment: Moment(self.started.elapsed().saturating_mul(self.pace)),
             wall: wall(),
         }

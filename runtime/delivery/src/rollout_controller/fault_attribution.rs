@@ -2,38 +2,40 @@
 //! `core::rollout`.
 
 use ccm_core::cloud::ProviderError;
-use ccm_core::rollout::End;
+use ccm_core::rollout::WorkResult;
 use ccm_host::{CompileError, LoadError};
 
 use crate::source::SourceError;
 
 /// Outcome of a failed load.
-pub(super) fn of_load(error: &LoadError) -> End {
+pub(super) fn of_load(error: &LoadError) -> WorkResult {
     let why = chain(error);
     match error {
-        LoadError::Missing { missing, .. } => End::Ungranted(missing.lines.clone()),
+        LoadError::Missing { missing, .. } => WorkResult::Ungranted(missing.lines.clone()),
         LoadError::Config { mistakes, .. } => {
             let lines = mistakes.iter();
-            End::Ungranted(lines.map(|line| format!("config: {line}")).collect())
+            WorkResult::Ungranted(lines.map(|line| format!("config: {line}")).collect())
         }
         // The operator's egress configuration cannot be used.
-        LoadError::Egress { .. } => End::Ungranted(vec![why]),
+        LoadError::Egress { .. } => WorkResult::Ungranted(vec![why]),
         LoadError::Compile { reason, .. } => match reason {
             CompileError::Run { .. } | CompileError::TimedOut(_) | CompileError::Load(_) => {
-                End::Trouble(why)
+                WorkResult::Trouble(why)
             }
             CompileError::Invalid(_)
             | CompileError::Memory(_)
             | CompileError::Cpu(_)
             | CompileError::TooLarge(_)
-            | CompileError::Crashed(_) => End::Fault(why),
+            | CompileError::Crashed(_) => WorkResult::Fault(why),
         },
         LoadError::Init { reason, .. } => match reason {
             // `init` can only reject its configuration.
-            ProviderError::Invalid(_) | ProviderError::Denied(_) => End::Ungranted(vec![why]),
-            _ => End::Fault(why),
+            ProviderError::Invalid(_) | ProviderError::Denied(_) => {
+                WorkResult::Ungranted(vec![why])
+            }
+            _ => WorkResult::Fault(why),
         },
-        LoadError::Host { .. } => End::Trouble(why),
+        LoadError::Host { .. } => WorkResult::Trouble(why),
         LoadError::Refused { .. }
         | LoadError::NoManifest { .. }
         | LoadError::ManyManifests { .. }
@@ -44,33 +46,35 @@ pub(super) fn of_load(error: &LoadError) -> End {
         | LoadError::Imports { .. }
         | LoadError::MissingExport { .. }
         | LoadError::Signature { .. }
-        | LoadError::NotExported { .. } => End::Fault(why),
+        | LoadError::NotExported { .. } => WorkResult::Fault(why),
     }
 }
 
 /// Outcome of a failed call that only the candidate was asked.
-pub(super) fn of_call(error: &ProviderError) -> End {
+pub(super) fn of_call(error: &ProviderError) -> WorkResult {
     match error {
         ProviderError::Unavailable(_)
         | ProviderError::Throttled { .. }
-        | ProviderError::TimedOut(_) => End::Trouble(error.to_string()),
+        | ProviderError::TimedOut(_) => WorkResult::Trouble(error.to_string()),
         ProviderError::Invalid(_)
         | ProviderError::Denied(_)
         | ProviderError::Conflict { .. }
         | ProviderError::Unsupported(_)
         | ProviderError::Elsewhere
         | ProviderError::Internal(_)
-        | ProviderError::Trapped(_) => End::Fault(error.to_string()),
+        | ProviderError::Trapped(_) => WorkResult::Fault(error.to_string()),
     }
 }
 
 /// Outcome of a failed repeated request to the source.
-pub(super) fn of_source(error: &SourceError) -> End {
+pub(super) fn of_source(error: &SourceError) -> WorkResult {
     match error {
         SourceError::Unavailable { .. } | SourceError::Denied { .. } => {
-            End::Trouble(error.to_string())
+            WorkResult::Trouble(error.to_string())
         }
-        SourceError::Absent { .. } | SourceError::Refused { .. } => End::Gone(error.to_string()),
+        SourceError::Absent { .. } | SourceError::Refused { .. } => {
+            WorkResult::Gone(error.to_string())
+        }
     }
 }
 

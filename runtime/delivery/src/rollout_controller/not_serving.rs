@@ -1,11 +1,11 @@
 //! Explains why nothing serves.
 
-use ccm_core::rollout::{Cause, Facts};
+use ccm_core::rollout::{Cause, RolloutFacts};
 
 /// Why nothing serves, and whether a person has to change something first. `None` while the recorded active version may
 /// still serve, even if an offer was rejected. A failed version is reported without waiting for the decision on a
 /// pending offer, which only the leader makes.
-pub(super) fn failed(facts: &Facts) -> Option<(String, bool)> {
+pub(super) fn failed(facts: &RolloutFacts) -> Option<(String, bool)> {
     let record = facts.record.as_ref()?;
     let active = record.active.as_ref().map(|active| &active.release);
     let offered = facts.offer.as_ref().map(|offer| &offer.release);
@@ -46,7 +46,9 @@ mod tests {
     use std::time::Duration;
 
     use ccm_core::moment::Moment;
-    use ccm_core::rollout::{Failure, Noted, Now, Placed, Record, Rejected, Release};
+    use ccm_core::rollout::{
+        Noted, Placed, Record, Rejected, Release, RolloutTime, VersionFailure,
+    };
 
     use super::*;
 
@@ -58,8 +60,8 @@ mod tests {
         }
     }
 
-    fn failure(cause: Cause) -> Failure {
-        Failure {
+    fn failure(cause: Cause) -> VersionFailure {
+        VersionFailure {
             terms: 0,
             cause,
             failures: 1,
@@ -170,12 +172,12 @@ mod tests {
                     at: 0,
                 }));
             }
-            let mut facts = Facts {
+            let mut facts = RolloutFacts {
                 record: Some(record),
                 source_trouble: "it is down".to_owned(),
-                ..Facts::default()
+                ..RolloutFacts::default()
             };
-            let now = Now {
+            let now = RolloutTime {
                 moment: Moment(Duration::ZERO),
                 wall: 0,
             };

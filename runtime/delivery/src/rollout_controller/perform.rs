@@ -9,7 +9,8 @@ use ccm_core::audit::NoAudit;
 use ccm_core::cloud::EventType;
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::rollout::{
-    Candidate, Cause, Effect, End, Failure, Noted, Record, Role, RolloutEvent, Work, state,
+    Candidate, Cause, Noted, Record, Role, RolloutEffect, RolloutEvent, VersionFailure, Work,
+    WorkResult, state,
 };
 use ccm_host::Digest;
 use ccm_host::egress::now;
@@ -26,36 +27,36 @@ use crate::record::{Limits, Report};
 const CALL: Duration = Duration::from_secs(60);
 
 impl RolloutController {
-    pub(super) fn perform(&mut self, effect: &Effect) {
+    pub(super) fn perform(&mut self, effect: &RolloutEffect) {
         match effect {
-            Effect::Keep(record) => self.keep(record),
-            Effect::Begin(work) => self.begin(work),
+            RolloutEffect::Keep(record) => self.keep(record),
+            RolloutEffect::Begin(work) => self.begin(work),
             // Dropping the set aborts its tasks; a result that has just arrived is discarded.
-            Effect::Abandon => self.works = JoinSet::new(),
-            Effect::Place(_) => self.place(),
-            Effect::Try(release) => {
+            RolloutEffect::Abandon => self.works = JoinSet::new(),
+            RolloutEffect::Place(_) => self.place(),
+            RolloutEffect::Try(release) => {
                 tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, "a new version is looked at");
             }
-            Effect::Shadow(release) => {
+            RolloutEffect::Shadow(release) => {
                 tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "shadow: its answers are compared");
                 if let (Some(active), Some(ready)) = (&self.active, &self.ready) {
                     active.shadow(ready.generation.clone());
                 }
             }
-            Effect::Canary(release) => {
+            RolloutEffect::Canary(release) => {
                 tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "canary: it answers a part of the calls");
                 if let (Some(active), Some(ready)) = (&self.active, &self.ready) {
                     active.canary(ready.generation.clone());
                 }
             }
-            Effect::EndTrial => {
+            RolloutEffect::EndTrial => {
                 if let Some(active) = &self.active {
                     active.end_trial();
                 }
                 self.ready = None;
             }
-            Effect::Clear(order) => self.record_writer.clears(order.clone()),
-            Effect::Tell(event) => self.tell(event),
+            RolloutEffect::Clear(order) => self.record_writer.clears(order.clone()),
+            RolloutEffect::Tell(event) => self.tell(event),
         }
     }
 
@@ -157,7 +158,7 @@ impl RolloutController {
                 let Some(work) = self.facts.work.clone() else {
                     return;
                 };
-                let end = End::Trouble("the host failed: it panicked".to_owned());
+                let end = WorkResult::Trouble("the host failed: it panicked".to_owned());
                 self.facts.ended(&work, self.facts.terms, end, now);
                 return;
             }
@@ -171,23 +172,23 @@ impl RolloutController {
         self.log(&work, &before);
     }
 
-    fn log(&self, work: &Work, end: &End) {
+    fn log(&self, work: &Work, end: &WorkResult) {
         let provider = &self.name;
         let (digest, version) = (&work.release().digest, &work.release().version);
         let (what, why) = match end {
-            End::Fine { .. } | End::Planned(_) => return,
+            WorkResult::Fine { .. } | WorkResult::Planned(_) => return,
             // The facts know what follows if another load policy is in force.
-            End::Ungranted(lines) => (
+            WorkResult::Ungranted(lines) => (
                 "the grants or the configuration do not cover it",
                 match self.facts.failures.get(digest) {
                     Some(failure) if failure.cause == Cause::Terms => failure.why.clone(),
                     _ => lines.join("; "),
                 },
             ),
-            End::Distrusted(why) => ("it is not trusted", why.clone()),
-            End::Fault(why) => ("it is at fault", why.clone()),
-            End::Gone(why) => ("its bytes are not to be had", why.clone()),
-            End::Trouble(why) => ("it cannot be loaded now", why.clone()),
+            WorkResult::Distrusted(why) => ("it is not trusted", why.clone()),
+            WorkResult::Fault(why) => ("it is at fault", why.clone()),
+            WorkResult::Gone(why) => ("its bytes are not to be had", why.clone()),
+            WorkResult::Trouble(why) => ("it cannot be loaded now", why.clone()),
         };
         tracing::warn!(target: "rollout", %provider, %digest, %version, why = %why, "{what}");
     }
@@ -290,6 +291,6 @@ impl RolloutController {
 }
 
 /// Whether the failure may be resolved by evidence published since (a trust failure).
-fn is_distrust(failure: &Failure) -> bool {
+fn is_distrust(failure: &VersionFailure) -> bool {
     failure.cause == Cause::Trust
 }

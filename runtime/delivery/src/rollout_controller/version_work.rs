@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::permit::Permit;
-use ccm_core::rollout::{End, Endorsement, Noted, Release, Work};
+use ccm_core::rollout::{Endorsement, Noted, Release, Work, WorkResult};
 use ccm_host::{Digest, Host, Inspection, Loading, Module};
 
 use super::Generated;
@@ -53,7 +53,7 @@ pub(super) struct Job {
 pub(super) struct Ended {
     pub(super) work: Work,
     pub(super) terms: u64,
-    pub(super) end: End,
+    pub(super) end: WorkResult,
     /// The generation that was loaded, if any.
     pub(super) generated: Option<Generated>,
 }
@@ -99,7 +99,7 @@ pub(super) async fn run(resources: Arc<Resources>, job: Job) -> Ended {
             Err(end) => end,
         },
         Work::Examine(release) => match job.examine(&resources, release).await {
-            Ok((examined, wider)) => End::Fine {
+            Ok((examined, wider)) => WorkResult::Fine {
                 release: examined.release(),
                 wider,
                 fits: false,
@@ -119,8 +119,8 @@ pub(super) async fn run(resources: Arc<Resources>, job: Job) -> Ended {
     }
 }
 
-fn fine(release: Release) -> End {
-    End::Fine {
+fn fine(release: Release) -> WorkResult {
+    WorkResult::Fine {
         release,
         wider: Vec::new(),
         fits: false,
@@ -145,7 +145,11 @@ impl Examined {
 
 impl Job {
     /// Finds exactly these bytes: in the current offer, in the store on this machine, or at the source.
-    async fn bytes(&self, resources: &Resources, release: &Release) -> Result<Arc<Artifact>, End> {
+    async fn bytes(
+        &self,
+        resources: &Resources,
+        release: &Release,
+    ) -> Result<Arc<Artifact>, WorkResult> {
         if self.is_anew
             && let Some(Ok(artifact)) = resources.again.bytes(release).await
             && artifact.digest.to_string() == release.digest
@@ -161,7 +165,10 @@ impl Job {
             return Ok(offered.clone());
         }
         let Some(digest) = Digest::parse(&release.digest) else {
-            return Err(End::Gone(format!("{:?} is no digest", release.digest)));
+            return Err(WorkResult::Gone(format!(
+                "{:?} is no digest",
+                release.digest
+            )));
         };
         if let Some(mut kept) = resources.store.get(&digest).await {
             let place = Location::parse(&resources.place());
@@ -170,12 +177,12 @@ impl Job {
         }
         match resources.again.bytes(release).await {
             Some(Ok(artifact)) if artifact.digest == digest => Ok(Arc::new(artifact)),
-            Some(Ok(artifact)) => Err(End::Gone(format!(
+            Some(Ok(artifact)) => Err(WorkResult::Gone(format!(
                 "{} was asked for, and {} came",
                 release.digest, artifact.digest
             ))),
             Some(Err(error)) => Err(of_source(&error)),
-            None => Err(End::Trouble("there is no source".to_owned())),
+            None => Err(WorkResult::Trouble("there is no source".to_owned())),
         }
     }
 
@@ -183,11 +190,11 @@ impl Job {
         &self,
         resources: &Resources,
         release: &Release,
-    ) -> Result<(Examined, Vec<String>), End> {
+    ) -> Result<(Examined, Vec<String>), WorkResult> {
         let examined = self.admit(resources, release).await?;
         let grants = examined.loading.grants.clone();
         if let Err(missing) = examined.inspection.manifest.narrow(grants) {
-            return Err(End::Ungranted(missing.lines));
+            return Err(WorkResult::Ungranted(missing.lines));
         }
         let before = match &self.serving {
             Some(serving) => Requests::of(serving),
@@ -202,10 +209,17 @@ impl Job {
     }
 
     /// Performs all steps up to the load policy.
-    async fn admit(&self, resources: &Resources, release: &Release) -> Result<Examined, End> {
+    async fn admit(
+        &self,
+        resources: &Resources,
+        release: &Release,
+    ) -> Result<Examined, WorkResult> {
         let artifact = self.bytes(resources, release).await?;
         let (inspection, highest) = self.vouched(artifact.clone()).await?;
-        let terms = self.granted.terms(&inspection).map_err(End::Ungranted)?;
+        let terms = self
+            .granted
+            .terms(&inspection)
+            .map_err(WorkResult::Ungranted)?;
         let loading = Loading {
             name: Some(resources.name.clone()),
             grants: terms.grants,
@@ -223,7 +237,7 @@ impl Job {
     }
 
     /// Hashing, scanning and verifying take up to a second, so they run on a blocking thread.
-    async fn vouched(&self, artifact: Arc<Artifact>) -> Result<(Inspection, Highest), End> {
+    async fn vouched(&self, artifact: Arc<Artifact>) -> Result<(Inspection, Highest), WorkResult> {
         let (policy, word) = (self.policy.clone(), self.word);
         let highest = Highest::read(self.recorded.highest.as_deref());
         let look = tokio::task::spawn_blocking(move || {
@@ -243,12 +257,12 @@ impl Job {
             });
             match followed {
                 Ok(highest) => Ok((inspection, highest)),
-                Err(distrust) => Err(End::Distrusted(distrust.to_string())),
+                Err(distrust) => Err(WorkResult::Distrusted(distrust.to_string())),
             }
         });
         match look.await {
             Ok(looked) => looked,
-            Err(error) => Err(End::Trouble(format!("the host failed: {error}"))),
+            Err(error) => Err(WorkResult::Trouble(format!("the host failed: {error}"))),
         }
     }
 
@@ -256,7 +270,7 @@ impl Job {
         &self,
         resources: &Resources,
         release: &Release,
-    ) -> Result<(Generated, End), End> {
+    ) -> Result<(Generated, WorkResult), WorkResult> {
         let examined = self.admit(resources, release).await?;
         let known = examined.release();
         let began = Instant::now();
@@ -273,8 +287,8 @@ impl Job {
         let loaded = resources.host.load_as(module, loading).await;
         let provider = loaded.map_err(|error| match of_load(&error) {
             // A machine that has just started is busy: a slow start does not reject a version that served before.
-            End::Fault(why) if is_slow(&error) && matches!(self.work, Work::Load(_)) => {
-                End::Trouble(why)
+            WorkResult::Fault(why) if is_slow(&error) && matches!(self.work, Work::Load(_)) => {
+                WorkResult::Trouble(why)
             }
             end => end,
         })?;
@@ -284,7 +298,7 @@ impl Job {
             .active
             .as_ref()
             .is_some_and(|active| active.fits(&generation));
-        let end = End::Fine {
+        let end = WorkResult::Fine {
             release: known,
             wider: Vec::new(),
             fits,
@@ -302,15 +316,15 @@ impl Job {
 
     /// Checks the candidate's credential. If the serving version fails the check, too, the failure is not attributed to
     /// the candidate.
-    async fn self_test(&self, release: &Release) -> End {
+    async fn self_test(&self, release: &Release) -> WorkResult {
         let (Some(ready), Some(permit)) = (&self.ready, &self.permit) else {
-            return End::Trouble("it is not loaded any more".to_owned());
+            return WorkResult::Trouble("it is not loaded any more".to_owned());
         };
         let Err(error) = ready.generation.provider.self_check(permit.clone()).await else {
             return fine(release.clone());
         };
         let end = of_call(&error);
-        if let (End::Fault(why), ProviderError::Denied(_) | ProviderError::Invalid(_)) =
+        if let (WorkResult::Fault(why), ProviderError::Denied(_) | ProviderError::Invalid(_)) =
             (&end, &error)
             && let Some(active) = &self.active
             && active
@@ -320,7 +334,7 @@ impl Job {
                 .await
                 .is_err()
         {
-            return End::Trouble(format!(
+            return WorkResult::Trouble(format!(
                 "{why}; the version that serves cannot prove its credential either"
             ));
         }
@@ -328,22 +342,22 @@ impl Job {
     }
 
     /// Counts changes planned by the candidate where the serving version plans none.
-    async fn plan(&self) -> End {
+    async fn plan(&self) -> WorkResult {
         let (Some(ready), Some(active), Some(permit)) = (&self.ready, &self.active, &self.permit)
         else {
-            return End::Trouble("it is not loaded any more".to_owned());
+            return WorkResult::Trouble("it is not loaded any more".to_owned());
         };
         match active.plans(&ready.generation, permit.tenure()).await {
-            Ok(plans) => End::Planned(plans),
+            Ok(plans) => WorkResult::Planned(plans),
             Err(error) => of_call(&error),
         }
     }
 
     /// One read for each capability: through the trial if there is one, otherwise of the candidate alone, without
     /// comparison.
-    async fn ask(&self, resources: &Resources, release: &Release) -> End {
+    async fn ask(&self, resources: &Resources, release: &Release) -> WorkResult {
         let (Some(ready), Some(permit)) = (&self.ready, &self.permit) else {
-            return End::Trouble("it is not loaded any more".to_owned());
+            return WorkResult::Trouble("it is not loaded any more".to_owned());
         };
         if let Some(active) = &self.active
             && active.candidate().is_some()
@@ -355,7 +369,7 @@ impl Job {
         alone.read_each_capability(permit).await;
         let tally = alone.tally();
         if let Some(fatal) = tally.fatal {
-            return End::Fault(fatal);
+            return WorkResult::Fault(fatal);
         }
         let kinds: Vec<&str> = tally.candidate.errors.keys().copied().collect();
         match kinds.as_slice() {
@@ -365,9 +379,9 @@ impl Job {
                     .iter()
                     .all(|kind| matches!(*kind, "unavailable" | "throttled")) =>
             {
-                End::Trouble(format!("its reads end {}", passing.join(", ")))
+                WorkResult::Trouble(format!("its reads end {}", passing.join(", ")))
             }
-            kinds => End::Fault(format!("its reads end {}", kinds.join(", "))),
+            kinds => WorkResult::Fault(format!("its reads end {}", kinds.join(", "))),
         }
     }
 }

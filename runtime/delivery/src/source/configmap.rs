@@ -16,7 +16,7 @@ use kube::{Api, Client};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Brought, ConfigMapKey, Source, SourceError, blocking, unpack};
-use crate::artifact::{Artifact, Evidence};
+use crate::artifact::{Artifact, SignatureEvidence};
 use content::NotFound;
 
 /// Changes in quick succession are handled together, once none has arrived for this long…
@@ -53,7 +53,7 @@ struct Reader {
 /// The last answer.
 #[derive(PartialEq)]
 enum Told {
-    Module(Digest, Vec<Evidence>),
+    Module(Digest, Vec<SignatureEvidence>),
     Error(SourceError),
 }
 

@@ -15,7 +15,7 @@ use ccm_host::Digest;
 use tokio::time::{Instant, sleep};
 
 use super::{Brought, FilePlace, Source, SourceError, blocking, same_bytes, unpack};
-use crate::artifact::{Artifact, Evidence};
+use crate::artifact::{Artifact, SignatureEvidence};
 use poll::{Identity, Seen};
 
 /// Polling interval.
@@ -43,7 +43,7 @@ enum Told {
     /// The file in this state was read and is not a module.
     NoModule(Identity),
     /// The file's state, and the returned module: digest and evidence.
-    Module(Identity, Digest, Vec<Evidence>),
+    Module(Identity, Digest, Vec<SignatureEvidence>),
 }
 
 impl FileSource {

@@ -23,13 +23,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::rollout::Release;
-use ccm_host::egress::{Lookup, SystemLookup};
+use ccm_host::egress::{NameLookup, SystemLookup};
 use ccm_host::grant::ProxyGrant;
 use ipnet::IpNet;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use blob::Progress;
+pub use blob::DownloadProgress;
 pub use login::{CredentialsError, RegistryCredentials};
 
 use super::{Brought, Location, OciPlace, Source, SourceError};
@@ -150,7 +150,7 @@ impl OciSource {
     fn with(
         place: String,
         settings: OciSettings,
-        lookup: Arc<dyn Lookup>,
+        lookup: Arc<dyn NameLookup>,
         patience: Timeouts,
     ) -> Result<Self, SourceError> {
         let repository =
@@ -273,7 +273,7 @@ impl Source for OciSource {
 /// See [`SourceError`].
 pub async fn pull(
     settings: &OciSettings,
-    progress: &(dyn Fn(Progress) + Sync),
+    progress: &(dyn Fn(DownloadProgress) + Sync),
 ) -> Result<Artifact, SourceError> {
     let pulling = async {
         let (lookup, patience) = (Arc::new(SystemLookup), Timeouts::default());

@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 use thiserror::Error;
 
 use super::SourceError;
-use crate::artifact::{Artifact, Evidence, MODULE_BYTES};
+use crate::artifact::{Artifact, MODULE_BYTES, SignatureEvidence};
 
 /// Magic bytes of WebAssembly modules and components.
 const WASM: &[u8] = b"\0asm";
@@ -76,7 +76,7 @@ pub fn unpack(bytes: Vec<u8>) -> Result<Vec<u8>, NoModule> {
 pub fn artifact(
     place: &str,
     bytes: Vec<u8>,
-    evidence: Vec<Evidence>,
+    evidence: Vec<SignatureEvidence>,
 ) -> Result<Artifact, SourceError> {
     let wasm: Arc<[u8]> = match unpack(bytes) {
         Ok(wasm) => wasm.into(),

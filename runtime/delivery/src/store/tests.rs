@@ -9,7 +9,7 @@ use ccm_host::Digest;
 use tempfile::TempDir;
 
 use super::{ModuleStore, StoreError};
-use crate::artifact::{Artifact, Evidence};
+use crate::artifact::{Artifact, SignatureEvidence};
 
 fn artifact(text: &str) -> Artifact {
     let wasm = [b"\0asm", text.as_bytes()].concat();
@@ -20,8 +20,8 @@ fn artifact(text: &str) -> Artifact {
         manifest_digest: Some(format!("sha256:{text}")),
         is_pinned: true,
         evidence: vec![
-            Evidence::Bundle(b"{\"a\": 1}".to_vec()),
-            Evidence::SimpleSigning {
+            SignatureEvidence::Bundle(b"{\"a\": 1}".to_vec()),
+            SignatureEvidence::SimpleSigning {
                 payload: vec![0, 255],
                 signature: vec![1],
                 certificate: Some("PEM".to_owned()),
@@ -91,7 +91,7 @@ async fn newer_evidence_replaces_the_older() {
     let (_parent, _, store) = in_folder();
     let mut kept = artifact("one");
     store.put(&kept).await.unwrap();
-    kept.evidence = vec![Evidence::Bundle(b"newer".to_vec())];
+    kept.evidence = vec![SignatureEvidence::Bundle(b"newer".to_vec())];
     store.put(&kept).await.unwrap();
     assert_eq!(
         store.get(&kept.digest).await.unwrap().evidence,

@@ -7,7 +7,7 @@ use ccm_core::well_known::ALLOW_DOWNGRADE;
 use ccm_host::clean;
 use thiserror::Error;
 
-use super::Refusal;
+use super::EvidenceRefusal;
 
 /// Why a configured text cannot be used, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -78,7 +78,7 @@ pub enum Distrust {
     /// There are signatures, but none is valid.
     Refused {
         /// The reason for each examined signature, in their order.
-        reasons: Vec<Refusal>,
+        reasons: Vec<EvidenceRefusal>,
     },
     /// Older than the minimum version. All other checks passed.
     TooOld {
@@ -112,7 +112,9 @@ impl Distrust {
         match self {
             Distrust::OtherDigest { .. } => "other-digest",
             Distrust::Unsigned | Distrust::Unvouched => "unsigned",
-            Distrust::Refused { reasons } => reasons.first().map_or("unsigned", Refusal::reason),
+            Distrust::Refused { reasons } => {
+                reasons.first().map_or("unsigned", EvidenceRefusal::reason)
+            }
             Distrust::TooOld { .. } => "too-old",
             Distrust::Downgrade { .. } => "downgrade",
             Distrust::VersionUnreadable { .. } => "version-unreadable",
@@ -158,7 +160,7 @@ impl fmt::Display for Distrust {
 
 impl std::error::Error for Distrust {}
 
-fn refused(reasons: &[Refusal]) -> String {
+fn refused(reasons: &[EvidenceRefusal]) -> String {
     match reasons {
         [only] => format!("its signature is refused: {only}"),
         several => {

@@ -16,8 +16,8 @@ use sigstore_verify::types::{
 
 use material::{certificates, entries, stamps};
 
-use super::Refusal;
-use crate::artifact::{Artifact, Evidence};
+use super::EvidenceRefusal;
+use crate::artifact::{Artifact, SignatureEvidence};
 
 mod material;
 
@@ -40,10 +40,13 @@ pub(super) struct Claim {
 
 impl Claim {
     /// Parses `evidence`.
-    pub(super) fn read(evidence: &Evidence, artifact: &Artifact) -> Result<Claim, Refusal> {
+    pub(super) fn read(
+        evidence: &SignatureEvidence,
+        artifact: &Artifact,
+    ) -> Result<Claim, EvidenceRefusal> {
         match evidence {
-            Evidence::Bundle(json) => Self::from_bundle(json, artifact),
-            Evidence::SimpleSigning {
+            SignatureEvidence::Bundle(json) => Self::from_bundle(json, artifact),
+            SignatureEvidence::SimpleSigning {
                 payload,
                 signature,
                 certificate,
@@ -73,7 +76,7 @@ impl Claim {
         }
     }
 
-    fn from_bundle(json: &[u8], artifact: &Artifact) -> Result<Claim, Refusal> {
+    fn from_bundle(json: &[u8], artifact: &Artifact) -> Result<Claim, EvidenceRefusal> {
         let bundle = read_bundle(json)?;
         check_parts(&bundle)?;
         let (message, subject) = match &bundle.content {
@@ -96,7 +99,11 @@ impl Claim {
                 let subject = check_statement(envelope.payload.as_bytes(), artifact)?;
                 (envelope.pae().into(), Some(subject))
             }
-            _ => return Err(Refusal::unreadable("it has no signature that we know")),
+            _ => {
+                return Err(EvidenceRefusal::unreadable(
+                    "it has no signature that we know",
+                ));
+            }
         };
         Ok(Claim {
             bundle,
@@ -139,17 +146,17 @@ impl Claim {
 }
 
 /// For Ed25519, which signs the bytes themselves, cosign writes `{}` as their digest: treated as none.
-fn read_bundle(json: &[u8]) -> Result<Bundle, Refusal> {
-    let mut bundle: Value = serde_json::from_slice(json).map_err(Refusal::unreadable)?;
+fn read_bundle(json: &[u8]) -> Result<Bundle, EvidenceRefusal> {
+    let mut bundle: Value = serde_json::from_slice(json).map_err(EvidenceRefusal::unreadable)?;
     if let Some(Value::Object(signed)) = bundle.get_mut("messageSignature")
         && signed.get("messageDigest") == Some(&json!({}))
     {
         signed.remove("messageDigest");
     }
-    Bundle::from_json(&bundle.to_string()).map_err(Refusal::unreadable)
+    Bundle::from_json(&bundle.to_string()).map_err(EvidenceRefusal::unreadable)
 }
 
-fn check_parts(bundle: &Bundle) -> Result<(), Refusal> {
+fn check_parts(bundle: &Bundle) -> Result<(), EvidenceRefusal> {
     let material = &bundle.verification_material;
     let certificates = match &material.content {
         VerificationMaterialContent::X509CertificateChain { certificates } => certificates.len(),
@@ -160,21 +167,21 @@ fn check_parts(bundle: &Bundle) -> Result<(), Refusal> {
         .rfc3161_timestamps
         .len();
     if certificates.max(stamps).max(material.tlog_entries.len()) > MOST_PARTS {
-        return Err(Refusal::unreadable(
+        return Err(EvidenceRefusal::unreadable(
             "it has too many certificates, log entries or time stamps",
         ));
     }
     Ok(())
 }
 
-fn other_artifact(about: &str) -> Refusal {
-    Refusal::OtherArtifact {
+fn other_artifact(about: &str) -> EvidenceRefusal {
+    EvidenceRefusal::OtherArtifact {
         about: clean(about, 100),
     }
 }
 
-fn other_statement(kind: &str) -> Refusal {
-    Refusal::OtherStatement {
+fn other_statement(kind: &str) -> EvidenceRefusal {
+    EvidenceRefusal::OtherStatement {
         kind: clean(kind, 100),
     }
 }
@@ -200,8 +207,9 @@ struct SubjectDigest {
 }
 
 /// Checks that a signature statement refers to the artifact's manifest or to the module itself.
-fn check_statement(payload: &[u8], artifact: &Artifact) -> Result<Sha256Hash, Refusal> {
-    let statement: Statement = serde_json::from_slice(payload).map_err(Refusal::unreadable)?;
+fn check_statement(payload: &[u8], artifact: &Artifact) -> Result<Sha256Hash, EvidenceRefusal> {
+    let statement: Statement =
+        serde_json::from_slice(payload).map_err(EvidenceRefusal::unreadable)?;
     if statement.predicate_type != SIGNATURE_STATEMENT {
         return Err(other_statement(&statement.predicate_type));
     }
@@ -215,7 +223,7 @@ fn check_statement(payload: &[u8], artifact: &Artifact) -> Result<Sha256Hash, Re
         .iter()
         .map(|subject| subject.digest.sha256.as_str());
     match subjects.find(|subject| *subject == module || Some(*subject) == manifest) {
-        Some(subject) => Sha256Hash::from_hex(subject).map_err(Refusal::unreadable),
+        Some(subject) => Sha256Hash::from_hex(subject).map_err(EvidenceRefusal::unreadable),
         None => Err(other_artifact(match statement.subject.first() {
             Some(first) => &first.digest.sha256,
             None => "nothing",
@@ -241,8 +249,9 @@ struct Image {
 }
 
 /// Checks that cosign's older payload refers to the artifact's manifest.
-fn check_payload(payload: &[u8], artifact: &Artifact) -> Result<(), Refusal> {
-    let Payload { critical } = serde_json::from_slice(payload).map_err(Refusal::unreadable)?;
+fn check_payload(payload: &[u8], artifact: &Artifact) -> Result<(), EvidenceRefusal> {
+    let Payload { critical } =
+        serde_json::from_slice(payload).map_err(EvidenceRefusal::unreadable)?;
     if critical.r#type != SIGNATURE_PAYLOAD {
         return Err(other_statement(&critical.r#type));
     }
@@ -253,6 +262,6 @@ fn check_payload(payload: &[u8], artifact: &Artifact) -> Result<(), Refusal> {
 }
 
 /// Decodes base64 of the evidence.
-fn decoded(text: &str) -> Result<Vec<u8>, Refusal> {
-    STANDARD.decode(text).map_err(Refusal::unreadable)
+fn decoded(text: &str) -> Result<Vec<u8>, EvidenceRefusal> {
+    STANDARD.decode(text).map_err(EvidenceRefusal::unreadable)
 }

@@ -9,7 +9,7 @@ use ccm_host::clean;
 use regex::{Regex, RegexBuilder};
 
 use super::evidence::Claim;
-use super::{Misread, Provenance, Refusal, Roots};
+use super::{EvidenceRefusal, Misread, Provenance, Roots};
 
 /// How far the clock of a log or time stamp authority may be ahead of ours.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(300);
@@ -97,22 +97,26 @@ impl Keyless {
     }
 
     /// Checks that this identity signed `claim` while its certificate was valid.
-    pub(super) fn judge(&self, claim: &Claim, now: SystemTime) -> Result<Provenance, Refusal> {
+    pub(super) fn judge(
+        &self,
+        claim: &Claim,
+        now: SystemTime,
+    ) -> Result<Provenance, EvidenceRefusal> {
         let signed = self.roots.verify(claim)?;
         let latest = now
             .checked_add(CLOCKS_DIFFER)
             .and_then(|latest| jiff::Timestamp::try_from(latest).ok());
         // An unreadable clock counts as wrong.
         if latest.is_none_or(|latest| signed.at > latest) {
-            return Err(Refusal::FutureTime);
+            return Err(EvidenceRefusal::FutureTime);
         }
         if !self.identity.names(&signed.identity) {
-            return Err(Refusal::WrongIdentity {
+            return Err(EvidenceRefusal::WrongIdentity {
                 found: clean(&signed.identity, 200),
             });
         }
         if self.issuer != signed.issuer {
-            return Err(Refusal::WrongIssuer {
+            return Err(EvidenceRefusal::WrongIssuer {
                 found: clean(&signed.issuer, 200),
             });
         }

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// Why a signature is refused. Texts from the evidence are cleaned and truncated.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum EvidenceRefusal {
     /// Exceeds the size limit.
     #[error("it has {bytes} bytes, more than is looked at")]
     TooLarge {
@@ -76,65 +76,69 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
+impl EvidenceRefusal {
     /// Not parseable, for this reason.
-    pub(super) fn unreadable(why: impl ToString) -> Refusal {
-        Refusal::Unreadable(clean(&why.to_string(), 200))
+    pub(super) fn unreadable(why: impl ToString) -> EvidenceRefusal {
+        EvidenceRefusal::Unreadable(clean(&why.to_string(), 200))
     }
 
     /// A short, stable name for counters and conditions.
     pub fn reason(&self) -> &'static str {
         match self {
-            Refusal::TooLarge { .. } | Refusal::TooMuchWork => "too-large",
-            Refusal::Unreadable(_) => "unreadable",
-            Refusal::OtherStatement { .. } => "other-statement",
-            Refusal::OtherArtifact { .. } => "other-artifact",
-            Refusal::WrongKey => "wrong-key",
-            Refusal::KeyNotExpected => "key-not-expected",
-            Refusal::CertificateNotExpected => "certificate-not-expected",
-            Refusal::UnknownAuthority(_) => "unknown-authority",
-            Refusal::NoSigningTime => "no-signing-time",
-            Refusal::TimeStamp(_) => "time-stamp",
-            Refusal::FutureTime => "future-time",
-            Refusal::Expired(_) => "expired",
-            Refusal::Log(_) => "log",
-            Refusal::BadSignature => "bad-signature",
-            Refusal::WrongIdentity { .. } => "wrong-identity",
-            Refusal::WrongIssuer { .. } => "wrong-issuer",
+            EvidenceRefusal::TooLarge { .. } | EvidenceRefusal::TooMuchWork => "too-large",
+            EvidenceRefusal::Unreadable(_) => "unreadable",
+            EvidenceRefusal::OtherStatement { .. } => "other-statement",
+            EvidenceRefusal::OtherArtifact { .. } => "other-artifact",
+            EvidenceRefusal::WrongKey => "wrong-key",
+            EvidenceRefusal::KeyNotExpected => "key-not-expected",
+            EvidenceRefusal::CertificateNotExpected => "certificate-not-expected",
+            EvidenceRefusal::UnknownAuthority(_) => "unknown-authority",
+            EvidenceRefusal::NoSigningTime => "no-signing-time",
+            EvidenceRefusal::TimeStamp(_) => "time-stamp",
+            EvidenceRefusal::FutureTime => "future-time",
+            EvidenceRefusal::Expired(_) => "expired",
+            EvidenceRefusal::Log(_) => "log",
+            EvidenceRefusal::BadSignature => "bad-signature",
+            EvidenceRefusal::WrongIdentity { .. } => "wrong-identity",
+            EvidenceRefusal::WrongIssuer { .. } => "wrong-issuer",
         }
     }
 
     /// How many verification steps a signature passed before this refusal.
     pub(super) fn steps(&self) -> u8 {
         match self {
-            Refusal::WrongIssuer { .. } => 4,
-            Refusal::WrongIdentity { .. } => 3,
-            Refusal::UnknownAuthority(_) => 1,
-            Refusal::CertificateNotExpected => 0,
+            EvidenceRefusal::WrongIssuer { .. } => 4,
+            EvidenceRefusal::WrongIdentity { .. } => 3,
+            EvidenceRefusal::UnknownAuthority(_) => 1,
+            EvidenceRefusal::CertificateNotExpected => 0,
             _ => 2,
         }
     }
 }
 
-impl From<Sigstore> for Refusal {
-    fn from(error: Sigstore) -> Refusal {
+impl From<Sigstore> for EvidenceRefusal {
+    fn from(error: Sigstore) -> EvidenceRefusal {
         let why = || clean(&error.to_string(), 200);
         match &error {
             Sigstore::Certificate(
                 CertificateError::Expired { .. } | CertificateError::NotYetValid { .. },
-            ) => Refusal::Expired(why()),
-            Sigstore::Certificate(CertificateError::Malformed(_)) => Refusal::Unreadable(why()),
-            Sigstore::Certificate(_) => Refusal::UnknownAuthority(why()),
+            ) => EvidenceRefusal::Expired(why()),
+            Sigstore::Certificate(CertificateError::Malformed(_)) => {
+                EvidenceRefusal::Unreadable(why())
+            }
+            Sigstore::Certificate(_) => EvidenceRefusal::UnknownAuthority(why()),
             Sigstore::Timestamp(TimestampError::NoVerifiedTimestamp(_))
-            | Sigstore::Bundle(BundleError::MissingSigningTimeEvidence) => Refusal::NoSigningTime,
+            | Sigstore::Bundle(BundleError::MissingSigningTimeEvidence) => {
+                EvidenceRefusal::NoSigningTime
+            }
             Sigstore::Bundle(
                 BundleError::MissingInclusionProof(_) | BundleError::MissingInclusionPromise(_),
-            ) => Refusal::Log(why()),
-            Sigstore::Timestamp(_) => Refusal::TimeStamp(why()),
-            Sigstore::TransparencyLog(_) => Refusal::Log(why()),
-            Sigstore::SignatureInvalid(_) => Refusal::BadSignature,
-            Sigstore::ArtifactMismatch(_) => Refusal::OtherArtifact { about: why() },
-            _ => Refusal::Unreadable(why()),
+            ) => EvidenceRefusal::Log(why()),
+            Sigstore::Timestamp(_) => EvidenceRefusal::TimeStamp(why()),
+            Sigstore::TransparencyLog(_) => EvidenceRefusal::Log(why()),
+            Sigstore::SignatureInvalid(_) => EvidenceRefusal::BadSignature,
+            Sigstore::ArtifactMismatch(_) => EvidenceRefusal::OtherArtifact { about: why() },
+            _ => EvidenceRefusal::Unreadable(why()),
         }
     }
 }

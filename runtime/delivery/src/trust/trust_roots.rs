@@ -15,7 +15,7 @@ use sigstore_verify::{
 };
 
 use super::evidence::Claim;
-use super::{Misread, Refusal, crypto_provider};
+use super::{EvidenceRefusal, Misread, crypto_provider};
 
 /// Longest text of one part, in bytes. Sigstore's own root has 7 KiB.
 const TEXT_BYTES: usize = 256 << 10;
@@ -115,10 +115,10 @@ impl Roots {
     }
 
     /// Verifies everything except the identity and the issuer.
-    pub(super) fn verify(&self, claim: &Claim) -> Result<SignedBy, Refusal> {
+    pub(super) fn verify(&self, claim: &Claim) -> Result<SignedBy, EvidenceRefusal> {
         let entries = &claim.bundle().verification_material.tlog_entries;
         if self.has_logs && entries.is_empty() {
-            return Err(Refusal::Log("it has no entry of a log".to_owned()));
+            return Err(EvidenceRefusal::Log("it has no entry of a log".to_owned()));
         }
         let mut policy = VerificationPolicy::any_identity();
         if !self.has_certificate_logs {
@@ -148,13 +148,13 @@ impl Roots {
                     Ok(unchained) => expired(&unchained),
                     // The authentic signing time was checked before: the certificate is not valid at that time.
                     Err(Sigstore::TransparencyLog(TransparencyLogError::IntegratedTime(why))) => {
-                        Some(Refusal::Expired(clean(&why, 200)))
+                        Some(EvidenceRefusal::Expired(clean(&why, 200)))
                     }
                     Err(_) => None,
                 }
-                .unwrap_or_else(|| Refusal::from(error))
+                .unwrap_or_else(|| EvidenceRefusal::from(error))
             }
-            other => Refusal::from(other),
+            other => EvidenceRefusal::from(other),
         })?;
         let identity = result
             .identity()
@@ -166,20 +166,22 @@ impl Roots {
                 issuer,
                 at: *at,
             }),
-            (None, ..) => Err(Refusal::unreadable("its certificate names nobody")),
-            (_, None, _) => Err(Refusal::unreadable("its certificate names no issuer")),
-            (.., None) => Err(Refusal::NoSigningTime),
+            (None, ..) => Err(EvidenceRefusal::unreadable("its certificate names nobody")),
+            (_, None, _) => Err(EvidenceRefusal::unreadable(
+                "its certificate names no issuer",
+            )),
+            (.., None) => Err(EvidenceRefusal::NoSigningTime),
         }
     }
 }
 
 /// Refusal of a certificate that was not valid at one of the signing times; `None` if it was.
-fn expired(unchained: &VerificationResult) -> Option<Refusal> {
+fn expired(unchained: &VerificationResult) -> Option<EvidenceRefusal> {
     let certificate = unchained.certificate()?;
     let valid = certificate.not_before..=certificate.not_after;
     let mut times = unchained.verified_timestamps().iter();
     let at = times.find(|at| !valid.contains(at))?;
-    Some(Refusal::Expired(format!(
+    Some(EvidenceRefusal::Expired(format!(
         "it was made at {at}, and the certificate is for {} to {}",
         certificate.not_before, certificate.not_after
     )))

@@ -11,7 +11,7 @@ use crate::limits;
 
 /// Backoff of one generation; a version that replaces a bad one starts without a delay. See the module docs.
 #[derive(Default)]
-pub(crate) struct Backoff {
+pub(crate) struct CallBackoff {
     row: Mutex<Row>,
     /// Start of the last call. A waiting call holds the lock; it is fair, so calls start in order of arrival.
     began: tokio::sync::Mutex<Option<Instant>>,
@@ -26,7 +26,7 @@ struct Row {
     cost: Duration,
 }
 
-impl Backoff {
+impl CallBackoff {
     /// Waits until a call may begin. Cancelling the wait has no effect on other calls.
     pub(crate) async fn begin(&self) {
         let mut began = self.began.lock().await;
@@ -71,7 +71,7 @@ mod tests {
 
     /// CPU time that consecutive bad calls of these costs take in ten minutes.
     async fn computed_in_ten_minutes(costs: &[Duration]) -> Duration {
-        let (backoff, since) = (Backoff::default(), Instant::now());
+        let (backoff, since) = (CallBackoff::default(), Instant::now());
         let mut computed = Duration::ZERO;
         for &cost in costs.iter().cycle() {
             backoff.begin().await;
@@ -95,7 +95,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_ends_well_ends_the_waiting() {
-        let backoff = Backoff::default();
+        let backoff = CallBackoff::default();
         let since = Instant::now();
         for _ in 0..100 {
             backoff.begin().await;
@@ -114,7 +114,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waiting_has_a_limit_and_who_stops_waiting_takes_no_turn() {
-        let backoff = Backoff::default();
+        let backoff = CallBackoff::default();
         backoff.begin().await;
         for _ in 0..100 {
             backoff.ended(false, Duration::from_secs(10));

@@ -7,7 +7,7 @@ use wasmparser::{
 };
 use wasmtime::Engine;
 
-use super::refusal::Refusal;
+use super::refusal::ModuleRefusal;
 use crate::limits;
 use crate::manifest::MAX_MANIFEST;
 
@@ -32,7 +32,7 @@ pub(crate) struct Structure<'a> {
 ///
 /// # Errors
 /// The first reason why the file must not be compiled.
-pub(crate) fn scan(wasm: &[u8]) -> Result<Structure<'_>, Refusal> {
+pub(crate) fn scan(wasm: &[u8]) -> Result<Structure<'_>, ModuleRefusal> {
     check_kind(wasm)?;
     let mut parser = Parser::new(0);
     parser.set_features(features());
@@ -46,16 +46,16 @@ pub(crate) fn scan(wasm: &[u8]) -> Result<Structure<'_>, Refusal> {
     Ok(scan.structure)
 }
 
-fn check_kind(wasm: &[u8]) -> Result<(), Refusal> {
+fn check_kind(wasm: &[u8]) -> Result<(), ModuleRefusal> {
     if wasm.is_empty() {
-        return Err(Refusal::Empty);
+        return Err(ModuleRefusal::Empty);
     }
     at_most("bytes", 0, wasm.len() as u64, limits::MODULE_BYTES as u64)?;
     if Engine::detect_precompiled(wasm).is_some() {
-        return Err(Refusal::Precompiled);
+        return Err(ModuleRefusal::Precompiled);
     }
     if !wasm.starts_with(b"\0asm") {
-        return Err(Refusal::NotWasm);
+        return Err(ModuleRefusal::NotWasm);
     }
     Ok(())
 }
@@ -69,11 +69,11 @@ fn features() -> WasmFeatures {
         | WasmFeatures::MULTI_MEMORY
 }
 
-fn at_most(what: &'static str, offset: usize, found: u64, limit: u64) -> Result<(), Refusal> {
+fn at_most(what: &'static str, offset: usize, found: u64, limit: u64) -> Result<(), ModuleRefusal> {
     if found <= limit {
         Ok(())
     } else {
-        Err(Refusal::TooMuch {
+        Err(ModuleRefusal::TooMuch {
             what,
             offset,
             found,
@@ -98,7 +98,7 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn payload(&mut self, payload: Payload<'a>) -> Result<(), Refusal> {
+    fn payload(&mut self, payload: Payload<'a>) -> Result<(), ModuleRefusal> {
         match payload {
             Payload::Version {
                 encoding, range, ..
@@ -117,7 +117,7 @@ impl<'a> Scan<'a> {
                 ..
             } if range.end > self.length => {
                 let message = format!("the file ends within what begins at offset {}", range.start);
-                Err(Refusal::Damaged {
+                Err(ModuleRefusal::Damaged {
                     offset: self.length,
                     message,
                 })
@@ -139,7 +139,7 @@ impl<'a> Scan<'a> {
                         matches!(kind.composite_type.inner, CompositeInnerType::Func(_))
                     };
                     if group.is_explicit_rec_group() || !group.types().all(is_function) {
-                        return Err(Refusal::Feature {
+                        return Err(ModuleRefusal::Feature {
                             what: "garbage collection",
                             offset,
                         });
@@ -154,7 +154,7 @@ impl<'a> Scan<'a> {
                         TypeRef::Memory(memory) => self.memory(offset, &memory)?,
                         TypeRef::Table(table) => check_table(offset, &table)?,
                         TypeRef::Tag(_) => {
-                            return Err(Refusal::Feature {
+                            return Err(ModuleRefusal::Feature {
                                 what: "exceptions",
                                 offset,
                             });
@@ -178,7 +178,7 @@ impl<'a> Scan<'a> {
                 }
                 Ok(())
             }
-            Payload::TagSection(section) => Err(Refusal::Feature {
+            Payload::TagSection(section) => Err(ModuleRefusal::Feature {
                 what: "exceptions",
                 offset: section.range().start,
             }),
@@ -223,7 +223,7 @@ impl<'a> Scan<'a> {
                     limits::EXTERNS as u64,
                 )
             }
-            Payload::UnknownSection { id, range, .. } => Err(Refusal::Damaged {
+            Payload::UnknownSection { id, range, .. } => Err(ModuleRefusal::Damaged {
                 offset: range.start,
                 message: format!("a section of unknown kind {id}"),
             }),
@@ -231,10 +231,10 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn begin(&mut self, encoding: Encoding, offset: usize) -> Result<(), Refusal> {
+    fn begin(&mut self, encoding: Encoding, offset: usize) -> Result<(), ModuleRefusal> {
         let is_module = encoding == Encoding::Module;
         if is_module && self.open.is_empty() {
-            return Err(Refusal::NotAComponent);
+            return Err(ModuleRefusal::NotAComponent);
         }
         self.open.push(is_module);
         at_most(
@@ -258,7 +258,7 @@ impl<'a> Scan<'a> {
         at_most(what, offset, *counter, limits::MODULES as u64)
     }
 
-    fn memory(&mut self, offset: usize, memory: &MemoryType) -> Result<(), Refusal> {
+    fn memory(&mut self, offset: usize, memory: &MemoryType) -> Result<(), ModuleRefusal> {
         self.memories += 1;
         let refused = [
             (self.memories > 1, "multiple memories"),
@@ -267,7 +267,7 @@ impl<'a> Scan<'a> {
             (memory.page_size_log2.is_some(), "custom page sizes"),
         ];
         if let Some((_, what)) = refused.into_iter().find(|(found, _)| *found) {
-            return Err(Refusal::Feature { what, offset });
+            return Err(ModuleRefusal::Feature { what, offset });
         }
         let bytes = memory.initial.saturating_mul(PAGE_BYTES);
         at_most(
@@ -278,7 +278,7 @@ impl<'a> Scan<'a> {
         )
     }
 
-    fn instantiate(&mut self, count: u32, offset: usize) -> Result<(), Refusal> {
+    fn instantiate(&mut self, count: u32, offset: usize) -> Result<(), ModuleRefusal> {
         self.instances += u64::from(count);
         at_most(
             "instances",
@@ -289,13 +289,13 @@ impl<'a> Scan<'a> {
     }
 }
 
-fn check_table(offset: usize, table: &TableType) -> Result<(), Refusal> {
+fn check_table(offset: usize, table: &TableType) -> Result<(), ModuleRefusal> {
     for (found, what) in [
         (table.table64, "64-bit tables"),
         (table.shared, "shared tables"),
     ] {
         if found {
-            return Err(Refusal::Feature { what, offset });
+            return Err(ModuleRefusal::Feature { what, offset });
         }
     }
     at_most(
@@ -306,7 +306,7 @@ fn check_table(offset: usize, table: &TableType) -> Result<(), Refusal> {
     )
 }
 
-fn check_body(body: &wasmparser::FunctionBody<'_>) -> Result<(), Refusal> {
+fn check_body(body: &wasmparser::FunctionBody<'_>) -> Result<(), ModuleRefusal> {
     let range = body.range();
     let bytes = range.len() as u64;
     at_most(

@@ -10,7 +10,7 @@ const MESSAGE_BYTES: usize = 200;
 
 /// Why a file is not compiled. Offsets are in bytes from the beginning of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum ModuleRefusal {
     /// The file is empty.
     #[error("the file is empty")]
     Empty,
@@ -57,9 +57,9 @@ pub enum Refusal {
     },
 }
 
-impl From<BinaryReaderError> for Refusal {
-    fn from(error: BinaryReaderError) -> Refusal {
-        Refusal::Damaged {
+impl From<BinaryReaderError> for ModuleRefusal {
+    fn from(error: BinaryReaderError) -> ModuleRefusal {
+        ModuleRefusal::Damaged {
             offset: error.offset(),
             message: clean(error.message(), MESSAGE_BYTES),
         }

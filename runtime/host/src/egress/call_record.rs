@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ccm_core::permit::Access;
-use ccm_metrics::requests::{End, Ended};
+use ccm_metrics::requests::{Ended, RequestEnd};
 use http::Method;
 use tokio::time::Instant;
 
@@ -133,9 +133,9 @@ impl<'a> Record<'a> {
                 method: method.as_str(),
                 endpoint: template.as_deref(),
                 end: match end {
-                    _ if *kept => End::Kept,
-                    ExchangeEnd::Answered(status) => End::Answered(*status),
-                    ExchangeEnd::Failed(why) => End::Failed(why),
+                    _ if *kept => RequestEnd::Kept,
+                    ExchangeEnd::Answered(status) => RequestEnd::Answered(*status),
+                    ExchangeEnd::Failed(why) => RequestEnd::Failed(why),
                 },
                 took: *took,
             });

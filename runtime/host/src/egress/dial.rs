@@ -28,7 +28,7 @@ use super::address_policy::{self, AddressRefused};
 use super::behind_proxy;
 use super::lease_gate::{Dial, LeaseGate};
 use super::limits::EgressLimits;
-use super::resolve::{Lookup, Resolver};
+use super::resolve::{NameLookup, Resolver};
 use super::tls::{self, TlsError, Trust};
 use crate::grant::{ProxyGrant, TargetGrant};
 use crate::manifest::UNNAMED;
@@ -77,7 +77,7 @@ pub(super) type Client =
 pub(super) fn client(
     grant: &TargetGrant,
     limits: &EgressLimits,
-    lookup: Arc<dyn Lookup>,
+    lookup: Arc<dyn NameLookup>,
     gate: Arc<LeaseGate>,
 ) -> Result<Client, DialError> {
     let addresses = endpoint(&grant.endpoint, &grant.addresses)?;
@@ -116,7 +116,7 @@ pub(super) fn is_aws_metadata(url: &Url) -> bool {
 /// TLS cannot be set up, although it is not used.
 pub(super) fn metadata_client(
     limits: &EgressLimits,
-    lookup: Arc<dyn Lookup>,
+    lookup: Arc<dyn NameLookup>,
     gate: Arc<LeaseGate>,
 ) -> Result<Client, DialError> {
     // The only URL that it is asked for has an address, so that no name is ever resolved.
@@ -140,7 +140,7 @@ fn pooled(https: HttpsConnector<Connector<Dial>>, limits: &EgressLimits) -> Clie
 
 /// Connector that opens sockets to addresses that pass, with every write behind the gate.
 fn sockets(
-    lookup: Arc<dyn Lookup>,
+    lookup: Arc<dyn NameLookup>,
     addresses: Vec<IpNet>,
     only_loopback: bool,
     gate: Arc<LeaseGate>,
@@ -158,7 +158,7 @@ fn sockets(
 fn through(
     grant: &ProxyGrant,
     target: &Url,
-    lookup: Arc<dyn Lookup>,
+    lookup: Arc<dyn NameLookup>,
     gate: Arc<LeaseGate>,
 ) -> Result<Connector<Dial>, DialError> {
     if let Some(why) = behind_proxy::mistake(target) {

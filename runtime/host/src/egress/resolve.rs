@@ -18,7 +18,7 @@ use super::address_policy::{self, AddressRefused};
 const MAX_ADDRESSES: usize = 64;
 
 /// Resolves names to addresses. Injected, so that tests can answer.
-pub trait Lookup: Send + Sync {
+pub trait NameLookup: Send + Sync {
     /// All addresses of `name`. A guest never chooses the name: it comes from a grant, from the operator, or from a
     /// redirect of a registry.
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
@@ -28,7 +28,7 @@ pub trait Lookup: Send + Sync {
 #[derive(Debug, Clone, Copy)]
 pub struct SystemLookup;
 
-impl Lookup for SystemLookup {
+impl NameLookup for SystemLookup {
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name, 0)).await?;
@@ -67,7 +67,7 @@ pub enum WhyRefused {
 /// Resolver that returns either all addresses of a name or an error.
 #[derive(Clone)]
 pub struct Resolver {
-    lookup: Arc<dyn Lookup>,
+    lookup: Arc<dyn NameLookup>,
     granted: Arc<[IpNet]>,
     only_loopback: bool,
 }
@@ -75,7 +75,7 @@ pub struct Resolver {
 impl Resolver {
     /// Checks answers with [`address_policy::check`] and the ranges `granted`; without TLS only loopback passes.
     pub fn new(
-        lookup: Arc<dyn Lookup>,
+        lookup: Arc<dyn NameLookup>,
         granted: impl Into<Arc<[IpNet]>>,
         only_loopback: bool,
     ) -> Resolver {

@@ -24,7 +24,7 @@ use super::lease_gate::LeaseGate;
 use super::limits::EgressLimits;
 use super::message::FetchError;
 use super::quota::QuotaShare;
-use super::resolve::Lookup;
+use super::resolve::NameLookup;
 use super::rules::{Line, Rule};
 use crate::grant::RequestBudget;
 use crate::manifest::GrantedTarget;
@@ -111,7 +111,7 @@ impl Target {
         granted: &GrantedTarget,
         user_agent: &str,
         limits: &EgressLimits,
-        lookup: Arc<dyn Lookup>,
+        lookup: Arc<dyn NameLookup>,
     ) -> Result<Target, EgressError> {
         let name = granted.grant.name.clone();
         let credential = &granted.grant.credential;

@@ -8,7 +8,7 @@ use wasmtime::component::InstancePre;
 
 use super::failure::Failure;
 use super::time_limit::TimeLimit;
-use super::{Answer, CallPhase, CpuScheduler, End, Exports, Performance};
+use super::{Answer, CallEnd, CallPhase, CpuScheduler, Exports, Performance};
 use crate::bindings::{common, lifecycle};
 use crate::epoch_ticker::Ticker;
 use crate::guest_state::StateStore;
@@ -34,7 +34,7 @@ impl InProcess {
         &self,
         performance: Performance,
         read: impl FnOnce(Result<Answer, common::Failure>) -> R + Send,
-    ) -> End<R> {
+    ) -> CallEnd<R> {
         let _ticking = self.ticker.ticking();
         let mut store = self.store(&performance);
         let mut limit = TimeLimit::new(
@@ -47,7 +47,7 @@ impl InProcess {
         let memory_bytes = Some(guest.memory.used_bytes());
         let requests_in_init = guest.way_out.refused;
         let computed = limit.end(store).await;
-        End {
+        CallEnd {
             answer,
             computed,
             memory_bytes,

@@ -19,7 +19,7 @@ use wasmtime::component::Component;
 
 use super::failure::Failure;
 use super::protocol::{Frame, Load, ToChild};
-use super::{Answer, CallPhase, End, Performance, SandboxProgram};
+use super::{Answer, CallEnd, CallPhase, Performance, SandboxProgram};
 use crate::bindings::common;
 use connection::{Connection, Ended};
 
@@ -61,7 +61,7 @@ impl SandboxProcess {
         &self,
         performance: Performance,
         read: impl FnOnce(Result<Answer, common::Failure>) -> R + Send,
-    ) -> End<R> {
+    ) -> CallEnd<R> {
         let began = Instant::now();
         let deadline = performance.deadline;
         let ended = match timeout_at(deadline, self.connected()).await {
@@ -75,7 +75,7 @@ impl SandboxProcess {
             Ok(Err(why)) => failed(CallPhase::Instantiation, Failure::Process(why), began),
             Err(_) => failed(CallPhase::Instantiation, Failure::Deadline, began),
         };
-        End {
+        CallEnd {
             answer: ended.answer.map(read),
             computed: ended.computed,
             memory_bytes: None,

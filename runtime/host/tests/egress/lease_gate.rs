@@ -8,7 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::tenure::Tenure;
-use ccm_host::egress::{CallScope, Egress, EgressLimits, FetchError, FetchRequest, Lookup, now};
+use ccm_host::egress::{
+    CallScope, Egress, EgressLimits, FetchError, FetchRequest, NameLookup, now,
+};
 use futures::future::BoxFuture;
 use http::Method;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -38,7 +40,7 @@ fn call(egress: &Arc<Egress>, tenure: &Arc<Tenure>, audit: &Arc<Audit>) -> CallS
 /// Finds loopback as soon as it is let.
 struct Slow(Arc<Semaphore>);
 
-impl Lookup for Slow {
+impl NameLookup for Slow {
     fn lookup(&self, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let places = self.0.clone();
         Box::pin(async move {

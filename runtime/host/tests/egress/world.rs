@@ -14,8 +14,8 @@ use ccm_core::moment::Moment;
 use ccm_core::permit::{CloudRequest, Mode, Permit};
 use ccm_core::tenure::Tenure;
 use ccm_host::egress::{
-    CallScope, Egress, EgressError, EgressLimits, FetchError, FetchRequest, FetchResponse, Lookup,
-    now,
+    CallScope, Egress, EgressError, EgressLimits, FetchError, FetchRequest, FetchResponse,
+    NameLookup, now,
 };
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::manifest::{Granted, Manifest};
@@ -249,7 +249,7 @@ impl Names {
     }
 }
 
-impl Lookup for Names {
+impl NameLookup for Names {
     fn lookup(&self, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         if self.silent {

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use ccm_core::audit::NoAudit;
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::tenure::Tenure;
-use ccm_host::egress::{Egress, EgressLimits, FetchRequest, Lookup, now};
+use ccm_host::egress::{Egress, EgressLimits, FetchRequest, NameLookup, now};
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::manifest::Manifest;
 use futures::future::BoxFuture;
@@ -361,7 +361,7 @@ fn egress(names: Arc<Names>) -> Arc<Egress> {
 /// The name server of one case.
 struct Names(Mutex<Vec<IpAddr>>);
 
-impl Lookup for Names {
+impl NameLookup for Names {
     fn lookup(&self, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let addresses = self.0.lock().unwrap().clone();
         Box::pin(async move { Ok(addresses) })

@@ -17,7 +17,7 @@ fn spec() -> Value {
     })
 }
 
-fn read(name: &str, spec: &Value) -> Result<ProviderConfig, Refusal> {
+fn read(name: &str, spec: &Value) -> Result<ProviderConfig, SpecRefusal> {
     let written = WrittenObject::read(name, spec, "clouds")?;
     assert_eq!(written.secrets().len(), 1);
     written.meaning(&|_| Ok("a token".to_owned()))

@@ -17,21 +17,21 @@ fn parse(words: &[&str]) -> Result<ArgMatches, String> {
 }
 
 /// Values of each kind, and what they are as upstream prints them.
-fn values(kind: Kind) -> &'static [&'static str] {
+fn values(kind: FlagKind) -> &'static [&'static str] {
     match kind {
-        Kind::Bool => &[
+        FlagKind::Bool => &[
             "true", "t", "T", "TRUE", "True", "1", "false", "f", "F", "FALSE", "False", "0",
         ],
-        Kind::Text => &["text", "a b", "a=b", "-x", "--cloud-provider=x", ""],
-        Kind::File | Kind::Folder => &["/a/b_c", "-", "rel/ative", ""],
-        Kind::Cidrs => &["10.0.0.0/8", "10.0.0.0/8,fd00::/8", ""],
-        Kind::Number => &["0", "7", "+7", "0x10", "0o17", "017", "0b11", "2147483647"],
-        Kind::Float => &["0", "1.5", "1e3", "+20"],
-        Kind::Duration => &[
+        FlagKind::Text => &["text", "a b", "a=b", "-x", "--cloud-provider=x", ""],
+        FlagKind::File | FlagKind::Folder => &["/a/b_c", "-", "rel/ative", ""],
+        FlagKind::Cidrs => &["10.0.0.0/8", "10.0.0.0/8,fd00::/8", ""],
+        FlagKind::Number => &["0", "7", "+7", "0x10", "0o17", "017", "0b11", "2147483647"],
+        FlagKind::Float => &["0", "1.5", "1e3", "+20"],
+        FlagKind::Duration => &[
             "0", "0s", "5m", "1h2m3s", "1.5h", "250ms", "3us", "3µs", "9ns",
         ],
-        Kind::Repeated => &["/a.crt,/a.key", "/a.crt,/a.key:a.example.com,b"],
-        Kind::List => &["a", "a,b,c", "-a,*", "a=b,c=d"],
+        FlagKind::Repeated => &["/a.crt,/a.key", "/a.crt,/a.key:a.example.com,b"],
+        FlagKind::List => &["a", "a,b,c", "-a,*", "a=b,c=d"],
     }
 }
 
@@ -46,7 +46,7 @@ fn upstream_add_flags_every_flag_is_accepted_in_every_spelling_of_pflags() {
                 vec![format!("--{name}={value}")],
                 vec![format!("--{underscored}={value}")],
             ];
-            if flag.kind != Kind::Bool {
+            if flag.kind != FlagKind::Bool {
                 spellings.push(vec![format!("--{name}"), (*value).to_owned()]);
                 spellings.push(vec![format!("--{underscored}"), (*value).to_owned()]);
             }
@@ -87,14 +87,14 @@ fn upstream_default_flags_names_kinds_and_defaults_are_upstreams() {
         let default = default.map_or(list.unwrap_or(parts[2]), |(_, ours)| ours);
         assert_eq!(flag.default, default, "{case}: {name}");
         let fits = match flag.kind {
-            Kind::Bool => *kind == "bool",
-            Kind::Duration => *kind == "duration",
-            Kind::Float => *kind == "float32",
-            Kind::Number => ["int", "int32", "Level"].contains(kind),
-            Kind::Text => ["string", "ip", "quantity"].contains(kind),
-            Kind::File | Kind::Folder | Kind::Cidrs => *kind == "string",
-            Kind::Repeated => *kind == "namedCertKey",
-            Kind::List => [
+            FlagKind::Bool => *kind == "bool",
+            FlagKind::Duration => *kind == "duration",
+            FlagKind::Float => *kind == "float32",
+            FlagKind::Number => ["int", "int32", "Level"].contains(kind),
+            FlagKind::Text => ["string", "ip", "quantity"].contains(kind),
+            FlagKind::File | FlagKind::Folder | FlagKind::Cidrs => *kind == "string",
+            FlagKind::Repeated => *kind == "namedCertKey",
+            FlagKind::List => [
                 "stringSlice",
                 "int32Slice",
                 "mapStringBool",
@@ -118,7 +118,7 @@ fn upstream_default_flags_names_kinds_and_defaults_are_upstreams() {
 
 #[test]
 fn a_switch_alone_is_on_and_takes_no_word() {
-    let switches = FLAGS.iter().filter(|flag| flag.kind == Kind::Bool);
+    let switches = FLAGS.iter().filter(|flag| flag.kind == FlagKind::Bool);
     for flag in switches {
         let name = format!("--{}", flag.name);
         let matches = parse(&[&name]).unwrap();
@@ -139,13 +139,13 @@ fn a_switch_alone_is_on_and_takes_no_word() {
 
 #[test]
 fn a_value_that_is_missing_or_not_of_its_kind_is_refused() {
-    for flag in FLAGS.iter().filter(|flag| flag.kind != Kind::Bool) {
+    for flag in FLAGS.iter().filter(|flag| flag.kind != FlagKind::Bool) {
         let name = format!("--{}", flag.name);
         assert!(parse(&[&name]).is_err(), "{name}");
         let wrong: &[&str] = match flag.kind {
-            Kind::Number => &["", "x", "-1", "1.5", "2147483648", "++1", "+", "0x"],
-            Kind::Float => &["", "x"],
-            Kind::Duration => &["", "x", "5", "s"],
+            FlagKind::Number => &["", "x", "-1", "1.5", "2147483648", "++1", "+", "0x"],
+            FlagKind::Float => &["", "x"],
+            FlagKind::Duration => &["", "x", "5", "s"],
             _ => &[],
         };
         for wrong in wrong {
@@ -161,7 +161,7 @@ fn a_value_that_is_missing_or_not_of_its_kind_is_refused() {
 #[test]
 fn upstream_add_flags_lists_grow_and_an_empty_one_is_empty() {
     let case = "TestAddFlags/01";
-    for flag in FLAGS.iter().filter(|flag| flag.kind == Kind::List) {
+    for flag in FLAGS.iter().filter(|flag| flag.kind == FlagKind::List) {
         let name = format!("--{}", flag.name);
         let empty = format!("{name}=");
         let matches = parse(&[&empty]).unwrap();
@@ -177,7 +177,7 @@ fn upstream_add_flags_lists_grow_and_an_empty_one_is_empty() {
 
 #[test]
 fn of_other_flags_the_last_value_counts() {
-    let grow = [Kind::List, Kind::Repeated];
+    let grow = [FlagKind::List, FlagKind::Repeated];
     for flag in FLAGS.iter().filter(|flag| !grow.contains(&flag.kind)) {
         let values = values(flag.kind);
         let (first, last) = (values[0], values[values.len() - 1]);
@@ -268,14 +268,14 @@ fn proc_002_every_flag_and_its_value_are_known_for_the_log() {
 #[test]
 fn texts_that_mean_the_same_are_the_same_value() {
     for (kind, one, other, expected) in [
-        (Kind::Duration, "12h", "12h0m0s", true),
-        (Kind::Duration, "0", "0s", true),
-        (Kind::Duration, "1s", "2s", false),
-        (Kind::Bool, "T", "true", true),
-        (Kind::Bool, "maybe", "true", false),
-        (Kind::Number, "0x1e", "30", true),
-        (Kind::Float, "20.0", "20", true),
-        (Kind::Text, "20.0", "20", false),
+        (FlagKind::Duration, "12h", "12h0m0s", true),
+        (FlagKind::Duration, "0", "0s", true),
+        (FlagKind::Duration, "1s", "2s", false),
+        (FlagKind::Bool, "T", "true", true),
+        (FlagKind::Bool, "maybe", "true", false),
+        (FlagKind::Number, "0x1e", "30", true),
+        (FlagKind::Float, "20.0", "20", true),
+        (FlagKind::Text, "20.0", "20", false),
     ] {
         assert_eq!(same_value(kind, one, other), expected, "{one} {other}");
     }

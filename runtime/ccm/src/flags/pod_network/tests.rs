@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::super::{RunFlags, dashed, run_command};
-use super::PodNetworkFlags;
+use super::PodNetworkArguments;
 
-fn run(arguments: &str) -> Result<PodNetworkFlags, String> {
+fn run(arguments: &str) -> Result<PodNetworkArguments, String> {
     let words = ["run", "--cloud-provider=x"].into_iter();
     let words = words.chain(arguments.split_whitespace());
     let matches = run_command()
@@ -16,7 +16,7 @@ fn run(arguments: &str) -> Result<PodNetworkFlags, String> {
     Ok(flags.pod_network)
 }
 
-fn ranges(flags: &PodNetworkFlags) -> Vec<String> {
+fn ranges(flags: &PodNetworkArguments) -> Vec<String> {
     let cidrs = flags.route.cluster_cidrs.iter();
     cidrs.map(ToString::to_string).collect()
 }

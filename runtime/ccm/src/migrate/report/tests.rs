@@ -61,7 +61,7 @@ fn every_kind_of_finding_has_its_own_place() {
     )));
     plan.add(Planned {
         object: "service/default/web".to_owned(),
-        place: Place::Cloud {
+        place: ChangePlace::Cloud {
             target: "api".to_owned(),
             method: "POST".to_owned(),
             path: "/load_balancers".to_owned(),

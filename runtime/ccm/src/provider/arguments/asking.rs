@@ -101,7 +101,7 @@ impl Suite {
 
 /// What the module is asked about, and what it may do.
 #[derive(Args)]
-pub(crate) struct Subject {
+pub(crate) struct AskedAbout {
     /// A node, with its provider ID if it has one already; may be given several times
     #[arg(long, value_name = "NAME[=PROVIDER_ID]", value_parser = NodeArgument::parse)]
     #[allow(rustdoc::broken_intra_doc_links, reason = "brackets of a usage")]
@@ -128,7 +128,7 @@ pub(crate) struct Try {
     #[command(flatten)]
     pub entry: EntryOptions,
     #[command(flatten)]
-    pub subject: Subject,
+    pub subject: AskedAbout,
     /// A Service of type LoadBalancer (YAML); may be given several times
     #[arg(long, value_name = "FILE")]
     pub service: Vec<PathBuf>,
@@ -145,7 +145,7 @@ pub(crate) struct Test {
     #[command(flatten)]
     pub entry: EntryOptions,
     #[command(flatten)]
-    pub subject: Subject,
+    pub subject: AskedAbout,
     /// Only these laws; without it: those of all interfaces that the module enables
     #[arg(long, value_name = "SUITE", value_delimiter = ',')]
     pub suite: Vec<Suite>,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudNode, Lookup, ProviderError};
-use ccm_host::Fault;
+use ccm_host::InjectedFault;
 use tokio::time::Instant;
 
 use super::law::{self, Book, Law, Verdict};
@@ -209,11 +209,11 @@ async fn not_gone_by_failing(rig: &Rig) -> anyhow::Result<Verdict> {
     }
     let places = requests.min(MOST_PLACES);
     let faults = [
-        Fault::Answer(500),
-        Fault::Answer(401),
-        Fault::Answer(403),
-        Fault::LoseAnswer,
-        Fault::CutAnswer,
+        InjectedFault::Answer(500),
+        InjectedFault::Answer(401),
+        InjectedFault::Answer(403),
+        InjectedFault::LoseAnswer,
+        InjectedFault::CutAnswer,
     ];
     for place in 0..places {
         for fault in faults {
@@ -254,7 +254,7 @@ async fn throttled(rig: &Rig) -> anyhow::Result<Verdict> {
         ));
     }
     let seat = rig.load().await?;
-    seat.disturb(Counted::Requests, 0, Fault::Throttle(PATIENCE));
+    seat.disturb(Counted::Requests, 0, InjectedFault::Throttle(PATIENCE));
     let answer = seat.find(&nodes).await;
     seat.wait_out().await;
     Ok(match answer {
@@ -278,7 +278,7 @@ async fn in_time(rig: &Rig) -> anyhow::Result<Verdict> {
         ));
     }
     let seat = rig.load().await?;
-    seat.disturb(Counted::Requests, 0, Fault::Hang);
+    seat.disturb(Counted::Requests, 0, InjectedFault::Hang);
     let began = Instant::now();
     let answer = seat.find_within(&nodes, SHORT).await;
     let took = began.elapsed();
@@ -329,14 +329,14 @@ fn with_id(name: &str, id: &str) -> CloudNode {
     }
 }
 
-pub(super) fn named(fault: Fault) -> String {
+pub(super) fn named(fault: InjectedFault) -> String {
     match fault {
-        Fault::None => "no fault".to_owned(),
-        Fault::Answer(status) => format!("the status {status}"),
-        Fault::Throttle(wait) => format!("429 with Retry-After of {wait:?}"),
-        Fault::LoseAnswer => "a lost answer".to_owned(),
-        Fault::CutAnswer => "half an answer".to_owned(),
-        Fault::Hang => "no answer".to_owned(),
+        InjectedFault::None => "no fault".to_owned(),
+        InjectedFault::Answer(status) => format!("the status {status}"),
+        InjectedFault::Throttle(wait) => format!("429 with Retry-After of {wait:?}"),
+        InjectedFault::LoseAnswer => "a lost answer".to_owned(),
+        InjectedFault::CutAnswer => "half an answer".to_owned(),
+        InjectedFault::Hang => "no answer".to_owned(),
     }
 }
 

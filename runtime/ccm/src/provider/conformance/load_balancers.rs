@@ -9,7 +9,7 @@ use ccm_core::load_balancer::{
     CloudService, DeleteRequest, EnsureRequest, Ensured, Found, LoadBalancerStatus, Progress,
 };
 use ccm_core::service::cloud_service;
-use ccm_host::Fault;
+use ccm_host::InjectedFault;
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use std::time::Duration;
@@ -85,11 +85,11 @@ pub(super) async fn judge(rig: &Rig, book: &mut Book<'_>) {
         rig,
         &standing.made,
         (Counted::Changes, changes),
-        &[Fault::LoseAnswer],
+        &[InjectedFault::LoseAnswer],
     );
     book.judge(law::ANSWERS_LOST, lost).await;
     let requests = standing.made.requests().min(MOST_PLACES);
-    let faults = [Fault::Answer(503), Fault::CutAnswer];
+    let faults = [InjectedFault::Answer(503), InjectedFault::CutAnswer];
     let refused = disturbed(rig, &standing.made, (Counted::Requests, requests), &faults);
     book.judge(law::REFUSED, refused).await;
     book.judge(law::DELETE_LOST, delete_lost(rig)).await;
@@ -374,7 +374,7 @@ async fn disturbed(
     rig: &Rig,
     usual: &Made,
     (counted, places): (Counted, usize),
-    faults: &[Fault],
+    faults: &[InjectedFault],
 ) -> anyhow::Result<Verdict> {
     for place in 0..places {
         for fault in faults {
@@ -417,7 +417,7 @@ async fn delete_lost(rig: &Rig) -> anyhow::Result<Verdict> {
             return Ok(Verdict::Fail(why));
         }
         let seat = rig.load().await?;
-        seat.disturb(Counted::Changes, place, Fault::LoseAnswer);
+        seat.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
         let gone = removed(&seat, &service, Hints::Kept, rig).await;
         let calls = seat.since(0);
         let was_lost = calls
@@ -444,7 +444,7 @@ async fn delete_lost(rig: &Rig) -> anyhow::Result<Verdict> {
 
 async fn throttled(rig: &Rig, usual: &Made) -> anyhow::Result<Verdict> {
     let (service, seat) = (service(rig), rig.load().await?);
-    seat.disturb(Counted::Changes, 0, Fault::Throttle(PATIENCE));
+    seat.disturb(Counted::Changes, 0, InjectedFault::Throttle(PATIENCE));
     let request = EnsureRequest {
         service: service.clone(),
         targets: all_targets(rig),

@@ -10,7 +10,7 @@ use ccm_core::cloud_node::cloud_node;
 use ccm_core::permit::{Access, CloudRequest, Mode, Permit};
 use ccm_core::tenure::Tenure;
 use ccm_host::egress::now;
-use ccm_host::{Fault, Provider};
+use ccm_host::{InjectedFault, Provider};
 use k8s_openapi::api::core::v1::Service;
 use tokio::time::sleep;
 
@@ -226,15 +226,15 @@ impl Seat<'_> {
     }
 
     /// This fault happens to the `number`th counted request, from 0, and to no other.
-    pub(super) fn disturb(&self, counted: Counted, number: usize, fault: Fault) {
-        if fault == Fault::Hang {
+    pub(super) fn disturb(&self, counted: Counted, number: usize, fault: InjectedFault) {
+        if fault == InjectedFault::Hang {
             self.hangs.store(true, Ordering::Relaxed);
         }
         let seen = AtomicUsize::new(0);
         self.observed.inject(move |request: &CloudRequest| {
             let counts = counted == Counted::Requests || request.access == Access::Write;
             let is_it = counts && seen.fetch_add(1, Ordering::Relaxed) == number;
-            if is_it { fault } else { Fault::None }
+            if is_it { fault } else { InjectedFault::None }
         });
     }
 

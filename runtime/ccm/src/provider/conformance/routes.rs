@@ -7,7 +7,7 @@ use ccm_core::cloud::{CloudNode, CloudProvider as _};
 use ccm_core::cloud_route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteTarget,
 };
-use ccm_host::Fault;
+use ccm_host::InjectedFault;
 use ipnet::IpNet;
 
 use super::instances::named;
@@ -216,7 +216,11 @@ impl Bench<'_> {
         let calls = seat.since(0);
         let requests: usize = calls.iter().map(|call| call.requests.len()).sum();
         let places = requests.min(MOST_PLACES);
-        let faults = [Fault::Answer(500), Fault::LoseAnswer, Fault::CutAnswer];
+        let faults = [
+            InjectedFault::Answer(500),
+            InjectedFault::LoseAnswer,
+            InjectedFault::CutAnswer,
+        ];
         for place in 0..places {
             for fault in faults {
                 let seat = self.rig.load().await?;
@@ -293,7 +297,7 @@ impl Bench<'_> {
         for place in 0..places {
             self.clean().await;
             let seat = self.rig.load().await?;
-            seat.disturb(Counted::Changes, place, Fault::LoseAnswer);
+            seat.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
             let created = self.create(&seat, Hints::Kept).await;
             let there = self.not_there().await?;
             let broken = created.err().or(there);
@@ -307,7 +311,7 @@ impl Bench<'_> {
                 return Ok(Verdict::Fail("list does not show it".to_owned()));
             };
             let seat = self.rig.load().await?;
-            seat.disturb(Counted::Changes, place, Fault::LoseAnswer);
+            seat.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
             if let Err(why) = self.delete(&seat, &route).await {
                 return Ok(Verdict::Fail(format!("after a lost answer: {why}")));
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ccm_core::ipam::{CidrSet, Holder};
 use ccm_metrics::build::{self, Build};
 use ccm_metrics::process;
-use ccm_metrics::requests::{End, Ended, RequestMetrics, StatedRemaining};
+use ccm_metrics::requests::{Ended, RequestEnd, RequestMetrics, StatedRemaining};
 use ccm_metrics::text::{Format, encode};
 use http::{Method, StatusCode};
 
@@ -165,7 +165,7 @@ fn everything() -> Registry {
         target: "api",
         method: "GET",
         endpoint: Some("/servers/{id}"),
-        end: End::Answered(200),
+        end: RequestEnd::Answered(200),
         took: second,
     });
     registry

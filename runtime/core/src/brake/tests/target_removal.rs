@@ -6,28 +6,28 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::at;
-use crate::brake::target_removal::{CONFIRM_AFTER, PendingRemoval, Verdict, judge};
+use crate::brake::target_removal::{CONFIRM_AFTER, PendingRemoval, RemovalVerdict, judge};
 use crate::moment::Moment;
 
 fn set(names: &str) -> BTreeSet<String> {
     names.split_whitespace().map(str::to_owned).collect()
 }
 
-fn ask(current: &str, wanted: &str, before: Option<&PendingRemoval>, now: u64) -> Verdict {
+fn ask(current: &str, wanted: &str, before: Option<&PendingRemoval>, now: u64) -> RemovalVerdict {
     let (current, wanted) = (set(current), set(wanted));
     judge(&current, &wanted, true, before, CONFIRM_AFTER, at(now))
 }
 
-fn wish(verdict: Verdict) -> (PendingRemoval, Moment) {
+fn wish(verdict: RemovalVerdict) -> (PendingRemoval, Moment) {
     match verdict {
-        Verdict::Confirm { wish, again } => (wish, again),
+        RemovalVerdict::Confirm { wish, again } => (wish, again),
         other => unreachable!("{other:?}"),
     }
 }
 
-fn confirmed(verdict: Verdict) -> PendingRemoval {
+fn confirmed(verdict: RemovalVerdict) -> PendingRemoval {
     match verdict {
-        Verdict::Confirmed(wish) => wish,
+        RemovalVerdict::Confirmed(wish) => wish,
         other => unreachable!("{other:?}"),
     }
 }
@@ -45,7 +45,7 @@ fn up_to_half_of_the_targets_may_go_at_once() {
     ] {
         assert_eq!(
             ask(current, wanted, None, 0),
-            Verdict::Go,
+            RemovalVerdict::Go,
             "{current} -> {wanted}"
         );
     }
@@ -80,9 +80,9 @@ fn without_a_synced_node_cache_nothing_large_goes_however_often_it_is_wanted() {
         CONFIRM_AFTER,
         at(999),
     );
-    assert_eq!(verdict, Verdict::Unsynced);
+    assert_eq!(verdict, RemovalVerdict::Unsynced);
     let small = judge(&current, &set("a b"), false, None, CONFIRM_AFTER, at(0));
-    assert_eq!(small, Verdict::Go);
+    assert_eq!(small, RemovalVerdict::Go);
 }
 
 #[test]
@@ -104,7 +104,10 @@ fn a_wait_of_zero_still_needs_a_second_wish_at_a_later_moment() {
         judge(&current, &wanted, true, before, Duration::ZERO, at(now))
     };
     let (first, _) = wish(verdict(None, 5));
-    assert!(matches!(verdict(Some(&first), 5), Verdict::Confirm { .. }));
+    assert!(matches!(
+        verdict(Some(&first), 5),
+        RemovalVerdict::Confirm { .. }
+    ));
     confirmed(verdict(Some(&first), 6));
 }
 
@@ -123,19 +126,19 @@ proptest! {
             }
             let removed: Vec<_> = current.difference(&wanted).collect();
             match judge(&current, &wanted, synced, before.as_ref(), CONFIRM_AFTER, at(now)) {
-                Verdict::Confirmed(wish) => {
+                RemovalVerdict::Confirmed(wish) => {
                     prop_assert!(synced);
                     for name in removed {
                         prop_assert!(now - kept_at[name] >= 30, "{name} was wanted {} s ago", now - kept_at[name]);
                     }
                     before = Some(wish);
                 }
-                Verdict::Go => {
+                RemovalVerdict::Go => {
                     prop_assert!(removed.len() * 2 <= current.len());
                     before = None;
                 }
-                Verdict::Unsynced => before = None,
-                Verdict::Confirm { wish, .. } => before = Some(wish),
+                RemovalVerdict::Unsynced => before = None,
+                RemovalVerdict::Confirm { wish, .. } => before = Some(wish),
             }
         }
     }

@@ -27,7 +27,7 @@ pub enum Standing {
     /// There is another allocator. Nothing is allocated.
     StandingBack {
         /// What shows that.
-        evidence: Evidence,
+        evidence: AllocatorEvidence,
         /// When it was last seen to allocate.
         since: Moment,
     },
@@ -35,7 +35,7 @@ pub enum Standing {
 
 /// What shows that there is another allocator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Evidence {
+pub struct AllocatorEvidence {
     /// The node whose pod CIDRs it wrote.
     pub node: String,
     /// Its field manager.
@@ -86,7 +86,7 @@ pub enum News {
     /// kube-controller-manager's Lease may not be read.
     LeaseDenied,
     /// There is another allocator.
-    StandsBack(Evidence),
+    StandsBack(AllocatorEvidence),
     /// The allocator with this field manager is gone; this node waits.
     TakesOver(String, String),
 }
@@ -103,7 +103,7 @@ impl News {
     pub fn event(&self) -> Option<(&str, CloudEvent)> {
         let (node, event_type, reason, message) = match self {
             News::Watches(_) | News::LeaseDenied => return None,
-            News::StandsBack(Evidence { node, manager, .. }) => (
+            News::StandsBack(AllocatorEvidence { node, manager, .. }) => (
                 node,
                 EventType::Warning,
                 STANDS_BACK,

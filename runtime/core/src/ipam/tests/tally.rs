@@ -1,6 +1,6 @@
 //! What is counted of blocks: upstream's cases of its metrics, each under its ID in `tests/conformance.md`.
 
-use crate::ipam::{CidrSet, Holder, Tally};
+use crate::ipam::{BlockCounts, CidrSet, Holder};
 use ipnet::IpNet;
 
 fn cidr(text: &str) -> IpNet {
@@ -37,7 +37,7 @@ fn ipam_045_only_real_changes_are_counted() {
     }
     assert_eq!(
         set.tally(),
-        Tally {
+        BlockCounts {
             allocated: 256,
             released: 128
         },
@@ -47,7 +47,7 @@ fn ipam_045_only_real_changes_are_counted() {
     set.release(&cidr("10.0.0.0/16"), &a);
     assert_eq!(
         set.tally(),
-        Tally {
+        BlockCounts {
             allocated: 256,
             released: 256
         },
@@ -57,7 +57,7 @@ fn ipam_045_only_real_changes_are_counted() {
     set.occupy(&cidr("10.0.0.0/16"), &a);
     assert_eq!(
         set.tally(),
-        Tally {
+        BlockCounts {
             allocated: 512,
             released: 256
         },
@@ -66,7 +66,7 @@ fn ipam_045_only_real_changes_are_counted() {
     set.release(&cidr("10.0.0.0/16"), &a);
     assert_eq!(
         set.tally(),
-        Tally {
+        BlockCounts {
             allocated: 512,
             released: 512
         },

@@ -62,22 +62,24 @@ struct Server {
 }
 
 impl Server {
-    fn answer(&mut self, ask: &Ask) -> Answer {
+    fn answer(&mut self, ask: &LeaseRequest) -> LeaseReply {
         let version = |lease: &Lease| lease.metadata.resource_version.clone();
         match (ask, &self.lease) {
-            (Ask::Read, Some(lease)) => Answer::Lease(lease.clone()),
-            (Ask::Read | Ask::Replace(_), None) => Answer::Absent,
-            (Ask::Create(_), Some(_)) => Answer::Conflict,
-            (Ask::Replace(new), Some(old)) if version(new) != version(old) => Answer::Conflict,
-            (Ask::Create(new) | Ask::Replace(new), _) => self.keep(new.clone()),
+            (LeaseRequest::Read, Some(lease)) => LeaseReply::Lease(lease.clone()),
+            (LeaseRequest::Read | LeaseRequest::Replace(_), None) => LeaseReply::Absent,
+            (LeaseRequest::Create(_), Some(_)) => LeaseReply::Conflict,
+            (LeaseRequest::Replace(new), Some(old)) if version(new) != version(old) => {
+                LeaseReply::Conflict
+            }
+            (LeaseRequest::Create(new) | LeaseRequest::Replace(new), _) => self.keep(new.clone()),
         }
     }
 
-    fn keep(&mut self, mut lease: Box<Lease>) -> Answer {
+    fn keep(&mut self, mut lease: Box<Lease>) -> LeaseReply {
         self.version += 1;
         lease.metadata.resource_version = Some(self.version.to_string());
         self.lease = Some(lease.clone());
-        Answer::Lease(lease)
+        LeaseReply::Lease(lease)
     }
 
     /// Somebody keeps a note on the Lease.
@@ -92,10 +94,10 @@ impl Server {
 
 /// A request under way.
 struct Pending {
-    ask: Ask,
+    ask: LeaseRequest,
     sent: Moment,
     arrives: u64,
-    answer: Option<Answer>,
+    answer: Option<LeaseReply>,
     /// When the answer is back; `None`: never.
     back: Option<u64>,
     given_up: Moment,
@@ -150,7 +152,7 @@ impl Participant {
             let answer = if is_back {
                 pending.answer.take().unwrap()
             } else if now >= pending.given_up {
-                Answer::Failed
+                LeaseReply::Failed
             } else {
                 return;
             };

@@ -27,7 +27,7 @@ fn a_first_version_serves_at_once_and_is_written_down() {
         "with the version that it names"
     );
     assert_eq!(world.told(), ["ProviderActivated"]);
-    assert_eq!(world.state(), State::Active);
+    assert_eq!(world.state(), RolloutState::Active);
 }
 
 #[test]
@@ -67,25 +67,30 @@ fn what_becomes_of_a_version_depends_on_whose_fault_it_is() {
         );
         let expected = match kind {
             Kind::Good | Kind::Adjusts | Kind::Reshaped | Kind::Flaky => {
-                (true, false, None, State::Active)
+                (true, false, None, RolloutState::Active)
             }
             Kind::Wider => (
                 false,
                 false,
                 Some(Phase::WaitsForApproval),
-                State::WaitsForApproval,
+                RolloutState::WaitsForApproval,
             ),
             Kind::Ungranted => (
                 false,
                 false,
                 Some(Phase::WaitsForGrants),
-                State::WaitsForGrants,
+                RolloutState::WaitsForGrants,
             ),
-            Kind::Distrusted => (false, false, Some(Phase::Fetched), State::ActiveWithTrouble),
+            Kind::Distrusted => (
+                false,
+                false,
+                Some(Phase::Fetched),
+                RolloutState::ActiveWithTrouble,
+            ),
             Kind::Broken | Kind::FailsSelfTest | Kind::Rewrites | Kind::Differs => {
-                (false, true, None, State::Rejected)
+                (false, true, None, RolloutState::Rejected)
             }
-            Kind::FailsCalls => (false, true, None, State::RolledBack),
+            Kind::FailsCalls => (false, true, None, RolloutState::RolledBack),
         };
         assert_eq!(found, expected, "{kind:?}");
         if !found.0 {
@@ -177,7 +182,7 @@ fn g7_a_version_that_would_change_everything_is_rejected_before_it_is_tried_unti
     );
     assert!(world.told().contains(&"ProviderRejected"));
     let shadows = world.done.iter();
-    let shadows = shadows.filter(|effect| matches!(effect, Effect::Shadow(_)));
+    let shadows = shadows.filter(|effect| matches!(effect, RolloutEffect::Shadow(_)));
     assert_eq!(shadows.count(), 0);
     world.order(Orders {
         allow_changes: Some(digest(2)),
@@ -195,7 +200,7 @@ fn what_the_plan_saw_is_shown_while_the_version_is_tried() {
     world.run(LONG);
     assert_eq!(world.serves(), Some(digest(2)));
     let trials = world.done.iter().filter_map(|effect| match effect {
-        Effect::Keep(record) => record.trial.clone(),
+        RolloutEffect::Keep(record) => record.trial.clone(),
         _ => None,
     });
     let mut tried: Vec<Trial> = trials.collect();
@@ -328,7 +333,7 @@ fn a_source_that_is_emptied_leaves_the_last_good_version_and_says_so() {
     assert_eq!(world.serves(), Some(digest(1)));
     assert_eq!(world.stored.trial, None);
     assert!(world.stored.trouble.contains("there is nothing"));
-    assert_eq!(world.state(), State::ActiveWithTrouble);
+    assert_eq!(world.state(), RolloutState::ActiveWithTrouble);
 }
 
 #[test]
@@ -360,8 +365,12 @@ fn a_follower_loads_what_is_written_down_and_writes_nothing() {
     follower.facts.read(Some(world.stored.clone()));
     follower.run(10);
     assert_eq!(follower.serves(), Some(digest(2)));
-    let is_quiet =
-        |effect: &Effect| matches!(effect, Effect::Begin(Work::Load(_)) | Effect::Place(_));
+    let is_quiet = |effect: &RolloutEffect| {
+        matches!(
+            effect,
+            RolloutEffect::Begin(Work::Load(_)) | RolloutEffect::Place(_)
+        )
+    };
     assert!(follower.done.iter().all(is_quiet), "{:?}", follower.done);
 }
 
@@ -385,9 +394,12 @@ fn a_follower_with_nothing_written_down_is_ready_with_what_is_offered() {
 #[test]
 fn nothing_is_decided_before_the_record_was_read() {
     let mut world = World::new();
-    world.facts = Facts::default();
+    world.facts = RolloutFacts::default();
     world.offer(1, Kind::Good);
-    assert_eq!(decide(&world.facts, world.now()), Decision::Wait(None));
+    assert_eq!(
+        decide(&world.facts, world.now()),
+        RolloutDecision::Wait(None)
+    );
 }
 
 #[test]
@@ -436,7 +448,7 @@ fn that_nothing_serves_is_told_once_and_stands_in_the_record() {
         world.settle();
         let work = world.facts.work.clone().unwrap();
         let (terms, now) = (world.facts.terms, world.now());
-        let gone = End::Gone("its bytes are nowhere".to_owned());
+        let gone = WorkResult::Gone("its bytes are nowhere".to_owned());
         world.facts.ended(&work, terms, gone, now);
         world.settle();
     };

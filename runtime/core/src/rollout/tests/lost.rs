@@ -34,7 +34,7 @@ fn what_requests_no_more_stands_in_for_a_version_that_is_lost_and_it_is_said_why
     assert_eq!(active.noted.requests.as_deref(), Some("GET /servers"));
     assert_eq!(world.stored.previous.as_ref().unwrap().digest, digest(1));
     let said = world.done.iter().find_map(|effect| match effect {
-        Effect::Tell(event) => Some((event.reason, event.message.clone())),
+        RolloutEffect::Tell(event) => Some((event.reason, event.message.clone())),
         _ => None,
     });
     let (reason, message) = said.unwrap();
@@ -67,7 +67,7 @@ fn what_requests_more_than_a_version_that_is_lost_is_not_started_before_somebody
         let trial = world.stored.trial.clone().unwrap();
         assert_eq!(trial.phase, Phase::WaitsForApproval);
         assert_eq!(trial.lines, ["+ POST /servers"]);
-        assert_eq!(world.state(), State::WaitsForApproval);
+        assert_eq!(world.state(), RolloutState::WaitsForApproval);
         let told = world.told();
         let asked = told.iter().filter(|it| **it == "PermissionsPending");
         assert_eq!(asked.count(), 1, "{told:?}");
@@ -135,12 +135,15 @@ fn a_version_that_is_lost_beside_a_rejected_one_is_what_has_to_be_put_back() {
     world.restart();
     world.offer(2, Kind::Broken);
     world.run(LONG);
-    assert_eq!((world.serves(), world.state()), (None, State::NotServing));
+    assert_eq!(
+        (world.serves(), world.state()),
+        (None, RolloutState::NotServing)
+    );
     let expected = "1.0.1 (sha256:010101010101) must serve, but it is gone; \
                     1.0.2 (sha256:020202020202) is offered, but rejected: it does not compile";
     assert_eq!(world.stored.trouble, expected);
     let said = world.done.iter().rev().find_map(|effect| match effect {
-        Effect::Tell(event) if event.reason == "ProviderNotServing" => Some(&event.message),
+        RolloutEffect::Tell(event) if event.reason == "ProviderNotServing" => Some(&event.message),
         _ => None,
     });
     assert_eq!(said, Some(&format!("nothing serves: {expected}")));
@@ -156,7 +159,7 @@ fn settings_that_do_not_fit_what_serves_say_what_follows() {
     let expected = "1.0.1 (sha256:010101010101): + DELETE /servers/*; \
                     the previous settings stay, and the next start will fail";
     assert_eq!(world.stored.trouble, expected);
-    assert_eq!(world.state(), State::ActiveWithTrouble);
+    assert_eq!(world.state(), RolloutState::ActiveWithTrouble);
 }
 
 #[test]

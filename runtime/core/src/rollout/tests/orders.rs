@@ -25,7 +25,7 @@ fn a_person_goes_back_once_and_what_was_there_is_rejected() {
         world.stored.previous, None,
         "there is nothing more to go back to"
     );
-    assert_eq!(world.state(), State::RolledBack);
+    assert_eq!(world.state(), RolloutState::RolledBack);
     world.run(LONG);
     assert_eq!(
         world.serves(),
@@ -80,7 +80,7 @@ fn an_order_to_go_back_takes_back_what_is_on_trial_first() {
         ..Orders::default()
     });
     world.settle();
-    assert!(world.done.contains(&Effect::EndTrial));
+    assert!(world.done.contains(&RolloutEffect::EndTrial));
     assert!(world.stored.is_rejected(&digest(2)));
     world.run(LONG);
     assert_eq!(world.serves(), Some(digest(1)));
@@ -96,7 +96,10 @@ fn pinned_and_paused_providers_try_nothing() {
         pause: true,
         ..Orders::default()
     };
-    for (orders, expected) in [(pinned, State::Pinned), (paused, State::Paused)] {
+    for (orders, expected) in [
+        (pinned, RolloutState::Pinned),
+        (paused, RolloutState::Paused),
+    ] {
         let mut world = World::serving();
         // In the middle of a trial.
         world.offer(2, Kind::Good);
@@ -192,7 +195,7 @@ fn a_source_that_goes_back_to_a_rejected_version_is_reported_once() {
     }
     assert_eq!(again(&world), 1);
     let said = world.done.iter().rev().find_map(|effect| match effect {
-        Effect::Tell(event) => Some(event.message.clone()),
+        RolloutEffect::Tell(event) => Some(event.message.clone()),
         _ => None,
     });
     let said = said.unwrap();
@@ -207,7 +210,7 @@ fn a_source_that_goes_back_to_a_rejected_version_is_reported_once() {
     assert_eq!(world.serves(), Some(digest(3)));
     assert_eq!(
         world.state(),
-        State::Active,
+        RolloutState::Active,
         "nothing that serves is touched"
     );
 }

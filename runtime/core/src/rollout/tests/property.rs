@@ -98,7 +98,7 @@ fn happens(world: &mut World, event: Event) {
         Event::Hiccup => {
             if let Some(work) = world.facts.work.clone() {
                 let now = world.now();
-                let end = End::Trouble("the network is away".to_owned());
+                let end = WorkResult::Trouble("the network is away".to_owned());
                 world.facts.ended(&work, world.facts.terms, end, now);
             }
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::rollout::trial_verdict::Verdict;
-use crate::rollout::{Counts, Plans, RolloutRules, Tally};
+use crate::rollout::{Counts, Plans, RolloutRules, TrialTally};
 
 fn counts(calls: u32, errors: &[(&'static str, u32)]) -> Counts {
     Counts {
@@ -100,10 +100,10 @@ fn a_canary_ends_after_twenty_calls_or_a_minute_and_fails_on_what_only_it_shows(
             "nobody else shows it",
         ),
     ] {
-        let tally = Tally {
+        let tally = TrialTally {
             candidate: counts(candidate.0, candidate.1),
             serving: counts(serving.0, serving.1),
-            ..Tally::default()
+            ..TrialTally::default()
         };
         let verdict = tally.canary(&rules, Duration::from_secs(seconds));
         assert_eq!(word(&verdict), expected, "{why}: {verdict:?}");
@@ -120,10 +120,10 @@ fn a_shadow_ends_after_ten_comparisons_or_half_a_minute_and_tolerates_no_differe
         (1, 1, 1, "failed"),
         (30, 100, 1, "failed"),
     ] {
-        let tally = Tally {
+        let tally = TrialTally {
             compared,
             differences: vec!["node-1: zone a, zone b".to_owned(); differences],
-            ..Tally::default()
+            ..TrialTally::default()
         };
         let verdict = tally.shadow(&rules, Duration::from_secs(seconds));
         assert_eq!(word(&verdict), expected, "{compared} {differences}");
@@ -138,9 +138,9 @@ fn a_shadow_ends_after_ten_comparisons_or_half_a_minute_and_tolerates_no_differe
 
 #[test]
 fn a_trap_ends_either_at_once() {
-    let tally = Tally {
+    let tally = TrialTally {
         fatal: Some("trapped: unreachable".to_owned()),
-        ..Tally::default()
+        ..TrialTally::default()
     };
     let expected = Verdict::Failed("trapped: unreachable".to_owned());
     let rules = RolloutRules::default();

@@ -66,7 +66,7 @@ impl Kind {
 }
 
 pub(super) struct World {
-    pub(super) facts: Facts,
+    pub(super) facts: RolloutFacts,
     pub(super) seconds: u64,
     /// What is written down.
     pub(super) stored: Record,
@@ -79,7 +79,7 @@ pub(super) struct World {
     /// The terms that cover everything.
     pub(super) enough: u64,
     /// Every effect so far.
-    pub(super) done: Vec<Effect>,
+    pub(super) done: Vec<RolloutEffect>,
     attempts: u32,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn release(number: u8) -> Release {
 impl World {
     pub(super) fn new() -> World {
         let mut world = World {
-            facts: Facts::default(),
+            facts: RolloutFacts::default(),
             seconds: 1_000_000,
             stored: Record::default(),
             orders: Orders::default(),
@@ -126,18 +126,18 @@ impl World {
     pub(super) fn restart(&mut self) {
         let rules = self.facts.rules;
         let terms = self.facts.terms;
-        self.facts = Facts {
+        self.facts = RolloutFacts {
             rules,
             terms,
-            ..Facts::default()
+            ..RolloutFacts::default()
         };
         self.facts.read(Some(self.stored.clone()));
         self.facts.leads(Some(self.stored.clone()));
         self.facts.ordered(self.orders.clone());
     }
 
-    pub(super) fn now(&self) -> Now {
-        Now {
+    pub(super) fn now(&self) -> RolloutTime {
+        RolloutTime {
             moment: Moment(Duration::from_secs(self.seconds)),
             wall: self.seconds,
         }
@@ -158,7 +158,7 @@ impl World {
     }
 
     /// The state as people read it.
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> RolloutState {
         state(&self.stored, &self.orders, self.serves().is_some())
     }
 
@@ -176,7 +176,7 @@ impl World {
     /// What was told, by reason.
     pub(super) fn told(&self) -> Vec<&'static str> {
         let told = self.done.iter().filter_map(|effect| match effect {
-            Effect::Tell(event) => Some(event.reason),
+            RolloutEffect::Tell(event) => Some(event.reason),
             _ => None,
         });
         told.collect()
@@ -186,7 +186,7 @@ impl World {
     pub(super) fn begun(&self, which: impl Fn(&Work) -> bool) -> usize {
         let begun = self.done.iter();
         begun
-            .filter(|effect| matches!(effect, Effect::Begin(work) if which(work)))
+            .filter(|effect| matches!(effect, RolloutEffect::Begin(work) if which(work)))
             .count()
     }
 
@@ -206,8 +206,8 @@ impl World {
     pub(super) fn settle(&mut self) {
         for _ in 0..100 {
             match decide(&self.facts, self.now()) {
-                Decision::Wait(_) => return,
-                Decision::Do(effects) => {
+                RolloutDecision::Wait(_) => return,
+                RolloutDecision::Do(effects) => {
                     assert!(!effects.is_empty(), "nothing to do is a wait");
                     for effect in effects {
                         self.perform(effect);
@@ -218,14 +218,14 @@ impl World {
         panic!("it never rests: {:?}", &self.done[self.done.len() - 12..]);
     }
 
-    fn perform(&mut self, effect: Effect) {
+    fn perform(&mut self, effect: RolloutEffect) {
         self.check(&effect);
         let now = self.now();
         self.facts.performed(&effect, now);
         if self.is_online {
             self.stored = self.record().clone();
         }
-        if let Effect::Clear(order) = &effect {
+        if let RolloutEffect::Clear(order) = &effect {
             match order {
                 Order::RollBack => self.orders.roll_back = false,
                 Order::Retry(_) => self.orders.retry = None,
@@ -238,7 +238,7 @@ impl World {
     }
 
     /// What must never happen.
-    fn check(&self, effect: &Effect) {
+    fn check(&self, effect: &RolloutEffect) {
         let record = self.record();
         let serves = self.serves();
         let approved = |digest: &str| {
@@ -253,7 +253,7 @@ impl World {
                     .is_some_and(|it| it.digest == digest)
         };
         match effect {
-            Effect::Place(release) => {
+            RolloutEffect::Place(release) => {
                 let digest = &release.digest;
                 assert!(!record.is_rejected(digest), "a rejected version serves");
                 let ready = self.facts.ready.as_ref().unwrap();
@@ -262,7 +262,7 @@ impl World {
                     assert!(approved(digest), "a wider version serves unapproved");
                 }
             }
-            Effect::Begin(work) => {
+            RolloutEffect::Begin(work) => {
                 let digest = &work.release().digest;
                 assert!(self.facts.work.is_none(), "two works at a time");
                 assert!(!record.is_rejected(digest), "a rejected version is tried");
@@ -271,7 +271,7 @@ impl World {
                     assert!(approved(digest), "a wider version is started unapproved");
                 }
             }
-            Effect::Shadow(release) | Effect::Canary(release) => {
+            RolloutEffect::Shadow(release) | RolloutEffect::Canary(release) => {
                 assert!(serves.is_some());
                 let ready = self.facts.ready.as_ref().unwrap();
                 assert_eq!(
@@ -285,7 +285,7 @@ impl World {
                     "what would change everything is tried"
                 );
             }
-            Effect::Keep(new) => self.check_record(new),
+            RolloutEffect::Keep(new) => self.check_record(new),
             _ => {}
         }
     }
@@ -335,7 +335,7 @@ impl World {
             Kind::Wider => "POST /servers",
             _ => "GET /servers",
         };
-        let fine = |wider: Vec<String>, fits| End::Fine {
+        let fine = |wider: Vec<String>, fits| WorkResult::Fine {
             release: release(number),
             wider,
             fits,
@@ -351,21 +351,23 @@ impl World {
         self.attempts += 1;
         let covered = terms >= self.enough;
         let end = match (&work, kind) {
-            (Work::Load(_) | Work::Examine(_), _) if is_gone => End::Gone("it is gone".to_owned()),
+            (Work::Load(_) | Work::Examine(_), _) if is_gone => {
+                WorkResult::Gone("it is gone".to_owned())
+            }
             (Work::Load(_) | Work::Examine(_), Kind::Ungranted) if !covered => {
-                End::Ungranted(vec!["+ DELETE /servers/*".to_owned()])
+                WorkResult::Ungranted(vec!["+ DELETE /servers/*".to_owned()])
             }
             (Work::Load(_) | Work::Examine(_), Kind::Distrusted) if !covered => {
-                End::Distrusted("nobody vouches for it".to_owned())
+                WorkResult::Distrusted("nobody vouches for it".to_owned())
             }
             (Work::Load(_) | Work::Compile(_), Kind::Broken) => {
-                End::Fault("it does not compile".to_owned())
+                WorkResult::Fault("it does not compile".to_owned())
             }
             (Work::Load(_) | Work::Compile(_), Kind::Flaky) if !self.attempts.is_multiple_of(3) => {
-                End::Trouble("the disk is full".to_owned())
+                WorkResult::Trouble("the disk is full".to_owned())
             }
-            (Work::SelfTest(_), Kind::FailsSelfTest) => End::Fault("denied".to_owned()),
-            (Work::Plan(_), kind) => End::Planned(Plans {
+            (Work::SelfTest(_), Kind::FailsSelfTest) => WorkResult::Fault("denied".to_owned()),
+            (Work::Plan(_), kind) => WorkResult::Planned(Plans {
                 asked: 6,
                 serving: 0,
                 candidate: match kind {
@@ -376,7 +378,7 @@ impl World {
             }),
             (Work::Examine(_), Kind::Wider) => fine(vec!["+ POST /servers".to_owned()], false),
             (Work::Ask(_), Kind::FailsCalls) if self.facts.serving.is_none() => {
-                End::Fault("it traps".to_owned())
+                WorkResult::Fault("it traps".to_owned())
             }
             (Work::Compile(_), Kind::Reshaped) => fine(Vec::new(), false),
             _ => fine(Vec::new(), true),

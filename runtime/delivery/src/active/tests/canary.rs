@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::scripted::{Play, found, generation, node, permit, permit_of_the_past, service};
 use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
-use ccm_core::rollout::Tally;
+use ccm_core::rollout::TrialTally;
 use futures::FutureExt as _;
 
 fn trapped() -> ProviderError {
@@ -227,14 +227,14 @@ async fn the_end_of_a_trial_takes_every_further_call_away_at_once() {
         play.ensure(&number.to_string(), None).await.unwrap();
     }
     assert_eq!(play.new.asked(), ["find"]);
-    assert_eq!(play.active.tally(), Tally::default());
+    assert_eq!(play.active.tally(), TrialTally::default());
 
     // What it began it may end, and when it cannot the other one does.
     play.new.answers(Err(trapped()));
     play.new.gate.add_permits(1);
     assert_eq!(under_way.await.unwrap().lookups, [found("sim://1")]);
     play.canary();
-    assert_eq!(play.active.tally(), Tally::default(), "another trial");
+    assert_eq!(play.active.tally(), TrialTally::default(), "another trial");
 }
 
 #[tokio::test]
@@ -249,7 +249,7 @@ async fn a_trial_wakes_its_listener_and_begins_with_an_empty_tally() {
         "told once"
     );
     play.canary();
-    assert_eq!(play.active.tally(), Tally::default());
+    assert_eq!(play.active.tally(), TrialTally::default());
     play.active.replace(generation(&play.new));
     play.find().await.unwrap();
     assert!(

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::request::{in_time, in_time_or, kind, params};
 use super::{ClusterRecordStore, field_managers, recorded};
-use crate::record::{RecordStoreError, Report, Seen, Specification, conditions};
+use crate::record::{RecordStoreError, Report, Specification, StoredRecord, conditions};
 
 /// Maximum number of attempts of a write that conflicts with other writers.
 pub(super) const MOST_CONFLICTS: usize = 4;
@@ -88,7 +88,7 @@ impl ClusterRecordStore {
     /// # Errors
     /// As for `RecordStore::write`.
     pub async fn refuse(&self, specification: &Specification) -> Result<(), RecordStoreError> {
-        let Seen::Known { record, .. } = self.read_now().await? else {
+        let StoredRecord::Known { record, .. } = self.read_now().await? else {
             return Ok(());
         };
         let mut record = record.map(|record| *record).unwrap_or_default();

@@ -17,7 +17,8 @@ use tokio::task::JoinHandle;
 
 use super::{digest, full};
 use crate::record::{
-    ClusterRecordStore, Limits, MemoryRecordStore, RecordStore as _, RecordStoreError, Report, Seen,
+    ClusterRecordStore, Limits, MemoryRecordStore, RecordStore as _, RecordStoreError, Report,
+    StoredRecord,
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -69,8 +70,8 @@ impl World {
     async fn seen(&self, what: &str, is: impl Fn(Option<&Record>, &Orders) -> bool) {
         let mut seen = self.store_of_record.seen();
         let known = seen.wait_for(|seen| match seen {
-            Seen::Known { record, orders } => is(record.as_deref(), orders),
-            Seen::Unknown(_) => false,
+            StoredRecord::Known { record, orders } => is(record.as_deref(), orders),
+            StoredRecord::Unknown(_) => false,
         });
         if tokio::time::timeout(PATIENCE, known).await.is_err() {
             panic!("waited for: {what}");
@@ -276,7 +277,7 @@ async fn without_the_kind_the_record_is_in_memory_and_what_was_kept_there_counts
         .await
         .unwrap();
     let world = World::start(false, MemoryRecordStore::kept_in(folder.path(), "hcloud"));
-    let Seen::Known { record, .. } = world.store_of_record.read().await.unwrap() else {
+    let StoredRecord::Known { record, .. } = world.store_of_record.read().await.unwrap() else {
         panic!("it is known where the record is");
     };
     assert_eq!(record.as_deref(), Some(&full()));
@@ -293,7 +294,7 @@ async fn without_the_kind_the_record_is_in_memory_and_what_was_kept_there_counts
     let next = MemoryRecordStore::kept_in(folder.path(), "hcloud");
     let kept = next.read().await.unwrap();
     assert!(
-        matches!(kept, Seen::Known { record: Some(record), .. } if *record == Record::default())
+        matches!(kept, StoredRecord::Known { record: Some(record), .. } if *record == Record::default())
     );
 }
 
@@ -342,14 +343,16 @@ async fn a_record_that_is_not_needed_in_the_cluster_is_in_memory_until_it_is() {
     let mine = Report::default();
     store_of_record.write(&mine).await.unwrap();
     let seen = store_of_record.read().await.unwrap();
-    assert!(matches!(seen, Seen::Known { record: Some(record), .. } if *record == mine.record));
+    assert!(
+        matches!(seen, StoredRecord::Known { record: Some(record), .. } if *record == mine.record)
+    );
     assert_eq!(store_of_record.inherited(), None);
     assert_eq!(writes(), written, "the earlier record stays");
 
     store_of_record.need();
     let mut seen = store_of_record.seen();
     let read = seen.wait_for(
-        |seen| matches!(seen, Seen::Known { record: Some(record), .. } if **record == full()),
+        |seen| matches!(seen, StoredRecord::Known { record: Some(record), .. } if **record == full()),
     );
     tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap();
     assert_eq!(store_of_record.inherited().as_deref(), Some(&full()));

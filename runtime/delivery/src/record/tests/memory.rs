@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use ccm_core::rollout::{Order, Orders, Record};
 
 use super::{digest, full};
-use crate::record::{MemoryRecordStore, RecordStore as _, Report, Seen};
+use crate::record::{MemoryRecordStore, RecordStore as _, Report, StoredRecord};
 
 fn record(store_of_record: &MemoryRecordStore) -> Option<Record> {
     match &*store_of_record.seen().borrow() {
-        Seen::Known { record, .. } => record.as_deref().cloned(),
-        Seen::Unknown(_) => None,
+        StoredRecord::Known { record, .. } => record.as_deref().cloned(),
+        StoredRecord::Unknown(_) => None,
     }
 }
 
@@ -92,7 +92,7 @@ async fn an_order_that_is_done_is_taken_away_and_no_other() {
         roll_back: false,
         ..orders
     };
-    let Seen::Known { orders, .. } = store_of_record.read().await.unwrap() else {
+    let StoredRecord::Known { orders, .. } = store_of_record.read().await.unwrap() else {
         panic!("a book in memory is known");
     };
     assert_eq!(orders, expected);

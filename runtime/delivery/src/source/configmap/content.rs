@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use ccm_host::{Digest, clean};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use crate::artifact::{EVIDENCE_BYTES, Evidence};
+use crate::artifact::{EVIDENCE_BYTES, SignatureEvidence};
 
 /// Suffix of a signature's key, after the module's key.
 const EVIDENCE: &str = ".sigstore.json";
@@ -22,11 +22,11 @@ const MOST_SHOWN: usize = 8;
 
 /// The stored content of a module's file, and its evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ModuleContent {
     /// Plain or packed.
     pub bytes: Vec<u8>,
     /// At most one bundle.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<SignatureEvidence>,
 }
 
 /// Why there is no module; for people.
@@ -43,7 +43,7 @@ pub enum NotFound {
 ///
 /// # Errors
 /// There is no module, or its keys are not all from one change.
-pub fn module_in(map: &ConfigMap, key: &str) -> Result<Found, NotFound> {
+pub fn module_in(map: &ConfigMap, key: &str) -> Result<ModuleContent, NotFound> {
     let parts = parts(map, key)?;
     let bytes = match value(map, key)? {
         Some(_) if !parts.is_empty() => {
@@ -73,9 +73,9 @@ pub fn module_in(map: &ConfigMap, key: &str) -> Result<Found, NotFound> {
                 bundle.len()
             )));
         }
-        Some(bundle) => vec![Evidence::Bundle(bundle.into_owned())],
+        Some(bundle) => vec![SignatureEvidence::Bundle(bundle.into_owned())],
     };
-    Ok(Found { bytes, evidence })
+    Ok(ModuleContent { bytes, evidence })
 }
 
 /// The keys that may hold modules: `first`, and then all others that are no part, digest or signature.

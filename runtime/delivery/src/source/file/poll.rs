@@ -11,7 +11,7 @@ use ccm_host::clean;
 use rustix::fs::OFlags;
 
 use super::{FilePlace, SourceError, unpack};
-use crate::artifact::{Artifact, EVIDENCE_BYTES, Evidence, MODULE_BYTES};
+use crate::artifact::{Artifact, EVIDENCE_BYTES, MODULE_BYTES, SignatureEvidence};
 
 /// Suffixes of module files. zstd is not supported, but such a file is selected so that its refusal says so.
 const ENDINGS: [&str; 3] = [".wasm", ".wasm.gz", ".wasm.zst"];
@@ -128,7 +128,7 @@ impl Seen {
         let mut evidence = Vec::new();
         for (file, state) in self.evidence.iter_mut().zip(&self.identity.evidence) {
             match read_file(place, file, state, EVIDENCE_BYTES) {
-                Ok(bytes) => evidence.push(Evidence::Bundle(bytes?)),
+                Ok(bytes) => evidence.push(SignatureEvidence::Bundle(bytes?)),
                 Err(error) => return Some(Err(error)),
             }
         }

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
 use super::{FileSource, poll};
-use crate::artifact::{EVIDENCE_BYTES, Evidence, MODULE_BYTES};
+use crate::artifact::{EVIDENCE_BYTES, MODULE_BYTES, SignatureEvidence};
 use crate::source::{FilePlace, Source as _, SourceError};
 
 /// A source and the folder it is in.
@@ -58,7 +58,7 @@ impl Scene {
         put(&self.folder.path().join(name), content);
     }
 
-    async fn offers(&mut self, text: &str) -> Vec<Evidence> {
+    async fn offers(&mut self, text: &str) -> Vec<SignatureEvidence> {
         let artifact = self.source.next().await.unwrap();
         assert_eq!(
             String::from_utf8_lossy(&artifact.wasm),
@@ -263,12 +263,12 @@ async fn a_signature_beside_the_file_comes_with_it_and_a_later_one_is_told() {
     scene.put("a.wasm.sigstore.json", b"{1}");
     assert_eq!(
         scene.offers("one").await,
-        [Evidence::Bundle(b"{1}".to_vec())]
+        [SignatureEvidence::Bundle(b"{1}".to_vec())]
     );
     scene.put("a.wasm.gz.sigstore.json", b"{2}");
     let both = [
-        Evidence::Bundle(b"{2}".to_vec()),
-        Evidence::Bundle(b"{1}".to_vec()),
+        SignatureEvidence::Bundle(b"{2}".to_vec()),
+        SignatureEvidence::Bundle(b"{1}".to_vec()),
     ];
     assert_eq!(scene.offers("one").await, both);
     scene.put("a.wasm.sigstore.json", &vec![b' '; EVIDENCE_BYTES + 1]);

@@ -20,7 +20,7 @@ const MOST_VAIN: u32 = 4;
 
 /// Progress of a download, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct DownloadProgress {
     /// Bytes done.
     pub done: u64,
     /// Total bytes.
@@ -41,7 +41,7 @@ pub(super) async fn download(
     connections: &Connections,
     layer: &Descriptor,
     kept: &mut Option<Partial>,
-    progress: &(dyn Fn(Progress) + Sync),
+    progress: &(dyn Fn(DownloadProgress) + Sync),
 ) -> Result<Vec<u8>, RegistryError> {
     let is_same =
         |partial: &Partial| partial.digest == layer.digest && partial.host == registry.host;
@@ -72,7 +72,7 @@ async fn attempts(
     connections: &Connections,
     layer: &Descriptor,
     bytes: &mut Vec<u8>,
-    progress: &(dyn Fn(Progress) + Sync),
+    progress: &(dyn Fn(DownloadProgress) + Sync),
 ) -> Result<(), RegistryError> {
     let mut vain = 0;
     for _ in 0..MOST_ATTEMPTS {
@@ -103,7 +103,7 @@ async fn attempt(
     connections: &Connections,
     layer: &Descriptor,
     bytes: &mut Vec<u8>,
-    progress: &(dyn Fn(Progress) + Sync),
+    progress: &(dyn Fn(DownloadProgress) + Sync),
 ) -> Result<(), RegistryError> {
     let size = usize::try_from(layer.size).unwrap_or(usize::MAX);
     if bytes.len() == size {
@@ -159,7 +159,7 @@ async fn attempt(
             return Err(wrong_size());
         }
         bytes.extend_from_slice(&chunk);
-        progress(Progress {
+        progress(DownloadProgress {
             done: bytes.len() as u64,
             total: layer.size,
         });

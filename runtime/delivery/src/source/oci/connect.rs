@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ccm_host::egress::resolve::Resolver;
 use ccm_host::egress::tls::{TlsError, Trust, client_config};
-use ccm_host::egress::{Lookup, address_policy, behind_proxy};
+use ccm_host::egress::{NameLookup, address_policy, behind_proxy};
 use ccm_host::grant::ProxyGrant;
 use ccm_proxy::NoProxy;
 use ipnet::IpNet;
@@ -80,7 +80,7 @@ pub(super) struct Reach<'a> {
     pub(super) plain_http: bool,
     /// The proxy on the way, for everything that it does not except.
     pub(super) proxy: Option<&'a ProxyGrant>,
-    pub(super) lookup: Arc<dyn Lookup>,
+    pub(super) lookup: Arc<dyn NameLookup>,
 }
 
 /// Connections of one source.

@@ -9,7 +9,7 @@ use super::connect::Connections;
 use super::manifest::{self, ACCEPTED, Descriptor, INDEX, MANIFEST_BYTES, Manifest};
 use super::registry::{Ask, Registry};
 use super::registry_error::{Kind, RegistryError};
-use crate::artifact::{EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
+use crate::artifact::{EVIDENCE_BYTES, MOST_EVIDENCE, SignatureEvidence};
 
 /// Media type of Sigstore bundles, as artifacts and as layers.
 pub(super) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
@@ -72,7 +72,7 @@ pub(super) async fn fetch(
     registry: &Registry,
     connections: &Connections,
     listing: &Listing,
-) -> Result<Vec<Evidence>, RegistryError> {
+) -> Result<Vec<SignatureEvidence>, RegistryError> {
     let mut found = Vec::new();
     for entry in listing.bundles.iter().rev() {
         found.extend(bundle(registry, connections, entry).await?);
@@ -88,7 +88,7 @@ async fn bundle(
     registry: &Registry,
     connections: &Connections,
     entry: &Descriptor,
-) -> Result<Option<Evidence>, RegistryError> {
+) -> Result<Option<SignatureEvidence>, RegistryError> {
     let Some(bytes) = verified(registry, connections, "manifests", entry).await? else {
         return Ok(None);
     };
@@ -101,14 +101,14 @@ async fn bundle(
         .find(|layer| layer.media_type == BUNDLE);
     let Some(layer) = layer else { return Ok(None) };
     let bytes = verified(registry, connections, "blobs", &layer).await?;
-    Ok(bytes.map(Evidence::Bundle))
+    Ok(bytes.map(SignatureEvidence::Bundle))
 }
 
 async fn signature(
     registry: &Registry,
     connections: &Connections,
     layer: &Descriptor,
-) -> Result<Option<Evidence>, RegistryError> {
+) -> Result<Option<SignatureEvidence>, RegistryError> {
     let named = |name: &str| {
         layer
             .annotations
@@ -124,7 +124,7 @@ async fn signature(
         return Ok(None);
     };
     let bytes = |name: &str| named(name).map(|text| text.clone().into_bytes());
-    Ok(Some(Evidence::SimpleSigning {
+    Ok(Some(SignatureEvidence::SimpleSigning {
         payload,
         signature,
         certificate: named("dev.sigstore.cosign/certificate").cloned(),

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use ccm_core::rollout::Release;
 use ccm_host::Digest;
-use ccm_host::egress::Lookup;
+use ccm_host::egress::NameLookup;
 use http::header::CONTENT_TYPE;
 use reqwest::Method;
 use tracing::warn;
 
-use super::blob::{self, Partial, Progress};
+use super::blob::{self, DownloadProgress, Partial};
 use super::connect::{Connections, Reach, Timeouts};
 use super::evidence::{self, Listing};
 use super::manifest::{self, ACCEPTED, MANIFEST_BYTES, Offer};
 use super::registry::{Ask, Registry};
 use super::registry_error::RegistryError;
 use super::{Mirror, OciSettings};
-use crate::artifact::{Artifact, Evidence};
+use crate::artifact::{Artifact, SignatureEvidence};
 use crate::source::{Location, OciPlace};
 
 /// The repository at all of its registries: mirrors in the operator's order, then its own registry.
@@ -36,7 +36,7 @@ pub(super) struct Pulled {
 impl Repository {
     pub(super) fn new(
         settings: &OciSettings,
-        lookup: Arc<dyn Lookup>,
+        lookup: Arc<dyn NameLookup>,
         patience: Timeouts,
     ) -> Result<Self, RegistryError> {
         let OciPlace {
@@ -131,7 +131,7 @@ impl Repository {
         &self,
         digest: &str,
         kept: &mut Option<Partial>,
-        progress: &(dyn Fn(Progress) + Sync),
+        progress: &(dyn Fn(DownloadProgress) + Sync),
     ) -> Result<Pulled, RegistryError> {
         let mut last = RegistryError::absent("no registry");
         for registry in &self.registries {
@@ -187,7 +187,10 @@ impl Repository {
         }
     }
 
-    async fn evidence(&self, digest: &str) -> Result<(Listing, Vec<Evidence>), RegistryError> {
+    async fn evidence(
+        &self,
+        digest: &str,
+    ) -> Result<(Listing, Vec<SignatureEvidence>), RegistryError> {
         let (listing, at) = self.listing(digest).await?;
         let found = match self.registries.get(at) {
             Some(registry) => evidence::fetch(registry, &self.connections, &listing).await?,
@@ -201,7 +204,7 @@ impl Repository {
         registry: &Registry,
         digest: &str,
         kept: &mut Option<Partial>,
-        progress: &(dyn Fn(Progress) + Sync),
+        progress: &(dyn Fn(DownloadProgress) + Sync),
     ) -> Result<Vec<u8>, RegistryError> {
         let layer = match self.offer(registry, digest).await? {
             Offer::Layer(layer) => layer,

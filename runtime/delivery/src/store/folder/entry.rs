@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use ccm_host::Digest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::artifact::{Artifact, Evidence, MOST_EVIDENCE};
+use crate::artifact::{Artifact, MOST_EVIDENCE, SignatureEvidence};
 
 /// Version of the file format. Files of another version are not read; the module is fetched again.
 const VERSION: u32 = 1;
@@ -72,16 +72,20 @@ impl Entry {
             origin: self.origin,
             manifest_digest: self.manifest_digest,
             is_pinned: false,
-            evidence: self.evidence.into_iter().map(Evidence::from).collect(),
+            evidence: self
+                .evidence
+                .into_iter()
+                .map(SignatureEvidence::from)
+                .collect(),
         }
     }
 }
 
-impl From<Evidence> for Kept {
-    fn from(evidence: Evidence) -> Self {
+impl From<SignatureEvidence> for Kept {
+    fn from(evidence: SignatureEvidence) -> Self {
         match evidence {
-            Evidence::Bundle(bundle) => Self::Bundle(Bytes(bundle)),
-            Evidence::SimpleSigning {
+            SignatureEvidence::Bundle(bundle) => Self::Bundle(Bytes(bundle)),
+            SignatureEvidence::SimpleSigning {
                 payload,
                 signature,
                 certificate,
@@ -100,7 +104,7 @@ impl From<Evidence> for Kept {
     }
 }
 
-impl From<Kept> for Evidence {
+impl From<Kept> for SignatureEvidence {
     fn from(kept: Kept) -> Self {
         match kept {
             Kept::Bundle(bundle) => Self::Bundle(bundle.0),

@@ -8,7 +8,7 @@ use sigstore_verify::types::bundle::{
 use sigstore_verify::types::{DerCertificate, KindVersion, LogIndex};
 
 use super::decoded;
-use crate::trust::Refusal;
+use crate::trust::EvidenceRefusal;
 
 /// Maximum number of certificates above the signer's.
 const MOST_CERTIFICATES: usize = 8;
@@ -17,7 +17,7 @@ const MOST_CERTIFICATES: usize = 8;
 pub(super) fn certificates(
     certificate: Option<&str>,
     chain: Option<&str>,
-) -> Result<VerificationMaterialContent, Refusal> {
+) -> Result<VerificationMaterialContent, EvidenceRefusal> {
     let Some(certificate) = certificate else {
         return Ok(VerificationMaterialContent::PublicKey(
             PublicKeyIdentifier::new(""),
@@ -35,14 +35,14 @@ pub(super) fn certificates(
                 certificates: above.into_iter().map(X509Certificate::new).collect(),
             })
         }
-        _ => Err(Refusal::unreadable("one certificate is wanted")),
+        _ => Err(EvidenceRefusal::unreadable("one certificate is wanted")),
     }
 }
 
-fn blocks(text: &str) -> Result<Vec<DerCertificate>, Refusal> {
-    let blocks = pem::parse_many(text).map_err(Refusal::unreadable)?;
+fn blocks(text: &str) -> Result<Vec<DerCertificate>, EvidenceRefusal> {
+    let blocks = pem::parse_many(text).map_err(EvidenceRefusal::unreadable)?;
     if blocks.len() > MOST_CERTIFICATES || blocks.iter().any(|block| block.tag() != "CERTIFICATE") {
-        return Err(Refusal::unreadable(
+        return Err(EvidenceRefusal::unreadable(
             "at most 8 certificates are wanted, and nothing else",
         ));
     }
@@ -77,24 +77,24 @@ struct Body {
 }
 
 /// The entry of a transparency log, with the log's promise instead of a proof.
-pub(super) fn entries(json: Option<&[u8]>) -> Result<Vec<TransparencyLogEntry>, Refusal> {
+pub(super) fn entries(json: Option<&[u8]>) -> Result<Vec<TransparencyLogEntry>, EvidenceRefusal> {
     let Some(json) = json else {
         return Ok(Vec::new());
     };
-    let entry: LogEntry = serde_json::from_slice(json).map_err(Refusal::unreadable)?;
+    let entry: LogEntry = serde_json::from_slice(json).map_err(EvidenceRefusal::unreadable)?;
     let body = decoded(&entry.payload.body)?;
-    let named: Body = serde_json::from_slice(&body).map_err(Refusal::unreadable)?;
+    let named: Body = serde_json::from_slice(&body).map_err(EvidenceRefusal::unreadable)?;
     if (named.kind.as_str(), named.api_version.as_str()) != ("hashedrekord", "0.0.1") {
-        return Err(Refusal::unreadable(
+        return Err(EvidenceRefusal::unreadable(
             "the log's entry is of a kind that we do not know",
         ));
     }
-    let time =
-        jiff::Timestamp::from_second(entry.payload.integrated_time).map_err(Refusal::unreadable)?;
+    let time = jiff::Timestamp::from_second(entry.payload.integrated_time)
+        .map_err(EvidenceRefusal::unreadable)?;
     let log_id = from_hex(&entry.payload.log_id)?;
     Ok(vec![
         TransparencyLogEntry::new(
-            LogIndex::new(entry.payload.log_index).map_err(Refusal::unreadable)?,
+            LogIndex::new(entry.payload.log_index).map_err(EvidenceRefusal::unreadable)?,
             LogId::new(log_id.into()),
             KindVersion::HashedRekordV001,
             body.into(),
@@ -107,10 +107,10 @@ pub(super) fn entries(json: Option<&[u8]>) -> Result<Vec<TransparencyLogEntry>, 
 }
 
 /// The 32 bytes of a log's ID.
-fn from_hex(text: &str) -> Result<Vec<u8>, Refusal> {
+fn from_hex(text: &str) -> Result<Vec<u8>, EvidenceRefusal> {
     sigstore_verify::types::Sha256Hash::from_hex(text)
         .map(|hash| hash.as_slice().to_vec())
-        .map_err(Refusal::unreadable)
+        .map_err(EvidenceRefusal::unreadable)
 }
 
 #[derive(Deserialize)]
@@ -120,11 +120,11 @@ struct Stamp {
 }
 
 /// The time stamp of an authority.
-pub(super) fn stamps(json: Option<&[u8]>) -> Result<TimestampVerificationData, Refusal> {
+pub(super) fn stamps(json: Option<&[u8]>) -> Result<TimestampVerificationData, EvidenceRefusal> {
     let Some(json) = json else {
         return Ok(TimestampVerificationData::default());
     };
-    let stamp: Stamp = serde_json::from_slice(json).map_err(Refusal::unreadable)?;
+    let stamp: Stamp = serde_json::from_slice(json).map_err(EvidenceRefusal::unreadable)?;
     Ok(TimestampVerificationData::new(vec![Rfc3161Timestamp::new(
         decoded(&stamp.signed)?.into(),
     )]))

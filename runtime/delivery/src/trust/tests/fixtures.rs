@@ -16,7 +16,7 @@ use rcgen::{
 use serde_json::{Value, json};
 
 use super::super::{Identity, Keyless, PublicKey, Roots, TrustPolicy};
-use crate::artifact::{Artifact, Evidence};
+use crate::artifact::{Artifact, SignatureEvidence};
 
 pub(super) mod sign;
 mod stamp;
@@ -35,7 +35,7 @@ pub(super) fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_760_000_000)
 }
 
-pub(super) fn artifact(wasm: &[u8], evidence: Vec<Evidence>) -> Artifact {
+pub(super) fn artifact(wasm: &[u8], evidence: Vec<SignatureEvidence>) -> Artifact {
     Artifact {
         wasm: wasm.into(),
         digest: Digest::of(wasm),
@@ -280,8 +280,8 @@ pub(super) fn with(bundle: &Value, path: &str, value: Value) -> Value {
     changed
 }
 
-pub(super) fn evidence(bundle: &Value) -> Evidence {
-    Evidence::Bundle(bundle.to_string().into_bytes())
+pub(super) fn evidence(bundle: &Value) -> SignatureEvidence {
+    SignatureEvidence::Bundle(bundle.to_string().into_bytes())
 }
 
 /// cosign's older payload about a manifest.
@@ -298,8 +298,8 @@ pub(super) fn payload(manifest: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-pub(super) fn simple_signing(payload: Vec<u8>, signature: Vec<u8>) -> Evidence {
-    Evidence::SimpleSigning {
+pub(super) fn simple_signing(payload: Vec<u8>, signature: Vec<u8>) -> SignatureEvidence {
+    SignatureEvidence::SimpleSigning {
         payload,
         signature,
         certificate: None,

@@ -11,7 +11,7 @@ use super::fixtures::{
     MANIFEST, NOON, SIGNED_AT, WASM, Wanted, World, artifact, evidence, payload, with,
 };
 use super::reason;
-use crate::artifact::Evidence;
+use crate::artifact::SignatureEvidence;
 
 #[test]
 fn g14_the_time_of_signing_counts_and_not_the_clock() {
@@ -93,14 +93,15 @@ fn registries_carry_keyless_signatures_in_both_forms() {
         },
     });
     let stamp = json!({"SignedRFC3161Timestamp": world.stamp(&signature, NOON)["signedTimestamp"]});
-    let older = |log_entry: Option<&Value>, stamp: Option<&Value>| Evidence::SimpleSigning {
-        payload: payload.clone(),
-        signature: signature.clone(),
-        certificate: Some(signer.pem.clone()),
-        chain: None,
-        log_entry: log_entry.map(|entry| entry.to_string().into_bytes()),
-        time_stamp: stamp.map(|stamp| stamp.to_string().into_bytes()),
-    };
+    let older =
+        |log_entry: Option<&Value>, stamp: Option<&Value>| SignatureEvidence::SimpleSigning {
+            payload: payload.clone(),
+            signature: signature.clone(),
+            certificate: Some(signer.pem.clone()),
+            chain: None,
+            log_entry: log_entry.map(|entry| entry.to_string().into_bytes()),
+            time_stamp: stamp.map(|stamp| stamp.to_string().into_bytes()),
+        };
     let late = json!({"SignedRFC3161Timestamp": world.stamp(&signature, "20240401120000Z")["signedTimestamp"]});
     let moved = with(&log_entry, "/Payload/integratedTime", json!(SIGNED_AT + 1));
     let table = [

@@ -8,9 +8,9 @@ use super::fixtures::{
     trusting, with,
 };
 use super::reason;
-use crate::artifact::{Artifact, Evidence};
+use crate::artifact::{Artifact, SignatureEvidence};
 
-fn envelope(key: &KeyPair, kind: &str, statement: &serde_json::Value) -> Evidence {
+fn envelope(key: &KeyPair, kind: &str, statement: &serde_json::Value) -> SignatureEvidence {
     evidence(&sign::envelope(key, kind, statement))
 }
 
@@ -155,15 +155,15 @@ fn a13_signatures_of_a_key_hold_for_what_they_are_about_and_nothing_else() {
         ),
         (
             "no JSON",
-            Evidence::Bundle(b"\xff\xfe".to_vec()),
+            SignatureEvidence::Bundle(b"\xff\xfe".to_vec()),
             "unreadable",
         ),
         (
             "deep JSON",
-            Evidence::Bundle(vec![b'['; 100_000]),
+            SignatureEvidence::Bundle(vec![b'['; 100_000]),
             "unreadable",
         ),
-        ("empty", Evidence::Bundle(Vec::new()), "unreadable"),
+        ("empty", SignatureEvidence::Bundle(Vec::new()), "unreadable"),
         (
             "empty signature",
             simple_signing(payload(MANIFEST), Vec::new()),

@@ -3,9 +3,11 @@ use super::fixtures::{
 };
 use ccm_core::rollout::Endorsement;
 
-use super::super::{Distrust, Highest, MinimumVersion, Pin, Provenance, Refusal, TrustPolicy};
+use super::super::{
+    Distrust, EvidenceRefusal, Highest, MinimumVersion, Pin, Provenance, TrustPolicy,
+};
 use super::{reason, told, verdict};
-use crate::artifact::{Artifact, EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
+use crate::artifact::{Artifact, EVIDENCE_BYTES, MOST_EVIDENCE, SignatureEvidence};
 
 fn pinned(digest: &str) -> TrustPolicy {
     TrustPolicy {
@@ -269,10 +271,10 @@ fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_i
 fn evidence_is_capped_in_size_and_number_and_the_first_that_holds_is_enough() {
     let (signing, public) = key();
     let good = || evidence(&sign::file(&signing, WASM));
-    let junk = || Evidence::Bundle(b"{".to_vec());
-    let large = || Evidence::Bundle(vec![b' '; EVIDENCE_BYTES + 1]);
-    let with = |count: usize, last: Evidence| {
-        let mut evidence: Vec<Evidence> = (0..count).map(|_| junk()).collect();
+    let junk = || SignatureEvidence::Bundle(b"{".to_vec());
+    let large = || SignatureEvidence::Bundle(vec![b' '; EVIDENCE_BYTES + 1]);
+    let with = |count: usize, last: SignatureEvidence| {
+        let mut evidence: Vec<SignatureEvidence> = (0..count).map(|_| junk()).collect();
         evidence.push(last);
         artifact(WASM, evidence)
     };
@@ -386,7 +388,7 @@ fn signatures_over_the_largest_modules_are_tried_only_so_often() {
         panic!("more than a second of work was done for it")
     };
     // Eight forged ones with four keys use up all the work that is done for one module.
-    let reasons: Vec<_> = reasons.iter().map(Refusal::reason).collect();
+    let reasons: Vec<_> = reasons.iter().map(EvidenceRefusal::reason).collect();
     assert_eq!(
         reasons,
         [["wrong-key"; 8].as_slice(), &["too-large"]].concat()

@@ -13,7 +13,7 @@ use super::fixtures::sign;
 use super::fixtures::{
     MANIFEST, WASM, Wanted, World, artifact, evidence, key, now, payload, simple_signing, trusting,
 };
-use crate::artifact::Evidence;
+use crate::artifact::SignatureEvidence;
 
 /// One for all cases: its keys are made once.
 static WORLD: LazyLock<World> = LazyLock::new(World::new);
@@ -119,9 +119,9 @@ proptest! {
         policy.keys.push(public);
         let whole = sign::file(&signing, WASM).to_string().into_bytes();
         let junk = [
-            Evidence::Bundle(bytes.clone()),
-            Evidence::Bundle(whole[..cut.index(whole.len())].to_vec()),
-            Evidence::SimpleSigning {
+            SignatureEvidence::Bundle(bytes.clone()),
+            SignatureEvidence::Bundle(whole[..cut.index(whole.len())].to_vec()),
+            SignatureEvidence::SimpleSigning {
                 payload: payload(MANIFEST),
                 signature: bytes.clone(),
                 certificate: Some(String::from_utf8_lossy(&bytes).into_owned()),

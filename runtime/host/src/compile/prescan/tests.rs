@@ -123,7 +123,7 @@ fn a_truncated_module_is_damaged_at_its_end() {
     for length in 9..whole.len() {
         let refusal = scan(&whole[..length]).expect_err("a part is not whole");
         assert!(
-            matches!(refusal, Refusal::Damaged { offset, .. } if offset <= length),
+            matches!(refusal, ModuleRefusal::Damaged { offset, .. } if offset <= length),
             "{length}: {refusal}"
         );
     }

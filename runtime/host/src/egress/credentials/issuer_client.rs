@@ -17,7 +17,7 @@ use crate::egress::IssuerReach;
 use crate::egress::dial::{self, Client, DialError};
 use crate::egress::lease_gate::LeaseGate;
 use crate::egress::limits::EgressLimits;
-use crate::egress::resolve::Lookup;
+use crate::egress::resolve::NameLookup;
 use crate::egress::send::broken;
 use crate::grant::Issuer;
 
@@ -52,7 +52,7 @@ pub(in crate::egress) struct IssuerSettings<'a> {
     /// Limits of connections.
     pub(in crate::egress) limits: &'a EgressLimits,
     /// Resolves names.
-    pub(in crate::egress) lookup: Arc<dyn Lookup>,
+    pub(in crate::egress) lookup: Arc<dyn NameLookup>,
 }
 
 impl IssuerClient {

@@ -14,7 +14,7 @@ use crate::egress::{
 };
 use crate::guest_log::Level;
 use crate::sandbox::protocol::{Frame, Head, Request, ToParent};
-use crate::sandbox::{Answer, End};
+use crate::sandbox::{Answer, CallEnd};
 
 /// Writing end of the only socket. Clones share it.
 #[derive(Clone)]
@@ -118,8 +118,8 @@ impl Parent {
     }
 
     /// Reports the result of the call.
-    pub(super) fn ended(&self, end: End<Result<Answer, common::Failure>>) {
-        let End {
+    pub(super) fn ended(&self, end: CallEnd<Result<Answer, common::Failure>>) {
+        let CallEnd {
             answer, computed, ..
         } = end;
         let ended = |end| ToParent::Ended {

@@ -4,15 +4,15 @@ use ccm_host::Digest;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
-use super::{Found, NotFound, keys, module_in};
-use crate::artifact::{EVIDENCE_BYTES, Evidence};
+use super::{ModuleContent, NotFound, keys, module_in};
+use crate::artifact::{EVIDENCE_BYTES, SignatureEvidence};
 
 /// A ConfigMap as YAML has it.
 fn map(object: Value) -> ConfigMap {
     serde_json::from_value(object).unwrap()
 }
 
-fn found(object: Value) -> Found {
+fn found(object: Value) -> ModuleContent {
     module_in(&map(object), "k").unwrap()
 }
 
@@ -29,7 +29,7 @@ fn hex(bytes: &[u8]) -> String {
 
 #[test]
 fn the_file_is_found_in_either_map() {
-    let whole = Found {
+    let whole = ModuleContent {
         bytes: b"\0asm!".to_vec(),
         evidence: Vec::new(),
     };
@@ -63,7 +63,10 @@ fn evidence_is_taken_as_it_stands() {
         json!({"binaryData": {"k": "AGFzbQ=="}, "data": {"k.sigstore.json": "{}"}}),
         json!({"binaryData": {"k": "AGFzbQ==", "k.sigstore.json": "e30="}}),
     ] {
-        assert_eq!(found(object).evidence, [Evidence::Bundle(b"{}".to_vec())]);
+        assert_eq!(
+            found(object).evidence,
+            [SignatureEvidence::Bundle(b"{}".to_vec())]
+        );
     }
     let long = "x".repeat(EVIDENCE_BYTES + 1);
     let why = refused(json!({"binaryData": {"k": "AGFzbQ=="}, "data": {"k.sigstore.json": long}}));

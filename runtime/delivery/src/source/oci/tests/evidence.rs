@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::stand::{Asked, Shelf, Stand, module, status};
-use crate::artifact::{EVIDENCE_BYTES, Evidence, MOST_EVIDENCE};
+use crate::artifact::{EVIDENCE_BYTES, MOST_EVIDENCE, SignatureEvidence};
 use crate::source::Source as _;
 use crate::source::oci::evidence::BUNDLE;
 use crate::source::oci::manifest::{EMPTY, INDEX, MANIFEST};
@@ -32,8 +32,8 @@ fn sign(shelf: &mut Shelf, digest: &str, payload: &[u8], annotations: Value) {
     shelf.artifact(&format!("{}.sig", tag(digest)), json!([layer]));
 }
 
-fn signed(payload: &[u8]) -> Evidence {
-    Evidence::SimpleSigning {
+fn signed(payload: &[u8]) -> SignatureEvidence {
+    SignatureEvidence::SimpleSigning {
         payload: payload.to_vec(),
         signature: b"signature".to_vec(),
         certificate: Some("PEM".to_owned()),
@@ -76,7 +76,7 @@ async fn signatures_are_found_under_the_tag_and_bundles_by_both_ways() {
         .await;
         let artifact = stand.bring().await.unwrap();
         let expected = [
-            Evidence::Bundle(b"{\"bundle\":1}".to_vec()),
+            SignatureEvidence::Bundle(b"{\"bundle\":1}".to_vec()),
             signed(b"payload"),
         ];
         assert_eq!(artifact.evidence, expected);
@@ -130,7 +130,7 @@ async fn evidence_that_cannot_be_read_is_left_out_and_there_is_a_limit_to_it() {
     // The latest ones.
     let expected: Vec<_> = (24..40)
         .rev()
-        .map(|number| Evidence::Bundle(format!("{number}").into_bytes()))
+        .map(|number| SignatureEvidence::Bundle(format!("{number}").into_bytes()))
         .collect();
     assert_eq!(found.len(), MOST_EVIDENCE);
     assert_eq!(found, expected);

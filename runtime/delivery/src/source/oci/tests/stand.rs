@@ -12,7 +12,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use ccm_host::Digest;
-use ccm_host::egress::Lookup;
+use ccm_host::egress::NameLookup;
 use futures::future::BoxFuture;
 use futures::{StreamExt as _, stream};
 use http::{Method, StatusCode, header};
@@ -289,7 +289,7 @@ pub(super) fn source(settings: OciSettings) -> OciSource {
 
 pub(super) fn source_with(
     settings: OciSettings,
-    lookup: Arc<dyn Lookup>,
+    lookup: Arc<dyn NameLookup>,
     patience: Timeouts,
 ) -> OciSource {
     OciSource::with(settings.place.to_string(), settings, lookup, patience).unwrap()
@@ -318,7 +318,7 @@ pub(super) fn module(size: usize) -> Vec<u8> {
 /// Nobody has a name here.
 struct NoNames;
 
-impl Lookup for NoNames {
+impl NameLookup for NoNames {
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         Box::pin(async move { Err(io::Error::other(format!("{name} is looked up"))) })
     }
@@ -327,7 +327,7 @@ impl Lookup for NoNames {
 /// Every name has this address.
 pub(super) struct AllAt(pub(super) IpAddr);
 
-impl Lookup for AllAt {
+impl NameLookup for AllAt {
     fn lookup(&self, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let address = self.0;
         Box::pin(async move { Ok(vec![address]) })
