@@ -120,17 +120,8 @@ fn build(folder: &TempDir) -> PathBuf {
 
 fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
     CloudNode {
-        name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
         provider_id: provider_id.map(str::to_owned),
-        labels: Default::default(),
-        annotations: Default::default(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
-        readiness: Default::default(),
-        initialized: true,
+        ..ccm_tests::objects::cloud_node(name)
     }
 }
 

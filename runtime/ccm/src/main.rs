@@ -80,10 +80,10 @@ fn run(flags: flags::RunFlags, called: &cli::Invocation) -> anyhow::Result<ExitC
 }
 
 /// The kubelet sets this variable in every container of a pod.
-fn place() -> cli::Place {
+fn place() -> cli::InvokedIn {
     match std::env::var_os("KUBERNETES_SERVICE_HOST") {
-        Some(_) => cli::Place::Pod,
-        None => cli::Place::Elsewhere,
+        Some(_) => cli::InvokedIn::Pod,
+        None => cli::InvokedIn::Elsewhere,
     }
 }
 

@@ -40,7 +40,7 @@ use crate::audit::AuditWriter;
 use crate::builtin_grants;
 use crate::config::{Mistakes, ProviderConfig};
 use crate::exit::Exit;
-use crate::flags::{PodNetworkFlags, RunFlags};
+use crate::flags::{PodNetworkArguments, RunFlags};
 use crate::load_policy::Remarks;
 use crate::migration::Migration;
 use crate::provider_loading::{self, ClusterAddresses};
@@ -346,7 +346,7 @@ fn has_instances(provided: &[Provided]) -> Result<(), RunError> {
 }
 
 /// ROUTE-001 and 002: logs why no routes are made although they are not switched off.
-fn say_of_routes(flags: &PodNetworkFlags, provided: &[Provided]) {
+fn say_of_routes(flags: &PodNetworkArguments, provided: &[Provided]) {
     if !flags.configures_routes {
         return;
     }

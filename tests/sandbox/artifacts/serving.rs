@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup};
+use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::permit::Permit;
 use ccm_core::rollout::Release;
 use ccm_delivery::active::{Active, Generation};
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::{Compiler, Digest, GuestConfig, Host, LoadError, Module};
+use ccm_tests::errors::chain;
 
 use crate::host::{cache, compiler, open_host};
 
@@ -110,19 +111,7 @@ impl Serving {
 
     fn serves(&self) {
         let until = ccm_host::egress::now().after(Duration::from_secs(60));
-        let node = CloudNode {
-            name: "one".to_owned(),
-            uid: "uid-of-one".to_owned(),
-            provider_id: None,
-            labels: Default::default(),
-            annotations: Default::default(),
-            addresses: Vec::new(),
-            pod_cidrs: Vec::new(),
-            system_uuid: None,
-            created: 0,
-            readiness: Default::default(),
-            initialized: true,
-        };
+        let node = ccm_tests::objects::cloud_node("one");
         let nodes = [node];
         let permit = Arc::new(Permit::read_only(until));
         let reply = self.runtime.block_on(self.active.find(&nodes, permit));
@@ -173,16 +162,4 @@ fn config() -> GuestConfig {
 /// Characters that change how others are shown.
 fn is_hidden(one: char) -> bool {
     matches!(one, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// An error and its causes, as a person reads them.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

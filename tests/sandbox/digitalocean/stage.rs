@@ -266,17 +266,9 @@ pub(crate) async fn find(provider: &Provider, nodes: &[CloudNode]) -> Result<Fin
 /// A node whose kubelet has fallen silent.
 pub(crate) fn silent(name: &str, droplet: u64) -> CloudNode {
     CloudNode {
-        name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
         provider_id: Some(format!("digitalocean://{droplet}")),
-        labels: Default::default(),
-        annotations: Default::default(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
         readiness: Readiness::Unknown,
-        initialized: true,
+        ..ccm_tests::objects::cloud_node(name)
     }
 }
 

@@ -154,17 +154,9 @@ pub(crate) fn permit() -> Arc<Permit> {
 /// A node that is ready.
 pub(crate) fn node(name: &str, provider_id: Option<String>) -> CloudNode {
     CloudNode {
-        name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
         provider_id,
-        labels: Default::default(),
-        annotations: Default::default(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
         readiness: Readiness::Ready,
-        initialized: true,
+        ..ccm_tests::objects::cloud_node(name)
     }
 }
 

@@ -8,6 +8,7 @@ use ccm_core::moment::Moment;
 use ccm_core::permit::Permit;
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::{GuestConfig, Host, LoadError, Module, Provider};
+pub(crate) use ccm_tests::errors::chain;
 
 use crate::host::{cache, compiler, open_host};
 
@@ -87,29 +88,9 @@ pub(crate) fn expired_permit() -> Arc<Permit> {
 /// A node as the node controller first sees it.
 pub(crate) fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
     CloudNode {
-        name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
         provider_id: provider_id.map(str::to_owned),
-        labels: Default::default(),
-        annotations: Default::default(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
         // About a node that is not, the shipped guest takes no kept answer.
         readiness: Readiness::Ready,
-        initialized: true,
+        ..ccm_tests::objects::cloud_node(name)
     }
-}
-
-/// An error and its causes, as a person reads them.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -10,6 +10,7 @@ use ccm_core::tenure::Tenure;
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::manifest::Target;
 use ccm_host::{GuestConfig, Host, LoadError, Module, Provider};
+pub(crate) use ccm_tests::errors::chain;
 use guest_misbehaving::behaviour::{Balancing, Behaviour, Routing};
 
 use crate::host::{cache, compiler, open_host};
@@ -119,29 +120,5 @@ pub(crate) fn reads_for(time: Duration) -> Arc<Permit> {
 
 /// A node without a provider ID.
 pub(crate) fn node(name: &str) -> CloudNode {
-    CloudNode {
-        name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
-        provider_id: None,
-        labels: Default::default(),
-        annotations: Default::default(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
-        readiness: Default::default(),
-        initialized: true,
-    }
-}
-
-/// An error and its causes, as a person reads them.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
+    ccm_tests::objects::cloud_node(name)
 }

@@ -439,16 +439,8 @@ pub(crate) fn permit() -> Arc<Permit> {
 
 pub(crate) fn node() -> CloudNode {
     CloudNode {
-        name: "node-1".to_owned(),
         uid: "8f1d2c3b-0000-4000-8000-000000000001".to_owned(),
-        provider_id: None,
-        labels: Default::default(),
-        annotations: Default::default(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
         readiness: Readiness::Ready,
-        initialized: true,
+        ..ccm_tests::objects::cloud_node("node-1")
     }
 }

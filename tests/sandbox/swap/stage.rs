@@ -186,17 +186,9 @@ pub(crate) fn permit_for(time: Duration) -> Arc<Permit> {
 /// A ready node.
 pub(crate) fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
     CloudNode {
-        name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
         provider_id: provider_id.map(str::to_owned),
-        labels: Default::default(),
-        annotations: Default::default(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
         readiness: Readiness::Ready,
-        initialized: true,
+        ..ccm_tests::objects::cloud_node(name)
     }
 }
 

@@ -36,7 +36,7 @@ impl PodNetworkArguments {
         };
         let configures_routes = is_set("configure-cloud-routes")
             && is_enabled(controllers, "node-route-controller", "route");
-        let networks = PodNetworks::read(&ipam::PodNetworkArguments {
+        let networks = PodNetworks::read(&ipam::PodNetworkFlags {
             cluster_cidr: &text(matches, "cluster-cidr").unwrap_or_default(),
             has_routes: configures_routes,
             allocate_node_cidrs: is_set("allocate-node-cidrs")

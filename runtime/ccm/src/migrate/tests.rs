@@ -7,7 +7,7 @@ use clap::Subcommand as _;
 
 use super::*;
 
-fn parse(words: &[&str]) -> Result<Check, String> {
+fn parse(words: &[&str]) -> Result<MigrateArguments, String> {
     let command = MigrateCommand::augment_subcommands(clap::Command::new("migrate"));
     let words = ["migrate", "check"].iter().chain(words);
     let matches = command

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use ccm_delivery::artifact::Artifact;
-use ccm_delivery::source::oci::{self, OciSettings, Progress, RegistryCredentials};
+use ccm_delivery::source::oci::{self, DownloadProgress, OciSettings, RegistryCredentials};
 use ccm_delivery::source::{Location, OciPlace};
 use ccm_host::grant::ProxyGrant;
 use indicatif::ProgressBar;
@@ -64,7 +64,7 @@ pub(super) async fn pull(
     Ok(oci::pull(&settings, &|progress| show(&bar, progress)).await?)
 }
 
-fn show(bar: &ProgressBar, progress: Progress) {
+fn show(bar: &ProgressBar, progress: DownloadProgress) {
     if progress.total > 0 {
         bar.set_length(progress.total);
     }
@@ -110,7 +110,11 @@ fn settings(at: &OciPlace, access: &RegistryArguments) -> anyhow::Result<OciSett
 ///
 /// # Errors
 /// A file of the options cannot be read.
-pub(super) fn of_object(at: &OciPlace, access: &RegistryArguments, login: Value) -> anyhow::Result<Value> {
+pub(super) fn of_object(
+    at: &OciPlace,
+    access: &RegistryArguments,
+    login: Value,
+) -> anyhow::Result<Value> {
     let mut registry = Map::new();
     let credentials = credentials(access)?;
     if credentials.is_some_and(|one| one.has_login(&at.registry, &at.repository)) {

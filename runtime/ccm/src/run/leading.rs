@@ -27,7 +27,7 @@ use super::{Stop, as_user};
 use crate::audit::AuditWriter;
 use crate::flags::ElectionFlags;
 use crate::leadership::{Leadership, Lock};
-use crate::migration::{COMPONENT, Migration, Place};
+use crate::migration::{COMPONENT, Migration, MigrationLease};
 use crate::provider_manager::LeadershipSignal;
 use crate::status_board::Candidacy;
 
@@ -71,7 +71,7 @@ impl Groups {
         let group = |name: &str, last_words, place| {
             let is_here = |controller: &&'static str| {
                 let found = migration.map(|migration| migration.place(controller, COMPONENT));
-                found.unwrap_or(Place::Main) == place
+                found.unwrap_or(MigrationLease::Main) == place
             };
             Group {
                 lease: Some(Lease {
@@ -87,12 +87,12 @@ impl Groups {
             }
         };
         Groups {
-            main: group(&election.name, "leaderelection lost", Place::Main),
+            main: group(&election.name, "leaderelection lost", MigrationLease::Main),
             migration: migration.map(|migration| {
                 group(
                     &migration.leader_name,
                     "migration leaderelection lost",
-                    Place::Migration,
+                    MigrationLease::Migration,
                 )
             }),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::call::Backoff;
+use crate::call::CallBackoff;
 use crate::sandbox::cpu_scheduler::end_of_line;
 
 const LONG: Duration = Duration::from_secs(600);
@@ -151,7 +151,7 @@ async fn b15_a_neighbour_whose_calls_all_take_nearly_all_of_their_time_computes_
 {
     const STEPS: usize = 500;
     let (scheduler, counted) = (CpuScheduler::first(), Arc::<AtomicUsize>::default());
-    let backoff = Arc::<Backoff>::default();
+    let backoff = Arc::<CallBackoff>::default();
     let ended = Arc::<AtomicUsize>::default();
     let hostile: Vec<_> = (0..limits::CALLS_AT_ONCE)
         .map(|_| {

@@ -1,0 +1,15 @@
+//! Texts of errors, for comparisons.
+
+use std::error::Error;
+
+/// An error and its causes, as a person reads them.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
