@@ -10,8 +10,9 @@
 //! same check. What the proxy has taken it may deliver late, as any router may.
 //!
 //! Everything else is as in kube's own builder for a [`Config`], without its retries and its tracing layer, and with
-//! `rest_client`'s metrics and limit.
+//! `rest_client`'s metrics and limit, and a credential that is replaced once it was refused.
 
+mod credential;
 mod service_account;
 
 use std::fmt;
@@ -39,6 +40,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 use crate::RestClients;
 use crate::clock::boottime;
 
+use credential::Credential;
 pub use service_account::TokenSource;
 
 /// Why a client cannot be created.
@@ -139,7 +141,7 @@ fn authenticated(
     };
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().map_err(GuardedError::Config)?)
+        .layer(Credential::new(config).map_err(GuardedError::Config)?)
         .option_layer(tokens)
         .layer(config.extra_headers_layer().map_err(GuardedError::Config)?)
         .map_future(ends_with_the_lease)

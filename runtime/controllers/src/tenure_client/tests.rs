@@ -43,15 +43,18 @@ fn client(config: &Config, tenure: &Arc<Tenure>) -> Client {
 
 /// Reads the head of a request, and answers it with a node.
 async fn answer(stream: &mut TcpStream) -> String {
+    answer_as(stream, "200 OK", NODE).await
+}
+
+/// Reads the head of a request, and answers it.
+async fn answer_as(stream: &mut TcpStream, status: &str, body: &str) -> String {
     let mut bytes = Vec::new();
     while !bytes.ends_with(b"\r\n\r\n") {
         assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0);
     }
-    let head = format!(
-        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{NODE}",
-        NODE.len()
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
+    let length = body.len();
+    let whole = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n{body}");
+    stream.write_all(whole.as_bytes()).await.unwrap();
     String::from_utf8(bytes).unwrap()
 }
 

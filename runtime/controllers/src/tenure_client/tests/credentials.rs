@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Config};
 use serde_json::json;
 
-use super::{answer, client, listener};
+use super::{NODE, answer, answer_as, client, listener};
 use crate::RestClients;
 use crate::tenure_client;
 
@@ -43,6 +43,13 @@ fn script(expiry: &str) -> String {
     )
 }
 
+/// The token in the head of a request.
+fn token(request: &str) -> &str {
+    let mut lines = request.lines();
+    let token = lines.find_map(|line| line.strip_prefix("authorization: Bearer "));
+    token.unwrap()
+}
+
 #[tokio::test]
 async fn an_exec_plugins_token_is_sent_and_replaced_when_it_expires() {
     for (expiry, is_kept) in [
@@ -60,14 +67,90 @@ async fn an_exec_plugins_token_is_sent_and_replaced_when_it_expires() {
         nodes.get("worker-1").await.unwrap();
         nodes.get("worker-1").await.unwrap();
         let requests = served.await.unwrap();
-        let tokens = requests.each_ref().map(|request| {
-            let mut lines = request.lines();
-            let token = lines.find_map(|line| line.strip_prefix("authorization: Bearer "));
-            token.unwrap()
-        });
+        let tokens = requests.each_ref().map(|request| token(request));
         assert_eq!(tokens[0].len(), 36, "{tokens:?}");
         assert_eq!(tokens[0] == tokens[1], is_kept, "{expiry}");
     }
+}
+
+const REFUSAL: &str =
+    r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}"#;
+
+#[tokio::test]
+async fn a_token_that_the_api_server_refuses_is_replaced_before_it_expires() {
+    for expiry in ["", r#","expirationTimestamp":"2999-01-01T00:00:00Z""#] {
+        let (listener, server) = listener("http").await;
+        let config = exec(&server, &script(expiry)).await;
+        let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
+        let served = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut requests = Vec::new();
+            for (status, body) in [
+                ("200 OK", NODE),
+                ("403 Forbidden", REFUSAL),
+                ("401 Unauthorized", REFUSAL),
+                ("401 Unauthorized", REFUSAL),
+                ("200 OK", NODE),
+                ("200 OK", NODE),
+            ] {
+                requests.push(answer_as(&mut stream, status, body).await);
+            }
+            requests
+        });
+        for is_answered in [true, false, false, false, true, true] {
+            // A refused request is not repeated.
+            assert_eq!(nodes.get("worker-1").await.is_ok(), is_answered);
+        }
+        let requests = served.await.unwrap();
+        let same = requests
+            .windows(2)
+            .map(|two| token(&two[0]) == token(&two[1]));
+        assert!(same.eq([true, true, false, false, true]), "{requests:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_file_is_read_again_when_its_token_is_refused() {
+    let (listener, mut config) = listener("http").await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "first").unwrap();
+    config.auth_info.token_file = Some(file.display().to_string());
+    let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
+    std::fs::write(&file, "second").unwrap();
+    let served = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let refused = answer_as(&mut stream, "401 Unauthorized", REFUSAL).await;
+        [refused, answer(&mut stream).await]
+    });
+    nodes.get("worker-1").await.unwrap_err();
+    nodes.get("worker-1").await.unwrap();
+    let requests = served.await.unwrap();
+    assert_eq!(
+        requests.each_ref().map(|request| token(request)),
+        ["first", "second"]
+    );
+}
+
+/// A credential that cannot be replaced stays in use, so that a server that is wrong for a moment locks nobody out.
+#[tokio::test]
+async fn a_refused_token_stays_while_its_plugin_fails() {
+    let (listener, server) = listener("http").await;
+    let folder = tempfile::tempdir().unwrap();
+    let gone = folder.path().join("fails").display().to_string();
+    let script = format!("test ! -e {gone} && {}", script(""));
+    let config = exec(&server, &script).await;
+    let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
+    std::fs::write(&gone, "").unwrap();
+    let served = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let refused = answer_as(&mut stream, "401 Unauthorized", REFUSAL).await;
+        [refused, answer(&mut stream).await]
+    });
+    nodes.get("worker-1").await.unwrap_err();
+    nodes.get("worker-1").await.unwrap();
+    let requests = served.await.unwrap();
+    assert_eq!(token(&requests[0]), token(&requests[1]));
 }
 
 #[tokio::test]
