@@ -84,12 +84,10 @@ pub(crate) async fn run_until(
         let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
     };
     tokio::pin!(stopped);
-    let waits = !before.is_empty();
     tokio::select! {
         biased;
-        _ = join_all(before), if waits => {}
         () = &mut stopped => return Stopped::Drained,
-        () = std::future::ready(()), if !waits => {}
+        _ = join_all(before) => {}
     }
     tokio::select! {
         biased;

@@ -2,7 +2,7 @@
 //! no bodies that anybody reads.
 
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,29 +120,47 @@ async fn http<S>(
             .max_send_buf_size(64 * 1024)
             .keep_alive_interval(Some(PING))
             .keep_alive_timeout(PING);
-        let mut connection = pin!(builder.serve_connection(io, service));
-        tokio::select! {
-            _ = connection.as_mut() => return,
-            () = slot.waits(limits.silence) => {}
-            () = sleep(limits.life) => {}
-        }
-        connection.as_mut().graceful_shutdown();
-        let _ = timeout(limits.last, connection).await;
+        let connection = builder.serve_connection(io, service);
+        until_late(
+            connection,
+            http2::Connection::graceful_shutdown,
+            limits,
+            &slot,
+        )
+        .await;
     } else {
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())
             .header_read_timeout(limits.silence)
             .max_buf_size(HEAD_BYTES);
-        let mut connection = pin!(builder.serve_connection(io, service));
-        tokio::select! {
-            _ = connection.as_mut() => return,
-            () = slot.waits(limits.silence) => {}
-            () = sleep(limits.life) => {}
-        }
-        connection.as_mut().graceful_shutdown();
-        let _ = timeout(limits.last, connection).await;
+        let connection = builder.serve_connection(io, service);
+        until_late(
+            connection,
+            http1::Connection::graceful_shutdown,
+            limits,
+            &slot,
+        )
+        .await;
     }
+}
+
+/// Runs a connection until it ends by itself, or has been silent or alive for too long; its requests under way may finish
+/// then.
+async fn until_late<C: Future>(
+    connection: C,
+    shut_down: fn(Pin<&mut C>),
+    limits: &Limits,
+    slot: &Slot,
+) {
+    let mut connection = pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = slot.waits(limits.silence) => {}
+        () = sleep(limits.life) => {}
+    }
+    shut_down(connection.as_mut());
+    let _ = timeout(limits.last, connection).await;
 }
 
 async fn answer(
