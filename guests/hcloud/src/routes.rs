@@ -17,3 +17,5 @@ pub mod fixtures;
 pub mod gateway;
 pub mod list;
 pub mod members;
+#[cfg(test)]
+mod tests;

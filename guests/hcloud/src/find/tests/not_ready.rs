@@ -63,6 +63,55 @@ fn a_check_costs_one_list_of_one_page_or_one_request_for_each_node() {
     }
 }
 
+/// The table of `guests/README.md`: the most requests about one node, wherever in the list the known-good ones beside it are.
+#[test]
+fn the_readme_has_what_a_check_costs() {
+    const NETWORK: &[(&str, &str)] = &[("HCLOUD_NETWORK", "4711")];
+    let readme = include_str!("../../../../README.md");
+    for (shown, projects) in [
+        ("up to 50", &[5, 50][..]),
+        ("100", &[100]),
+        ("1000, 5000", &[1000, 5000]),
+    ] {
+        let mut rows = std::collections::BTreeSet::new();
+        for &servers in projects {
+            let good = [[1, 2, 3], [servers, servers - 1, servers - 2]];
+            // Of a call with these values; after another one, or as one that remembers nothing.
+            let costs = |id: u64, values: &[(&str, &str)], remembers: bool| {
+                good.map(|good| {
+                    let host = Project::of(servers).serve();
+                    let nodes = check(id, good);
+                    if remembers {
+                        find_with(values, &nodes).unwrap();
+                    }
+                    let before = host.requests().len();
+                    find_with(values, &nodes).unwrap();
+                    host.requests().len() - before
+                })
+            };
+            let [exists, gone] = [4, servers + 1].map(|id| costs(id, &[], true));
+            let confirmed = costs(servers + 1, &[], false);
+            let with_network = costs(servers + 1, NETWORK, false);
+            assert_eq!(with_network, confirmed.map(|requests| requests + 1));
+            let most = |costs: [usize; 2]| costs[0].max(costs[1]);
+            let (least, confirmed) = (confirmed[0].min(confirmed[1]), most(confirmed));
+            let confirmed = match least == confirmed {
+                true => confirmed.to_string(),
+                false => format!("{least} to {confirmed}"),
+            };
+            rows.insert(format!(
+                "| {shown} | {} | {} | {confirmed} |",
+                most(exists),
+                most(gone)
+            ));
+        }
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        for row in rows {
+            assert!(readme.contains(&row), "guests/README.md lacks\n{row}");
+        }
+    }
+}
+
 #[test]
 fn many_nodes_that_are_not_ready_are_one_list() {
     // Servers, nodes that are not ready, requests after the list's length is known.
