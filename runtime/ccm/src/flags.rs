@@ -10,6 +10,7 @@ mod logs;
 mod pod_network;
 mod safety;
 mod serving;
+mod shown;
 mod table;
 
 use std::num::NonZeroUsize;
@@ -34,6 +35,7 @@ pub(crate) use logs::{LogFlags, LogFormat};
 pub(crate) use pod_network::PodNetworkArguments;
 pub(crate) use safety::{AuditLog, CloudProxy, ProviderIsolation, SafetyFlags};
 pub(crate) use serving::ServingFlags;
+pub(crate) use shown::{duration as shown_duration, values as shown_values};
 pub(crate) use table::FLAGS;
 #[cfg(test)]
 pub(crate) use table::FlagKind;
@@ -87,8 +89,8 @@ pub(crate) struct RunFlags {
     pub log_json: bool,
     /// All flags of the log.
     pub logs: LogFlags,
-    /// Every flag of the table with its value, given or not.
-    pub values: Vec<(&'static str, String)>,
+    /// Every flag of the table with its value, given or not; [`shown_values`] prints them.
+    pub matches: ArgMatches,
     /// Warnings about flags that ask for something this program does not do, one line each.
     pub warnings: Vec<String>,
 }
@@ -310,10 +312,7 @@ impl RunFlags {
             safety,
             log_json: logs.format == Some(LogFormat::Json),
             logs,
-            values: FLAGS
-                .iter()
-                .map(|flag| (flag.name, raw(matches, flag.name)))
-                .collect(),
+            matches: matches.clone(),
             warnings,
         })
     }

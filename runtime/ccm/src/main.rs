@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 fn run(flags: flags::RunFlags, called: &cli::Invocation) -> anyhow::Result<ExitCode> {
     telemetry::begin(&flags.logs, called)?;
     if flags.logs.verbosity > 0 {
-        telemetry::startup::log_flags(&flags.values);
+        telemetry::startup::log_flags(&flags::shown_values(&flags.matches));
     }
     run::main(flags)
 }

@@ -2,7 +2,7 @@
 //! (PROC-044). Reads no files and elects no leader: the text is an argument.
 
 use ccm_core::well_known::{NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::config::Mistakes;
 
@@ -53,7 +53,7 @@ struct File {
 }
 
 /// One controller, and the component whose leader runs it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ControllerLeader {
     #[serde(default)]
@@ -62,12 +62,14 @@ pub(crate) struct ControllerLeader {
     component: String,
 }
 
-/// Configuration of a migration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Configuration of a migration; serialises as the fields that all versions of the file have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Migration {
     /// Name of the migration's Lease.
     pub leader_name: String,
     resource_lock: String,
+    #[serde(rename = "controllerLeaders")]
     leaders: Vec<ControllerLeader>,
 }
 

@@ -153,7 +153,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     let shown = telemetry::startup::shown(&kubernetes.cluster_url);
     let board = StatusBoard::new(mode, shown);
     let mut served =
-        Served::start(flags.serving, flags.values, &kubernetes, registry, board).await?;
+        Served::start(flags.serving, &flags.matches, &kubernetes, registry, board).await?;
     let audit = AuditWriter::open(&flags.safety.audit_log)?;
     if mode != Mode::Enforce {
         tracing::info!(

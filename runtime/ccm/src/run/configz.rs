@@ -1,36 +1,30 @@
 //! The configuration that `/configz` shows, in the form of upstream's `CloudControllerManagerConfiguration` v1alpha1
 //! (PROC-010): what tools read from the Go binary they read here. It cannot be loaded, as upstream's cannot.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::Duration;
-
 use clap::ArgMatches;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::flags::run_command;
+use crate::flags::shown_duration;
+use crate::migration::Migration;
 
-/// The object, under its group, from the values of all flags as they were given. Files are read as the controllers read
-/// them; what is wrong with one is reported there.
-pub(super) fn of(values: &BTreeMap<String, String>) -> Value {
-    // The flags' own parsers know every spelling, such as `T` and `0x1f90`.
-    let arguments = values
-        .iter()
-        .map(|(name, value)| format!("--{name}={value}"));
-    let command = run_command().no_binary_name(true);
-    let Ok(matches) = command.try_get_matches_from(arguments) else {
-        return json!({});
+/// The object, under its group, from the values of all flags. Files are read as the controllers read them; what is wrong
+/// with one is reported there.
+pub(super) fn of(matches: &ArgMatches) -> Value {
+    let text = |name: &str| {
+        let value = matches.get_one::<String>(name);
+        value.cloned().unwrap_or_default()
     };
-    let matches = &matches;
-    let text = |name: &str| values.get(name).cloned().unwrap_or_default();
     let flag = |name: &str| matches.get_one(name) == Some(&true);
     let number = |name: &str| json!(matches.get_one::<u32>(name).copied().unwrap_or_default());
     let list = |name: &str| -> Vec<String> {
         let entries = matches.get_many::<String>(name).into_iter().flatten();
         entries.filter(|entry| !entry.is_empty()).cloned().collect()
     };
-    let duration = |name: &str| json!(shown(matches.get_one(name).copied().unwrap_or_default()));
+    let duration = |name: &str| {
+        json!(shown_duration(
+            matches.get_one(name).copied().unwrap_or_default()
+        ))
+    };
     json!({"cloudcontrollermanager.config.k8s.io": {
         "kind": "CloudControllerManagerConfiguration",
         "apiVersion": "cloudcontrollermanager.config.k8s.io/v1alpha1",
@@ -61,7 +55,7 @@ pub(super) fn of(values: &BTreeMap<String, String>) -> Value {
                 "enableContentionProfiling": flag("contention-profiling"),
             },
             "LeaderMigrationEnabled": flag("enable-leader-migration"),
-            "LeaderMigration": Migration::of(matches),
+            "LeaderMigration": leader_migration(matches),
         },
         "KubeCloudShared": {
             "CloudProvider": {
@@ -103,103 +97,46 @@ fn rate(matches: &ArgMatches, name: &str) -> Value {
     }
 }
 
-/// The fields of a `LeaderMigrationConfiguration` that all of its versions have.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Migration {
-    leader_name: String,
-    resource_lock: String,
-    /// `None`: there is no migration.
-    controller_leaders: Option<Vec<ControllerLeader>>,
-}
-
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct ControllerLeader {
-    name: String,
-    component: String,
-}
-
-impl Migration {
-    /// What the flags configure; empty if there is no migration.
-    fn of(matches: &ArgMatches) -> Migration {
-        if matches.get_one("enable-leader-migration") != Some(&true) {
-            return Migration::default();
-        }
-        let file = matches.get_one::<String>("leader-migration-config");
-        match file.filter(|file| !file.is_empty()) {
-            None => Migration::built_in(),
-            Some(file) => Migration::read(Path::new(file)).unwrap_or_default(),
-        }
-    }
-
-    fn read(file: &Path) -> Option<Migration> {
-        let text = std::fs::read_to_string(file).ok()?;
-        let mut read: Migration = serde_saphyr::from_str(&text).ok()?;
-        if read.resource_lock.is_empty() {
-            read.resource_lock = LEASES.to_owned();
-        }
-        Some(read)
-    }
-
-    /// Upstream's configuration without a file (PROC-045), which is this program's.
-    fn built_in() -> Migration {
-        let leaders = [
-            "route-controller",
-            "service-controller",
-            "cloud-node-lifecycle-controller",
-        ];
-        let leaders = leaders.map(|name| ControllerLeader {
-            name: name.to_owned(),
-            component: "*".to_owned(),
-        });
-        Migration {
-            leader_name: "cloud-provider-extraction-migration".to_owned(),
-            resource_lock: LEASES.to_owned(),
-            controller_leaders: Some(leaders.into()),
-        }
-    }
-}
-
-/// The only kind of lock.
-const LEASES: &str = "leases";
-
-/// Go's text of a duration: `12h0m0s`, `1m30s`, `1.5s`, `500ms`, `0s`.
-fn shown(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let rest = duration.subsec_millis();
-    if seconds == 0 && rest > 0 {
-        return format!("{rest}ms");
-    }
-    let fraction = match rest {
-        0 => String::new(),
-        _ => format!(".{rest:03}").trim_end_matches('0').to_owned(),
+/// The leader migration that the flags configure; upstream's empty one if there is none.
+fn leader_migration(matches: &ArgMatches) -> Value {
+    let migration = match matches.get_one("enable-leader-migration") {
+        Some(&true) => enabled_migration(matches),
+        _ => None,
     };
-    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-    let second = format!("{}{fraction}s", seconds % 60);
-    match (hours, minutes) {
-        (0, 0) => second,
-        (0, _) => format!("{minutes}m{second}"),
-        _ => format!("{hours}h{minutes}m{second}"),
+    migration.map_or_else(
+        || json!({"leaderName": "", "resourceLock": "", "controllerLeaders": null}),
+        |migration| json!(migration),
+    )
+}
+
+fn enabled_migration(matches: &ArgMatches) -> Option<Migration> {
+    let file = matches.get_one::<String>("leader-migration-config");
+    match file.filter(|file| !file.is_empty()) {
+        None => Some(Migration::built_in()),
+        Some(file) => Migration::read(&std::fs::read_to_string(file).ok()?).ok(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-    use super::*;
-    use crate::flags::{FLAGS, FlagKind, go_duration};
+    use std::collections::BTreeMap;
 
-    fn defaults() -> BTreeMap<String, String> {
-        let flags = FLAGS.iter();
-        flags
-            .map(|flag| (flag.name.to_owned(), flag.default.to_owned()))
-            .collect()
+    use super::*;
+    use crate::flags::{FLAGS, FlagKind, go_duration, run_command};
+
+    /// The object with these flags, and the defaults of all others.
+    fn given(flags: &[(&str, &str)]) -> Value {
+        let command = run_command().no_binary_name(true);
+        let words = flags
+            .iter()
+            .map(|(name, value)| format!("--{name}={value}"));
+        of(&command.try_get_matches_from(words).unwrap())
     }
 
     #[test]
     fn proc_010_test_default_flags_shows_every_default() {
-        let all = of(&defaults());
+        let all = given(&[]);
         let shown = &all["cloudcontrollermanager.config.k8s.io"];
         for (pointer, expected) in [
             ("/kind", json!("CloudControllerManagerConfiguration")),
@@ -234,13 +171,8 @@ mod tests {
         }
     }
 
-    /// The configuration with these flags, and the defaults of all others.
-    fn with(given: &[(&str, &str)]) -> Value {
-        let mut values = defaults();
-        for (name, value) in given {
-            values.insert((*name).to_owned(), (*value).to_owned());
-        }
-        of(&values)["cloudcontrollermanager.config.k8s.io"].clone()
+    fn with(flags: &[(&str, &str)]) -> Value {
+        given(flags)["cloudcontrollermanager.config.k8s.io"].clone()
     }
 
     #[test]
@@ -342,8 +274,8 @@ mod tests {
         let mut shown = with(&[on])["Generic"]["LeaderMigration"].clone();
         shown["kind"] = document["kind"].clone();
         shown["apiVersion"] = document["apiVersion"].clone();
-        let read = crate::migration::Migration::read(&shown.to_string()).unwrap();
-        assert_eq!(read, crate::migration::Migration::built_in());
+        let read = Migration::read(&shown.to_string()).unwrap();
+        assert_eq!(read, Migration::built_in());
     }
 
     /// The defaults survive the JSON in which upstream puts them into a ConfigMap. What is read back here has no type of
@@ -351,7 +283,7 @@ mod tests {
     #[test]
     fn upstream_defaults_survive_the_json_of_a_config_map() {
         let case = "TestCloudControllerManagerDefaultsRoundTrip/01";
-        let written = of(&defaults());
+        let written = given(&[]);
         let data = BTreeMap::from([("CloudControllerManagerConfiguration", written.to_string())]);
         let map = json!({"kind": "ConfigMap", "data": data}).to_string();
         let map: Value = serde_json::from_str(&map).unwrap();
@@ -405,22 +337,6 @@ mod tests {
             }
             Value::String(text) => into.push((key.to_lowercase(), text.clone())),
             other => into.push((key.to_lowercase(), other.to_string())),
-        }
-    }
-
-    #[test]
-    fn durations_are_written_as_in_go() {
-        for flag in FLAGS.iter().filter(|flag| flag.kind == FlagKind::Duration) {
-            let written = go_duration(flag.default).map(shown);
-            assert_eq!(written.as_deref(), Ok(flag.default), "{}", flag.name);
-        }
-        for (text, expected) in [
-            ("90s", "1m30s"),
-            ("1.5s", "1.5s"),
-            ("500ms", "500ms"),
-            ("60m", "1h0m0s"),
-        ] {
-            assert_eq!(go_duration(text).map(shown).as_deref(), Ok(expected));
         }
     }
 }

@@ -15,13 +15,14 @@ use ccm_serving::{
     Authentication, Authorization, Checks, ClusterAccess, Endpoints, PlainServer, RuntimeHeartbeat,
     SecureServer,
 };
+use clap::ArgMatches;
 use kube::Config;
 use prometheus_client::registry::Registry;
 
 use super::{as_user, configz, from_file};
 use crate::api_server_proxy::{set_proxy, unbound_client};
 use crate::config::ProviderConfig;
-use crate::flags::ServingFlags;
+use crate::flags::{ServingFlags, shown_values};
 use crate::migration::COMPONENT;
 use crate::status_board::StatusBoard;
 use crate::{builtin_grants, provider_loading, telemetry};
@@ -53,7 +54,7 @@ impl Served {
     /// A port is taken, a certificate is unusable, or the cluster's authentication settings cannot be read.
     pub(super) async fn start(
         flags: Option<ServingFlags>,
-        values: Vec<(&'static str, String)>,
+        values: &ArgMatches,
         kubernetes: &Config,
         registry: Registry,
         board: StatusBoard,
@@ -64,10 +65,8 @@ impl Served {
         let heartbeats = Heartbeats::default();
         watch_runtime(&checks);
         ready.add(PROVIDER, || Err("no provider serves yet".to_owned()));
-        let named = values.into_iter();
-        let values = named
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect();
+        let shown = shown_values(values).into_iter();
+        let shown = shown.map(|(name, value)| (name.to_owned(), value));
         let profiles = flags.as_ref().is_some_and(|flags| flags.profiles);
         let endpoints = Endpoints {
             component: COMPONENT,
@@ -76,8 +75,8 @@ impl Served {
             ready: ready.clone(),
             metrics: Arc::new(registry),
             slis: Arc::new(slis),
-            configz: Arc::new(configz::of(&values)),
-            flags: Arc::new(values),
+            configz: Arc::new(configz::of(values)),
+            flags: Arc::new(shown.collect()),
             started: SystemTime::now(),
             status: board.source(),
             set_verbosity: profiles.then_some(telemetry::set_verbosity),

@@ -1,0 +1,180 @@
+//! The values of flags as Go prints them, in the log and at `/flagz`: what was understood, whatever its spelling.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::ArgMatches;
+
+use super::arguments::go_bool;
+use super::table::{FLAGS, Flag, FlagKind};
+use super::{list, raw};
+
+/// Upstream's flag of type `mapStringBool`.
+const GATES: &str = "feature-gates";
+/// Upstream's flag of type `pattern=N,...`.
+const VMODULE: &str = "vmodule";
+
+/// Every flag, and its value.
+pub(crate) fn values(matches: &ArgMatches) -> Vec<(&'static str, String)> {
+    let flags = FLAGS.iter();
+    flags
+        .map(|flag| (flag.name, value(matches, flag)))
+        .collect()
+}
+
+fn value(matches: &ArgMatches, flag: &Flag) -> String {
+    let name = flag.name;
+    let parsed = match flag.kind {
+        FlagKind::Bool => matches.get_one::<bool>(name).map(bool::to_string),
+        FlagKind::Number => matches.get_one::<u32>(name).map(u32::to_string),
+        FlagKind::Float => matches.get_one::<f32>(name).map(f32::to_string),
+        FlagKind::Duration => matches.get_one(name).copied().map(duration),
+        FlagKind::List => Some(match (name, list(matches, name)) {
+            (GATES, gates) => gates_in_order(&gates),
+            (VMODULE, entries) => entries.join(","),
+            (_, entries) => format!("[{}]", entries.join(",")),
+        }),
+        FlagKind::Repeated => {
+            let entries = matches.get_many::<String>(name).into_iter().flatten();
+            let entries: Vec<_> = entries.map(String::as_str).collect();
+            Some(format!("[{}]", entries.join(";")))
+        }
+        FlagKind::Text | FlagKind::File | FlagKind::Folder | FlagKind::Cidrs => {
+            Some(raw(matches, name))
+        }
+    };
+    parsed.unwrap_or_default()
+}
+
+/// The gates by name. Of two entries for one gate the last one counts.
+fn gates_in_order(gates: &[String]) -> String {
+    let gates: BTreeMap<_, _> = gates
+        .iter()
+        .filter_map(|gate| gate.split_once('='))
+        .map(|(name, value)| (name.trim(), go_bool(value.trim()).unwrap_or_default()))
+        .collect();
+    let gates = gates.iter().map(|(name, is_on)| format!("{name}={is_on}"));
+    gates.collect::<Vec<_>>().join(",")
+}
+
+/// Go's text of a duration: `12h0m0s`, `1m30s`, `1.5s`, `500ms`, `0s`.
+pub(crate) fn duration(duration: Duration) -> String {
+    let (seconds, rest) = (duration.as_secs(), u64::from(duration.subsec_nanos()));
+    match rest {
+        1_000_000.. if seconds == 0 => return format!("{}ms", decimal(rest, 6)),
+        1_000.. if seconds == 0 => return format!("{}µs", decimal(rest, 3)),
+        1.. if seconds == 0 => return format!("{rest}ns"),
+        _ => {}
+    }
+    let second = decimal(seconds % 60 * 1_000_000_000 + rest, 9);
+    match (seconds / 3600, seconds / 60 % 60) {
+        (0, 0) => format!("{second}s"),
+        (0, minutes) => format!("{minutes}m{second}s"),
+        (hours, minutes) => format!("{hours}h{minutes}m{second}s"),
+    }
+}
+
+/// A number with its point moved to the left by so many digits, without zeros at the end.
+fn decimal(number: u64, digits: usize) -> String {
+    let padded = format!("{number:0width$}", width = digits + 1);
+    let (whole, fraction) = padded.split_at(padded.len() - digits);
+    match fraction.trim_end_matches('0') {
+        "" => whole.to_owned(),
+        fraction => format!("{whole}.{fraction}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::flags::{go_duration, run_command};
+
+    #[test]
+    fn a_value_is_shown_as_go_prints_what_it_has_parsed() {
+        for (words, expected) in [
+            // Bool.
+            (&[][..], "leader-elect=true"),
+            (&["--leader-elect"], "leader-elect=true"),
+            (&["--leader-elect=T"], "leader-elect=true"),
+            (&["--leader-elect=0"], "leader-elect=false"),
+            // Number.
+            (&[], "v=0"),
+            (&["-v2"], "v=2"),
+            (&["--v", "+010"], "v=8"),
+            (&["--secure-port=0x1f90"], "secure-port=8080"),
+            // Float.
+            (&[], "kube-api-qps=20"),
+            (&["--kube-api-qps=5e1"], "kube-api-qps=50"),
+            (&["--kube-api-qps=0.10"], "kube-api-qps=0.1"),
+            // Duration.
+            (&[], "node-monitor-period=5s"),
+            (&["--node-monitor-period=10s"], "node-monitor-period=10s"),
+            (&["--node_monitor_period=90s"], "node-monitor-period=1m30s"),
+            (&["--node-monitor-period=0"], "node-monitor-period=0s"),
+            (&["--min-resync-period=12h"], "min-resync-period=12h0m0s"),
+            // Lists.
+            (&[], "controllers=[*]"),
+            (&["--controllers=-a,*"], "controllers=[-a,*]"),
+            (
+                &["--controllers=a", "--controllers=,b"],
+                "controllers=[a,b]",
+            ),
+            (&[], "tls-cipher-suites=[]"),
+            (
+                &["--tls-curve-preferences=29,23"],
+                "tls-curve-preferences=[29,23]",
+            ),
+            (&[], "tls-sni-cert-key=[]"),
+            (
+                &["--tls-sni-cert-key=a,b:x,y", "--tls-sni-cert-key=c,d"],
+                "tls-sni-cert-key=[a,b:x,y;c,d]",
+            ),
+            // Pairs.
+            (&[], "feature-gates="),
+            (
+                &["--feature-gates=B=F,A=1", "--feature-gates=B=t"],
+                "feature-gates=A=true,B=true",
+            ),
+            (&[], "vmodule="),
+            (&["--vmodule=b=2,a=1"], "vmodule=b=2,a=1"),
+            // Texts.
+            (&[], "bind-address=0.0.0.0"),
+            (&["--cloud-provider", "x"], "cloud-provider=x"),
+            (&["--cluster-cidr=10.0.0.0/8"], "cluster-cidr=10.0.0.0/8"),
+        ] {
+            let command = run_command().no_binary_name(true);
+            let matches = command.try_get_matches_from(words.iter().map(|word| {
+                // As for every argument of the process.
+                crate::flags::dashed(word.into())
+            }));
+            let values = values(&matches.unwrap());
+            let mut shown = values.iter().map(|(name, value)| format!("{name}={value}"));
+            assert!(
+                shown.any(|shown| shown == expected),
+                "{words:?}: {values:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn durations_are_written_as_in_go() {
+        for flag in FLAGS.iter().filter(|flag| flag.kind == FlagKind::Duration) {
+            let written = go_duration(flag.default).map(duration);
+            assert_eq!(written.as_deref(), Ok(flag.default), "{}", flag.name);
+        }
+        for (text, expected) in [
+            ("0", "0s"),
+            ("90s", "1m30s"),
+            ("1.5s", "1.5s"),
+            ("500ms", "500ms"),
+            ("60m", "1h0m0s"),
+            ("1h0m0.05s", "1h0m0.05s"),
+            ("1500us", "1.5ms"),
+            ("3us", "3µs"),
+            ("9ns", "9ns"),
+        ] {
+            assert_eq!(go_duration(text).map(duration).as_deref(), Ok(expected));
+        }
+    }
+}
