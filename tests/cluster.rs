@@ -74,6 +74,8 @@ mod pod_network;
 mod policy;
 #[path = "cluster/prometheus.rs"]
 mod prometheus;
+#[path = "cluster/prometheus_operator.rs"]
+mod prometheus_operator;
 #[path = "cluster/provider_objects.rs"]
 mod provider_objects;
 #[path = "cluster/provider_objects_rights.rs"]

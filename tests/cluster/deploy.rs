@@ -84,11 +84,15 @@ pub(crate) async fn apply(client: &Client, object: &Value) -> Result<DynamicObje
 
 /// The definition of `Provider`, and waits until the API server serves it.
 pub(crate) async fn define_providers(admin: &Client) {
-    let definition = manifests("crd.yaml").remove(0);
-    apply(admin, &definition).await.unwrap();
+    define(admin, &manifests("crd.yaml").remove(0)).await;
+}
+
+/// A definition, and waits until the API server serves its kind.
+pub(crate) async fn define(admin: &Client, definition: &Value) {
+    apply(admin, definition).await.unwrap();
     let name = definition["metadata"]["name"].as_str().unwrap().to_owned();
     loop {
-        let now = json!(api(admin, &definition).get(&name).await.unwrap());
+        let now = json!(api(admin, definition).get(&name).await.unwrap());
         let conditions = now["status"]["conditions"].as_array().into_iter().flatten();
         let mut met = conditions.filter(|one| one["status"] == "True");
         if met.any(|one| one["type"] == "Established") {

@@ -21,6 +21,7 @@ pub mod objects;
 pub mod observed;
 pub mod process;
 pub mod prometheus;
+pub mod prometheus_operator;
 pub mod random;
 pub mod registry;
 pub mod tls_client;
