@@ -1,5 +1,6 @@
 //! A scrape, judged by Prometheus' own tools: `promtool` reads the classic format and says what is bad style, the parser
-//! of OpenMetrics' authors reads the other one. The scrapes are the golden files that the controllers' tests compare with.
+//! of OpenMetrics' authors reads the other one. The scrapes are the golden files that the tests of controllers and
+//! delivery compare with.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -11,21 +12,25 @@ use super::python::Client;
 
 #[test]
 fn promtool_has_nothing_to_say_but_of_upstreams_own_names() {
-    let scrape = File::open(checkout().join("tests/metrics/classic.txt")).unwrap();
-    let output = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::from(scrape))
-        .output()
-        .expect("promtool is not in PATH (on Debian: apt-get install prometheus)");
-    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
-    // The label clusterCIDR is upstream's.
-    let is_upstreams = |line: &str| {
-        line.starts_with("node_ipam_controller_")
-            && line.ends_with("label names should be written in 'snake_case' not 'camelCase'")
-    };
-    let ours: Vec<_> = said.lines().filter(|line| !is_upstreams(line)).collect();
-    assert_eq!(ours, Vec::<&str>::new());
-    assert_eq!(said.lines().count(), 5, "{said}");
+    // How often upstream's own names are bad style.
+    for (scrape, upstreams) in [("classic.txt", 5), ("versions.txt", 0)] {
+        let scrape = File::open(checkout().join("tests/metrics").join(scrape)).unwrap();
+        let output = Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(Stdio::from(scrape))
+            .output()
+            .expect("promtool is not in PATH (on Debian: apt-get install prometheus)");
+        let said =
+            String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
+        // The label clusterCIDR is upstream's.
+        let is_upstreams = |line: &str| {
+            line.starts_with("node_ipam_controller_")
+                && line.ends_with("label names should be written in 'snake_case' not 'camelCase'")
+        };
+        let ours: Vec<_> = said.lines().filter(|line| !is_upstreams(line)).collect();
+        assert_eq!(ours, Vec::<&str>::new());
+        assert_eq!(said.lines().count(), upstreams, "{said}");
+    }
 }
 
 #[test]

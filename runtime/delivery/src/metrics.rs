@@ -107,7 +107,28 @@ pub(crate) fn info(provider: &str, digest: &str, version: &str, state: &str) -> 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use std::path::Path;
+
+    use ccm_metrics::text::{Format, encode};
+
     use super::*;
+
+    /// `tests/metrics/versions.txt` is a scrape of one provider that was loaded once.
+    #[test]
+    fn a_scrape_is_the_golden_one() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        metrics.stands(None, &info("hcloud", "sha256:0", "0.2.0", "active"));
+        metrics.swapped("hcloud", "promoted");
+        metrics.loaded("hcloud", Duration::from_secs(1));
+        let found = encode(&registry, Format::Classic).unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/metrics/versions.txt");
+        if std::env::var_os("CCM_BLESS").is_some() {
+            std::fs::write(&path, &found).unwrap();
+        }
+        let golden = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(found, golden, "CCM_BLESS=1 writes it anew");
+    }
 
     #[test]
     fn h8_versions_that_call_themselves_as_they_like_leave_one_series() {
