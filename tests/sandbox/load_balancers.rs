@@ -32,7 +32,7 @@ use run::Ended;
 /// How many random operations are made.
 const OPERATIONS: Count = Count {
     variable: "CCM_LB_OPERATIONS",
-    default: 400,
+    default: 200,
     ci: 2_000,
     full: 10_000,
 };

@@ -13,7 +13,7 @@ pub(crate) const TESTS: &[Test] = &[("a18_damaged_modules_panic_nobody_and_take_
 /// How many are inspected. Each takes some milliseconds.
 const MUTANTS: Count = Count {
     variable: "CCM_ARTIFACT_MUTANTS",
-    default: 300,
+    default: 150,
     ci: 3_000,
     full: 100_000,
 };

@@ -26,7 +26,7 @@ pub(crate) const TESTS: &[Test] = &[(
 /// Calls under swaps. The goal is a hundred swaps under at least ten thousand calls.
 const CALLS: Count = Count {
     variable: "CCM_SWAP_CALLS",
-    default: 500,
+    default: 200,
     ci: 2_000,
     full: 10_000,
 };
