@@ -2,18 +2,21 @@
 //! fifths of a node that runs pods. They are skipped during parsing, so that they cost neither memory nor time to
 //! build. Reads only.
 
+mod node;
 mod service;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use ccm_core::well_known::{LAST_APPLIED, NETWORK_UNAVAILABLE};
-use k8s_openapi::api::core::v1::{
-    Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Service, Taint,
-};
+use ccm_core::well_known::LAST_APPLIED;
+use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
-use serde::{Deserialize, Deserializer};
+use prost::Message;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub(crate) use node::WireNode;
 
 /// An object that contains only the fields that controllers read.
 #[derive(Debug, Clone, Default)]
@@ -24,140 +27,101 @@ pub(crate) type PrunedNode = Pruned<Node>;
 /// A pruned Service (namespaced).
 pub(crate) type PrunedService = Pruned<Service>;
 
-#[derive(Deserialize, Default)]
-struct Wire {
-    #[serde(default)]
-    metadata: Metadata,
-    spec: Option<Spec>,
-    status: Option<Status>,
-}
-
-#[derive(Deserialize, Default)]
+/// The metadata that is read, as JSON and as protobuf. The field numbers are those of
+/// `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`.
+#[derive(Clone, PartialEq, Message, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
+    #[prost(string, optional, tag = "1")]
     name: Option<String>,
+    #[prost(string, optional, tag = "3")]
     namespace: Option<String>,
+    #[prost(string, optional, tag = "5")]
     uid: Option<String>,
-    generation: Option<i64>,
+    #[prost(string, optional, tag = "6")]
     resource_version: Option<String>,
-    creation_timestamp: Option<Time>,
-    deletion_timestamp: Option<Time>,
-    labels: Option<BTreeMap<String, String>>,
-    annotations: Option<BTreeMap<String, String>>,
-    finalizers: Option<Vec<String>>,
+    #[prost(int64, optional, tag = "7")]
+    generation: Option<i64>,
+    #[prost(message, optional, tag = "8")]
+    creation_timestamp: Option<Stamp>,
+    #[prost(message, optional, tag = "9")]
+    deletion_timestamp: Option<Stamp>,
+    #[prost(btree_map = "string, string", tag = "11")]
+    #[serde(default, deserialize_with = "or_empty")]
+    labels: BTreeMap<String, String>,
+    #[prost(btree_map = "string, string", tag = "12")]
+    #[serde(default, deserialize_with = "or_empty")]
+    annotations: BTreeMap<String, String>,
+    #[prost(string, repeated, tag = "14")]
+    #[serde(default, deserialize_with = "or_empty")]
+    finalizers: Vec<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    #[serde(rename = "providerID")]
-    provider_id: Option<String>,
-    #[serde(rename = "podCIDR")]
-    pod_cidr: Option<String>,
-    #[serde(rename = "podCIDRs")]
-    pod_cidrs: Option<Vec<String>>,
-    taints: Option<Vec<Taint>>,
-    unschedulable: Option<bool>,
+/// A time; Kubernetes stores whole seconds. Zero in protobuf is none.
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Stamp {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Status {
-    addresses: Option<Vec<NodeAddress>>,
-    conditions: Option<Vec<Condition>>,
-    node_info: Option<Info>,
-}
-
-/// Without the message.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Condition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    reason: Option<String>,
-    last_transition_time: Option<Time>,
-}
-
-#[derive(Deserialize)]
-struct Info {
-    #[serde(rename = "systemUUID")]
-    system_uuid: Option<String>,
-}
-
-impl<'de> Deserialize<'de> for PrunedNode {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PrunedNode, D::Error> {
-        Wire::deserialize(deserializer).map(|wire| Pruned(wire.into()))
+impl Stamp {
+    fn time(self) -> Option<Time> {
+        let time = (self.seconds != 0).then(|| Timestamp::from_second(self.seconds).ok());
+        time.flatten().map(Time)
     }
+}
+
+impl Serialize for Stamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.time().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Stamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Stamp, D::Error> {
+        let time = Option::<Time>::deserialize(deserializer)?;
+        Ok(Stamp {
+            seconds: time.map_or(0, |time| time.0.as_second()),
+        })
+    }
+}
+
+/// Reads `null` as nothing.
+fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A text that is there. Protobuf has empty ones, which JSON leaves out.
+fn text(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+/// A list that has something; JSON leaves others out.
+fn list<T>(list: Vec<T>) -> Option<Vec<T>> {
+    Some(list).filter(|list| !list.is_empty())
+}
+
+fn map(map: BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
+    Some(map).filter(|map| !map.is_empty())
 }
 
 impl From<Metadata> for ObjectMeta {
     fn from(mut metadata: Metadata) -> ObjectMeta {
-        if let Some(annotations) = &mut metadata.annotations {
-            annotations.remove(LAST_APPLIED);
-        }
+        metadata.annotations.remove(LAST_APPLIED);
         ObjectMeta {
-            name: metadata.name,
-            namespace: metadata.namespace,
-            uid: metadata.uid,
-            generation: metadata.generation,
-            resource_version: metadata.resource_version,
-            creation_timestamp: metadata.creation_timestamp,
-            deletion_timestamp: metadata.deletion_timestamp,
-            labels: metadata.labels,
-            annotations: metadata.annotations,
-            finalizers: metadata.finalizers,
+            name: text(metadata.name),
+            namespace: text(metadata.namespace),
+            uid: text(metadata.uid),
+            generation: metadata.generation.filter(|generation| *generation != 0),
+            resource_version: text(metadata.resource_version),
+            creation_timestamp: metadata.creation_timestamp.and_then(Stamp::time),
+            deletion_timestamp: metadata.deletion_timestamp.and_then(Stamp::time),
+            labels: map(metadata.labels),
+            annotations: map(metadata.annotations),
+            finalizers: list(metadata.finalizers),
             ..ObjectMeta::default()
-        }
-    }
-}
-
-impl From<Wire> for Node {
-    fn from(wire: Wire) -> Node {
-        Node {
-            metadata: wire.metadata.into(),
-            spec: wire.spec.map(|spec| NodeSpec {
-                provider_id: spec.provider_id,
-                pod_cidr: spec.pod_cidr,
-                pod_cidrs: spec.pod_cidrs,
-                taints: spec.taints,
-                unschedulable: spec.unschedulable,
-                ..NodeSpec::default()
-            }),
-            status: wire.status.map(|status| NodeStatus {
-                addresses: status.addresses,
-                conditions: status.conditions.map(|conditions| {
-                    let read = conditions.into_iter().filter(Condition::is_read);
-                    read.map(NodeCondition::from).collect()
-                }),
-                node_info: status.node_info.map(|info| NodeSystemInfo {
-                    system_uuid: info.system_uuid.unwrap_or_default(),
-                    ..NodeSystemInfo::default()
-                }),
-                ..NodeStatus::default()
-            }),
-        }
-    }
-}
-
-impl Condition {
-    /// Whether a controller reads this condition. Kubelets write four others.
-    fn is_read(&self) -> bool {
-        ["Ready", NETWORK_UNAVAILABLE].contains(&self.kind.as_str())
-    }
-}
-
-impl From<Condition> for NodeCondition {
-    fn from(condition: Condition) -> NodeCondition {
-        // The reason names the component that set NetworkUnavailable; the reason of Ready is not used, and every node
-        // has one.
-        let is_somebodys = condition.kind == NETWORK_UNAVAILABLE;
-        NodeCondition {
-            reason: condition.reason.filter(|_| is_somebodys),
-            type_: condition.kind,
-            status: condition.status,
-            last_transition_time: condition.last_transition_time,
-            ..NodeCondition::default()
         }
     }
 }
@@ -189,72 +153,5 @@ impl<T: Resource<DynamicType = ()>> Resource for Pruned<T> {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         self.0.meta_mut()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn what_controllers_look_at_stays_and_the_bulk_of_a_node_goes() {
-        let kept = json!({
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": {
-                "name": "a", "uid": "u", "resourceVersion": "5", "labels": { "l": "1" },
-                "annotations": { "x": "y" },
-                "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-02T00:00:00Z"
-            },
-            "spec": {
-                "providerID": "sim://1", "podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"],
-                "taints": [{ "effect": "NoSchedule", "key": "k", "value": "v" }], "unschedulable": true
-            },
-            "status": {
-                "addresses": [{ "address": "a", "type": "Hostname" }],
-                "conditions": [
-                    { "lastTransitionTime": "2026-01-01T00:00:00Z", "status": "True", "type": "Ready" },
-                    {
-                        "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "CalicoIsUp", "status": "False",
-                        "type": "NetworkUnavailable"
-                    }
-                ],
-                "nodeInfo": {
-                    "architecture": "", "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "",
-                    "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "", "operatingSystem": "",
-                    "osImage": "", "systemUUID": "s"
-                }
-            }
-        });
-        let mut sent = kept.clone();
-        sent["metadata"]["managedFields"] =
-            json!([{ "manager": "kubelet", "fieldsV1": { "f:status": {} } }]);
-        sent["metadata"]["annotations"][LAST_APPLIED] = json!("{}");
-        sent["status"]["conditions"][0]["message"] = json!("kubelet is posting ready status");
-        sent["status"]["conditions"][0]["reason"] = json!("KubeletReady");
-        sent["status"]["conditions"][1]["message"] = json!("Calico is running on this node");
-        let pressure = json!({ "type": "DiskPressure", "status": "False" });
-        sent["status"]["conditions"]
-            .as_array_mut()
-            .unwrap()
-            .push(pressure);
-        sent["status"]["images"] = json!([{ "names": ["nginx"], "sizeBytes": 1 }]);
-        sent["status"]["volumesInUse"] = json!(["v"]);
-        sent["status"]["nodeInfo"]["kernelVersion"] = json!("7.0");
-        let pruned: PrunedNode = serde_json::from_value(sent).unwrap();
-        assert_eq!(serde_json::to_value(&pruned.0).unwrap(), kept);
-    }
-
-    #[test]
-    fn nulls_and_missing_parts_are_read_as_nothing() {
-        for text in [
-            "{}",
-            r#"{"metadata":{},"spec":null,"status":null}"#,
-            r#"{"metadata":{"labels":null,"annotations":null},"spec":{"taints":null,"podCIDRs":null}}"#,
-        ] {
-            let pruned: PrunedNode = serde_json::from_str(text).unwrap();
-            assert_eq!(pruned.0.metadata, ObjectMeta::default(), "{text}");
-        }
     }
 }

@@ -2,6 +2,7 @@
 //! (`--kube-api-qps`, `--kube-api-burst`). Sends nothing itself, and retries nothing.
 
 mod limit;
+mod protobuf;
 
 use std::future::Future;
 use std::mem;
@@ -19,6 +20,7 @@ use crate::metrics::{RequestMeter, RestMetrics};
 use limit::Bucket;
 
 pub use limit::RateLimit;
+pub(crate) use protobuf::NodesAsProtobuf;
 
 /// The metrics of all clients, and the limit that each of them has for itself. Clones share the metrics.
 #[derive(Debug, Clone, Default)]

@@ -39,6 +39,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
 use crate::RestClients;
 use crate::clock::boottime;
+use crate::rest_client::NodesAsProtobuf;
 
 use credential::Credential;
 pub use service_account::TokenSource;
@@ -140,6 +141,7 @@ fn authenticated(
         }
     };
     let service = ServiceBuilder::new()
+        .layer(NodesAsProtobuf::default())
         .layer(config.base_uri_layer())
         .layer(Credential::new(config).map_err(GuardedError::Config)?)
         .option_layer(tokens)

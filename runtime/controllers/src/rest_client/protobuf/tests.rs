@@ -1,0 +1,182 @@
+//! Answers of a kube-apiserver 1.36 in both forms, recorded side by side: `tests/NAME.pb` and `tests/NAME.json`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Mutex;
+
+use http_body_util::BodyExt as _;
+use kube::core::{ObjectList, Status, WatchEvent};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, to_value};
+use tower::{ServiceExt as _, service_fn};
+
+use super::*;
+use crate::pruned_objects::PrunedNode;
+
+const NODES: &str = "/api/v1/nodes";
+const WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+
+/// A body that arrives in these pieces.
+struct Pieces(VecDeque<Bytes>);
+
+impl Pieces {
+    fn of(bytes: &[u8], length: usize) -> Pieces {
+        Pieces(bytes.chunks(length).map(Bytes::copy_from_slice).collect())
+    }
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
+/// What an answer of this media type, in these pieces, becomes.
+async fn json(media_type: &'static str, pieces: Pieces) -> Result<Vec<u8>, BoxError> {
+    let mut pieces = Some(pieces);
+    let service = NodesAsProtobuf::default().layer(service_fn(move |_: Request<()>| {
+        let answer = Response::new(pieces.take().unwrap());
+        let (mut head, body) = answer.into_parts();
+        let media_type = HeaderValue::from_static(media_type);
+        head.headers.insert(CONTENT_TYPE, media_type);
+        std::future::ready(Ok::<_, BoxError>(Response::from_parts(head, body)))
+    }));
+    let request = Request::get(NODES).body(()).unwrap();
+    let answer = service.oneshot(request).await?;
+    Ok(answer.into_body().collect().await?.to_bytes().to_vec())
+}
+
+/// Both forms, read: from protobuf by way of its JSON, and from JSON as it came.
+async fn both<T: DeserializeOwned>(protobuf: &[u8], as_json: &str) -> (T, T) {
+    let translated = json(PROTOBUF, Pieces::of(protobuf, 100)).await.unwrap();
+    let translated = serde_json::from_slice(&translated).unwrap();
+    (translated, serde_json::from_str(as_json).unwrap())
+}
+
+fn pruned(node: &PrunedNode) -> Value {
+    to_value(&node.0).unwrap()
+}
+
+#[tokio::test]
+async fn a_node_a_list_and_a_refusal_mean_the_same_in_both_forms() {
+    let protobuf = include_bytes!("tests/node.pb");
+    let (one, other) = both::<PrunedNode>(protobuf, include_str!("tests/node.json")).await;
+    assert_eq!(pruned(&one), pruned(&other));
+    assert_eq!(one.0.spec.unwrap().taints.unwrap().len(), 3);
+
+    let protobuf = include_bytes!("tests/list.pb");
+    let (one, other) =
+        both::<ObjectList<PrunedNode>>(protobuf, include_str!("tests/list.json")).await;
+    assert_eq!(
+        one.metadata.resource_version,
+        other.metadata.resource_version
+    );
+    let nodes = |list: &ObjectList<PrunedNode>| list.items.iter().map(pruned).collect::<Vec<_>>();
+    assert_eq!(nodes(&one), nodes(&other));
+    assert_eq!(one.items.len(), 1);
+
+    let protobuf = include_bytes!("tests/status.pb");
+    let (one, other) = both::<Status>(protobuf, include_str!("tests/status.json")).await;
+    let told = |status: &Status| {
+        let details = status.details.as_ref().unwrap();
+        let about = (details.name.clone(), details.kind.clone());
+        (
+            status.code,
+            status.reason.clone(),
+            status.message.clone(),
+            about,
+        )
+    };
+    assert_eq!(told(&one), told(&other));
+    assert_eq!(one.code, 404);
+}
+
+#[tokio::test]
+async fn events_of_a_watch_mean_the_same_in_both_forms_however_they_are_cut() {
+    let read = |lines: &[u8]| -> Vec<Value> {
+        let lines = serde_json::Deserializer::from_slice(lines).into_iter();
+        let event = |event: WatchEvent<PrunedNode>| match event {
+            WatchEvent::Added(node) => to_value(("added", pruned(&node))).unwrap(),
+            WatchEvent::Bookmark(bookmark) => to_value(("bookmark", bookmark.metadata)).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        lines.map(|line| event(line.unwrap())).collect()
+    };
+    let recorded = include_bytes!("tests/watch.pb");
+    let expected = read(include_bytes!("tests/watch.json"));
+    assert_eq!(expected.len(), 2);
+    for length in [1, 7, 1000, recorded.len()] {
+        let translated = json(WATCH, Pieces::of(recorded, length)).await.unwrap();
+        assert_eq!(read(&translated), expected, "in pieces of {length}");
+    }
+    // What ends within an event ends after the one before it.
+    let half = &recorded[..recorded.len() - 1];
+    let translated = json(WATCH, Pieces::of(half, 50)).await.unwrap();
+    assert_eq!(read(&translated), expected[..1]);
+}
+
+#[tokio::test]
+async fn json_passes_unchanged() {
+    let text = include_bytes!("tests/watch.json");
+    let passed = json("application/json", Pieces::of(text, 11)).await;
+    assert_eq!(passed.unwrap(), text);
+}
+
+#[tokio::test]
+async fn only_whole_nodes_are_asked_for_as_protobuf_and_never_again_once_it_was_unreadable() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let answer: Arc<Mutex<&[u8]>> = Arc::new(Mutex::new(include_bytes!("tests/node.pb")));
+    let service = {
+        let (asked, answer) = (asked.clone(), answer.clone());
+        NodesAsProtobuf::default().layer(service_fn(move |request: Request<()>| {
+            let accept = request.headers().get(ACCEPT).cloned();
+            asked.lock().unwrap().push(accept == Some(PREFERRED));
+            let mut response = Response::new(Pieces::of(&answer.lock().unwrap(), 500));
+            let media_type = HeaderValue::from_static(PROTOBUF);
+            response.headers_mut().insert(CONTENT_TYPE, media_type);
+            std::future::ready(Ok::<_, BoxError>(response))
+        }))
+    };
+    let send = async |path: &str, accept: &str| {
+        let request = Request::get(path).header(ACCEPT, accept).body(()).unwrap();
+        let answer = service.clone().oneshot(request).await.unwrap();
+        answer.into_body().collect().await.map(drop)
+    };
+    let json = "application/json";
+    for (path, accept, is_asked) in [
+        ("/api/v1/nodes?watch=true", json, true),
+        ("/api/v1/nodes/a/status", json, true),
+        ("/api/v1/nodesets", json, false),
+        ("/api/v1/services", json, false),
+        (
+            NODES,
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            false,
+        ),
+    ] {
+        send(path, accept).await.unwrap();
+        assert_eq!(asked.lock().unwrap().pop(), Some(is_asked), "{path}");
+    }
+    let magic_and_junk: &[u8] = b"k8s\0\xff\xff\xff";
+    for unreadable in [b"nothing".as_slice(), magic_and_junk] {
+        *answer.lock().unwrap() = unreadable;
+        assert!(send(NODES, json).await.is_err());
+    }
+    assert_eq!(*asked.lock().unwrap(), [true, false]);
+}
+
+#[tokio::test]
+async fn an_event_that_claims_to_be_endless_ends_the_watch() {
+    let claim = json(WATCH, Pieces::of(&[0xff; 64], 64)).await;
+    assert_eq!(
+        claim.unwrap_err().to_string(),
+        "an event of 4294967295 bytes"
+    );
+}
