@@ -4,8 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ccm_core::brake::Objects;
+use ccm_core::cloud::ProviderError;
 use ccm_core::node::object::name;
 use ccm_core::node_index::NodeIndex;
 use ccm_core::node_ownership::{ClaimRegistry, OwnershipContext, owner, stored_provider_id};
@@ -13,17 +15,31 @@ use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::Store;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::Settings;
 use crate::activity::Activity;
 use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::executor::{BudgetStore, DeferredEvents, Events, NewNodeWrites};
+use crate::executor::{BudgetStore, DeferredEvents, Events, NodeWrites};
 use crate::metrics::Metrics;
 use crate::node::NodeChange;
 use crate::plan::Planner;
 use crate::service::ServiceIndex;
+
+/// How long an answer may wait for the first list of all nodes; a later one is given up, and asked for again.
+const LISTED_WITHIN: Duration = Duration::from_secs(30);
+
+/// How far the first list of all nodes is. Later lists replace the known nodes at their end, so that all stay known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FirstList {
+    /// Some nodes may be unknown.
+    UnderWay,
+    /// Every node is known.
+    Complete,
+    /// The manager stops before that.
+    GivenUp,
+}
 
 /// The shared state of one leadership.
 pub(crate) struct Cluster {
@@ -43,7 +59,9 @@ pub(crate) struct Cluster {
     /// front of it, so that a provider with thousands of nodes waits for each permit like all others.
     pub(crate) new: Semaphore,
     pub(crate) known: Semaphore,
-    pub(crate) new_nodes: NewNodeWrites,
+    pub(crate) new_nodes: NodeWrites,
+    pub(crate) known_nodes: NodeWrites,
+    first_list: watch::Sender<FirstList>,
     node_index: Mutex<NodeIndex>,
     service_index: Mutex<ServiceIndex>,
     claims: Mutex<ClaimRegistry>,
@@ -87,13 +105,50 @@ impl Cluster {
             nodes,
             new: Semaphore::new(settings.node.concurrent_syncs.get()),
             known: Semaphore::new(settings.node.status_updates().get()),
-            new_nodes: NewNodeWrites::default(),
+            new_nodes: NodeWrites::default(),
+            known_nodes: NodeWrites::default(),
+            first_list: watch::Sender::new(FirstList::UnderWay),
             node_index: Mutex::default(),
             service_index: Mutex::default(),
             claims: Mutex::default(),
             routes: Mutex::default(),
             listeners: Mutex::default(),
         }
+    }
+
+    /// Whether every node is known: the first list of all nodes is complete.
+    pub(crate) fn knows_all_nodes(&self) -> bool {
+        *self.first_list.borrow() == FirstList::Complete
+    }
+
+    /// Completes when every node is known. Before that, no answer may be compared with those about other nodes.
+    ///
+    /// # Errors
+    /// It takes too long, or the manager stops.
+    pub(crate) async fn all_nodes_known(&self) -> Result<(), ProviderError> {
+        let mut first_list = self.first_list.subscribe();
+        let ended = first_list.wait_for(|first_list| *first_list != FirstList::UnderWay);
+        let ended = tokio::time::timeout(LISTED_WITHIN, ended).await;
+        match ended.map(|ended| ended.map(|ended| *ended)) {
+            Ok(Ok(FirstList::Complete)) => Ok(()),
+            Ok(_) => Err(ProviderError::Unavailable(
+                "the manager is stopping".to_owned(),
+            )),
+            Err(_) => Err(ProviderError::Unavailable(
+                "the list of all nodes is not complete yet".to_owned(),
+            )),
+        }
+    }
+
+    /// Ends the wait for the first list.
+    pub(crate) fn give_up_listing(&self) {
+        self.first_list.send_if_modified(|first_list| {
+            let is_under_way = *first_list == FirstList::UnderWay;
+            if is_under_way {
+                *first_list = FirstList::GivenUp;
+            }
+            is_under_way
+        });
     }
 
     /// All nodes, by name: equal states give equal orders.
@@ -165,7 +220,7 @@ impl Cluster {
         Objects { own, all }
     }
 
-    /// Removes everything about nodes that the complete list no longer contains.
+    /// Removes everything about nodes that the complete list no longer contains: every node is known now.
     pub(crate) fn keep_listed(&self) {
         let nodes = self.nodes.state();
         let names = nodes
@@ -178,6 +233,8 @@ impl Cluster {
         let mut node_index = self.node_index();
         node_index.keep(|name| names.contains(name));
         nodes.iter().for_each(|node| node_index.apply(node));
+        drop(node_index);
+        self.first_list.send_replace(FirstList::Complete);
     }
 }
 

@@ -41,7 +41,7 @@ use crate::lookup_batch::Batch;
 use crate::metrics::Metrics;
 use crate::plan::Planner;
 use cloud::Cloud;
-use deferred_events::NewNodeWrite;
+use deferred_events::NodeWrite;
 use events::about_service;
 use request::stopping;
 use service::Services;
@@ -49,7 +49,7 @@ use service::Services;
 pub use budget_lease::LeaseName;
 pub(crate) use budget_store::BudgetStore;
 pub(crate) use cluster_executor::ClusterExecutor;
-pub(crate) use deferred_events::{DeferredEvents, NewNodeWrites};
+pub(crate) use deferred_events::{DeferredEvents, NodeWrites};
 pub(crate) use events::Events;
 pub(crate) use other_allocator::Answer;
 
@@ -91,8 +91,8 @@ pub(crate) struct EffectExecutor {
 #[derive(Default)]
 pub(crate) struct WritePermit<'a> {
     permits: Option<[SemaphorePermit<'a>; 2]>,
-    /// Of an uninitialised node: from its first write on.
-    new_node: Option<NewNodeWrite<'a>>,
+    /// From the first write on.
+    counted: Option<NodeWrite<'a>>,
 }
 
 struct LaneState {
@@ -197,8 +197,8 @@ impl EffectExecutor {
             return Outcome::Withheld;
         }
         let priority = match priority {
-            Priority::New => (&self.new, &self.cluster.new, Some(&self.cluster.new_nodes)),
-            Priority::Known => (&self.known, &self.cluster.known, None),
+            Priority::New => (&self.new, &self.cluster.new, &self.cluster.new_nodes),
+            Priority::Known => (&self.known, &self.cluster.known, &self.cluster.known_nodes),
         };
         // Whoever decides acts under its own identity, if it has one.
         let client = self.cluster.clients.of(controller);
@@ -248,7 +248,9 @@ impl EffectExecutor {
                 }
             }
             Effect::RecordNodeEvent(node, event) => {
-                // Whoever waits for the permit goes first, and this node is not counted any more.
+                // Counted before the node is not any more: an end waits for nodes, and then for Events.
+                let _writing = self.cluster.deferred_events.begin();
+                // Whoever waits for the permit goes first.
                 *turn = WritePermit::default();
                 Box::pin(self.cluster.record_node_event(controller, node, event)).await
             }
@@ -300,11 +302,11 @@ impl EffectExecutor {
     /// Acquires the reconciliation's write permit if it has none, then checks that the tenure still allows writes.
     async fn may_write<'a>(
         &self,
-        (priority, all, new_nodes): (&'a LaneState, &'a Semaphore, Option<&'a NewNodeWrites>),
+        (priority, all, nodes): (&'a LaneState, &'a Semaphore, &'a NodeWrites),
         turn: &mut WritePermit<'a>,
     ) -> Result<(), Outcome> {
         if turn.permits.is_none() {
-            turn.new_node = new_nodes.map(NewNodeWrites::begin);
+            turn.counted = Some(nodes.begin());
             // The provider's permit comes first: then only a few reconciliations of each provider wait for the
             // cluster's permit, however many nodes the provider has.
             let (Ok(own), Ok(all)) = (priority.writes.acquire().await, all.acquire().await) else {
@@ -312,7 +314,7 @@ impl EffectExecutor {
             };
             turn.permits = Some([own, all]);
         }
-        if !self.cluster.tenure.may_begin(boottime()) {
+        if nodes.are_closed() || !self.cluster.tenure.may_begin(boottime()) {
             return Err(Outcome::Node(Err(stopping())));
         }
         Ok(())

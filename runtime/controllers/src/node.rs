@@ -36,6 +36,8 @@ pub(crate) struct NodeController {
     clock: Clock,
     queue: Queue,
     memories: HashMap<String, Memory>,
+    /// The nodes that came before the list of all nodes was complete, and so before the cluster's store has them.
+    early: HashMap<String, Arc<Node>>,
     /// Each with the name of its node, and whether it is urgent.
     reconciliations: Workers<(String, bool), Conclusion<Facts>>,
     /// Number of running reconciliations that are not urgent.
@@ -47,7 +49,8 @@ pub(crate) struct NodeController {
 /// A change of nodes, sent to the provider controllers after the store has applied it. One watch serves all providers.
 #[derive(Debug, Clone)]
 pub(crate) enum NodeChange {
-    /// The node was created or changed.
+    /// The node was created or changed. Before the first [`NodeChange::Listed`], and only for the node controller: it is
+    /// one of the first uninitialised nodes of the list.
     Applied(Arc<Node>),
     /// The node of this name was deleted.
     Deleted(String),
@@ -86,6 +89,7 @@ impl NodeController {
             clock,
             queue: Queue::metered(meter),
             memories: HashMap::new(),
+            early: HashMap::new(),
             reconciliations: Workers::new(),
             low_priority: 0,
             pass: Pass::NotYet,
@@ -122,9 +126,15 @@ impl NodeController {
     /// Handles a change (NODE-002); only changes that can matter wake a node (EDGE-051).
     fn see(&mut self, change: &NodeChange) {
         match change {
-            NodeChange::Applied(node) => self.wake(node),
+            NodeChange::Applied(node) => {
+                if let Pass::NotYet = self.pass {
+                    self.early.insert(name(node).to_owned(), node.clone());
+                }
+                self.wake(node);
+            }
             NodeChange::Deleted(name) => self.forget(name),
             NodeChange::Listed => {
+                self.early.clear();
                 let nodes = self.executor.cluster.sorted_nodes();
                 let names: HashSet<&str> = nodes.iter().map(|node| name(node)).collect();
                 let gone: Vec<String> = self
@@ -268,7 +278,8 @@ impl NodeController {
     }
 
     fn start(&mut self, name: String, is_urgent: bool, now: Moment) {
-        let Some(node) = self.executor.cluster.nodes.get(&ObjectRef::new(&name)) else {
+        let stored = self.executor.cluster.nodes.get(&ObjectRef::new(&name));
+        let Some(node) = stored.or_else(|| self.early.get(&name).cloned()) else {
             self.queue.finish(&name, now);
             self.forget(&name);
             return;

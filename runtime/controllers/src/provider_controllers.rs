@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use ccm_core::node::object::is_uninitialized;
 use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::service::Claims;
 use ccm_core::settings::ServiceSettings;
@@ -25,11 +26,17 @@ use crate::route::RouteController;
 use crate::service::{NodeNews, NodeSet, ServiceChange, ServiceController, node_news};
 use crate::{Provided, Settings, Stopped};
 
+/// Number of uninitialised nodes that the provider is asked about before the list of all nodes is complete: a call that
+/// clouds answer with one or two rounds of requests, however many machines they have.
+const EARLY: usize = 8;
+
 /// Handle to running provider controllers.
 pub(crate) struct ProviderControllers {
     pub(crate) provided: Provided,
     executor: Arc<EffectExecutor>,
     nodes: Option<mpsc::UnboundedSender<NodeChange>>,
+    /// Number of nodes sent to the node controller before the list of all nodes is complete.
+    early: usize,
     news: Option<NodeNews>,
     services: Option<mpsc::UnboundedSender<ServiceChange>>,
     routes: Option<mpsc::UnboundedSender<NodeChange>>,
@@ -140,6 +147,7 @@ impl ProviderControllers {
             provided,
             executor,
             nodes,
+            early: 0,
             news,
             services,
             routes: told_of_routes,
@@ -157,12 +165,29 @@ impl ProviderControllers {
         if let Some(news) = &mut self.news {
             news.see(event, &self.executor.cluster.nodes);
         }
+        if let Event::InitApply(node) = event {
+            self.see_early(node);
+        }
         let Some(change) = change else {
             return;
         };
         for told in self.nodes.iter().chain(&self.routes) {
             // A closed channel belongs to controllers that have ended.
             let _ = told.send(change.clone());
+        }
+    }
+
+    /// Forwards one of the first uninitialised nodes while the first list of all nodes is still being read.
+    fn see_early(&mut self, node: &Node) {
+        let Some(told) = self.nodes.as_ref().filter(|_| self.early < EARLY) else {
+            return;
+        };
+        if is_uninitialized(node)
+            && !self.executor.cluster.knows_all_nodes()
+            && self.executor.ownership().is_concerned(node)
+        {
+            self.early += 1;
+            let _ = told.send(NodeChange::Applied(Arc::new(node.clone())));
         }
     }
 

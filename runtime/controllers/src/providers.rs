@@ -237,7 +237,6 @@ struct ControllerManager {
     tasks: JoinSet<()>,
     /// Controllers that were told to stop and may not have ended yet.
     leaving: Vec<Ended>,
-    is_listed: bool,
     services: ServiceNews,
     watched_services: Option<BoxStream<'static, Event<Service>>>,
 }
@@ -253,7 +252,6 @@ impl ControllerManager {
             ipam: None,
             tasks: JoinSet::new(),
             leaving: Vec::new(),
-            is_listed: false,
             services: ServiceNews::default(),
             watched_services: None,
         }
@@ -343,7 +341,7 @@ impl ControllerManager {
         let mut set = ProviderControllers::start(
             cluster, provided, ownership, claims, settings, before, tasks,
         );
-        if self.is_listed {
+        if self.cluster.knows_all_nodes() {
             set.see_node(&Event::InitDone, Some(&NodeChange::Listed));
         }
         if set.serves() {
@@ -360,7 +358,11 @@ impl ControllerManager {
 
     fn start_ipam(&mut self, before: Vec<Ended>) {
         self.ipam = Ipam::start(&self.cluster, &self.settings, before, &mut self.tasks);
-        if let Some(ipam) = self.ipam.as_ref().filter(|_| self.is_listed) {
+        if let Some(ipam) = self
+            .ipam
+            .as_ref()
+            .filter(|_| self.cluster.knows_all_nodes())
+        {
             ipam.see_node(&NodeChange::Listed);
         }
     }
@@ -416,10 +418,14 @@ impl ControllerManager {
                 self.cluster.claims().forget(uid(node));
                 Some(NodeChange::Deleted(name(node).to_owned()))
             }
-            // Until a list is complete, the store still holds the old nodes.
+            // Until a list is complete, the store still holds the old nodes. What nodes have is known from the first list
+            // on as it comes, so that answers about them are noted.
+            Event::InitApply(node) if !self.cluster.knows_all_nodes() => {
+                self.cluster.node_index().apply(node);
+                None
+            }
             Event::Init | Event::InitApply(_) => None,
             Event::InitDone => {
-                self.is_listed = true;
                 self.cluster.keep_listed();
                 Some(NodeChange::Listed)
             }
@@ -436,9 +442,12 @@ impl ControllerManager {
 
     /// Stops all controllers; requests in flight get `settings.drain`.
     async fn stop(mut self) -> Stopped {
+        self.cluster.give_up_listing();
         // While it may still write. Half of the time is left for requests in flight.
-        let events = &self.cluster.deferred_events;
-        events.finish(self.settings.drain / 2).await;
+        let cluster = &self.cluster;
+        let writes = [&cluster.new_nodes, &cluster.known_nodes];
+        let events = &cluster.deferred_events;
+        events.finish(writes, self.settings.drain / 2).await;
         self.settings.tenure.end();
         self.cluster.planner.sum_up();
         let stopped: Vec<Ended> = std::mem::take(&mut self.running)

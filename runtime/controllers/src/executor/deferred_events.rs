@@ -21,43 +21,65 @@ const MOST: usize = 15_000;
 /// wait behind them.
 const MOST_AT_ONCE: usize = 8;
 
-/// The uninitialised nodes that wait for a write or are being written.
-pub(crate) struct NewNodeWrites(watch::Sender<usize>);
+/// The nodes of one class (uninitialised or known) that wait for a write or are being written.
+pub(crate) struct NodeWrites(watch::Sender<Writes>);
+
+#[derive(Default)]
+struct Writes {
+    nodes: usize,
+    /// Whether no other write may begin.
+    is_closed: bool,
+}
 
 /// Counts one node until it is dropped.
-pub(super) struct NewNodeWrite<'a>(&'a NewNodeWrites);
+pub(super) struct NodeWrite<'a>(&'a NodeWrites);
 
-impl Default for NewNodeWrites {
-    fn default() -> NewNodeWrites {
-        NewNodeWrites(watch::Sender::new(0))
+impl Default for NodeWrites {
+    fn default() -> NodeWrites {
+        NodeWrites(watch::Sender::new(Writes::default()))
     }
 }
 
-impl NewNodeWrites {
+impl NodeWrites {
     /// Counts one more node.
-    pub(super) fn begin(&self) -> NewNodeWrite<'_> {
-        self.0.send_modify(|count| *count = count.saturating_add(1));
-        NewNodeWrite(self)
+    pub(super) fn begin(&self) -> NodeWrite<'_> {
+        self.0
+            .send_modify(|writes| writes.nodes = writes.nodes.saturating_add(1));
+        NodeWrite(self)
+    }
+
+    /// Lets no other write begin, so that the Events about nodes that have been written are soon complete.
+    fn close(&self) {
+        self.0.send_modify(|writes| writes.is_closed = true);
+    }
+
+    /// Whether no other write may begin.
+    pub(super) fn are_closed(&self) -> bool {
+        self.0.borrow().is_closed
     }
 
     /// Whether no such node is left.
     pub(super) fn are_none(&self) -> bool {
-        *self.0.borrow() == 0
+        self.0.borrow().nodes == 0
     }
 
     /// Completes when no such node is left.
     async fn none(&self) {
         // The sender is `self`, so that the channel cannot be closed.
-        let _ = self.0.subscribe().wait_for(|count| *count == 0).await;
+        let _ = self
+            .0
+            .subscribe()
+            .wait_for(|writes| writes.nodes == 0)
+            .await;
     }
 }
 
-impl Drop for NewNodeWrite<'_> {
+impl Drop for NodeWrite<'_> {
     fn drop(&mut self) {
         let writes = &self.0.0;
-        writes.send_if_modified(|count| {
-            *count = count.saturating_sub(1);
-            *count == 0
+        writes.send_if_modified(|writes| {
+            writes.nodes = writes.nodes.saturating_sub(1);
+            writes.nodes == 0
         });
     }
 }
@@ -73,7 +95,7 @@ struct DeferredEvent {
 #[derive(Default)]
 pub(crate) struct DeferredEvents {
     state: Mutex<State>,
-    /// Notified when an Event is added, and when the last one is written.
+    /// Notified when an Event is added, and when one is written.
     changed: Notify,
     /// Whether Events wait for nodes no longer.
     is_ending: watch::Sender<bool>,
@@ -82,8 +104,20 @@ pub(crate) struct DeferredEvents {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<DeferredEvent>,
-    /// Number of Events taken from `waiting` that are not written yet.
+    /// Number of Events that are being written: taken from `waiting`, or never in it.
     under_way: usize,
+}
+
+/// Counts one Event that is being written, until it is dropped.
+pub(super) struct Writing<'a>(&'a DeferredEvents);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let mut state = locked(&self.0.state);
+        state.under_way = state.under_way.saturating_sub(1);
+        drop(state);
+        self.0.changed.notify_waiters();
+    }
 }
 
 impl DeferredEvents {
@@ -104,28 +138,27 @@ impl DeferredEvents {
     }
 
     /// Writes them through `events` whenever `new_nodes` has none. Never ends.
-    pub(crate) async fn write(&self, events: &Events, new_nodes: &NewNodeWrites) {
+    pub(crate) async fn write(&self, events: &Events, new_nodes: &NodeWrites) {
         stream::unfold((), |()| async {
             let next = self.next(new_nodes).await;
             Some((next, ()))
         })
-        .for_each_concurrent(MOST_AT_ONCE, |next| async move {
+        .for_each_concurrent(MOST_AT_ONCE, |(next, writing)| async move {
+            let _until_written = writing;
             let about = about_node(&next.node, next.controller);
             // Failures are logged where they occur, and nobody waits for the outcome.
             let _ = events.record(next.controller, &about, &next.event).await;
-            self.written();
         })
         .await;
     }
 
-    fn written(&self) {
-        let mut state = locked(&self.state);
-        state.under_way = state.under_way.saturating_sub(1);
-        drop(state);
-        self.changed.notify_waiters();
+    /// Counts an Event that its reconciliation writes itself, or is about to add.
+    pub(super) fn begin(&self) -> Writing<'_> {
+        locked(&self.state).under_way += 1;
+        Writing(self)
     }
 
-    async fn next(&self, new_nodes: &NewNodeWrites) -> DeferredEvent {
+    async fn next(&self, new_nodes: &NodeWrites) -> (DeferredEvent, Writing<'_>) {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -143,18 +176,22 @@ impl DeferredEvents {
         }
     }
 
-    fn take(&self) -> Option<DeferredEvent> {
+    fn take(&self) -> Option<(DeferredEvent, Writing<'_>)> {
         let mut state = locked(&self.state);
         let next = state.waiting.pop_front()?;
         state.under_way += 1;
-        Some(next)
+        Some((next, Writing(self)))
     }
 
-    /// Completes when all Events are written, no longer waiting for nodes, or after `limit`. Those that are left are
-    /// counted in a log line.
-    pub(crate) async fn finish(&self, limit: Duration) {
+    /// Lets no other of these `writes` begin. Completes when those on the wire are answered, and all
+    /// Events are written, which no longer wait for nodes; or after `limit`. Those that are left are counted in a log line.
+    pub(crate) async fn finish(&self, writes: [&NodeWrites; 2], limit: Duration) {
+        writes.iter().for_each(|writes| writes.close());
         self.is_ending.send_replace(true);
         let all = async {
+            for writes in writes {
+                writes.none().await;
+            }
             loop {
                 let mut changed = pin!(self.changed.notified());
                 changed.as_mut().enable();
@@ -165,8 +202,13 @@ impl DeferredEvents {
             }
         };
         if tokio::time::timeout(limit, all).await.is_err() {
-            let lost = locked(&self.state).waiting.len();
-            tracing::warn!(lost, ?limit, "Events about nodes were not written in time");
+            let state = locked(&self.state);
+            let lost = state.waiting.len().saturating_add(state.under_way);
+            tracing::warn!(
+                lost,
+                ?limit,
+                "nodes, or Events about them, were not written in time"
+            );
         }
     }
 

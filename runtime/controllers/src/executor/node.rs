@@ -26,6 +26,9 @@ impl EffectExecutor {
         node: &Arc<Node>,
     ) -> Result<Looked, ProviderError> {
         let mut looked = priority.look_ups.find(node.clone()).await?;
+        // The first nodes are asked about while the others are still being listed. Whether a machine or an address is
+        // another node's can only be told when every node is known.
+        self.cluster.all_nodes_known().await?;
         if let Lookup::Found(instance) = &looked.lookup {
             looked.clashes = self.cluster.node_index().clashes(name(node), instance);
         }

@@ -26,6 +26,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::Controllers;
 
+mod first_list;
+
 /// How a cloud behaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mood {

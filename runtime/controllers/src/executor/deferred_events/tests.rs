@@ -14,7 +14,8 @@ struct Bed {
     cluster: Cluster,
     events: Events,
     deferred: DeferredEvents,
-    new_nodes: NewNodeWrites,
+    new_nodes: NodeWrites,
+    known_nodes: NodeWrites,
 }
 
 impl Bed {
@@ -26,7 +27,8 @@ impl Bed {
             events: Events::new(cluster.client_as("ccm").into(), tenure),
             cluster,
             deferred: DeferredEvents::default(),
-            new_nodes: NewNodeWrites::default(),
+            new_nodes: NodeWrites::default(),
+            known_nodes: NodeWrites::default(),
         });
         tokio::spawn({
             let bed = bed.clone();
@@ -46,6 +48,11 @@ impl Bed {
             message: "Node synced successfully".to_owned(),
         };
         self.deferred.add(NODE_CONTROLLER, &node, &event)
+    }
+
+    async fn finish(&self) {
+        let writes = [&self.new_nodes, &self.known_nodes];
+        self.deferred.finish(writes, Duration::from_secs(5)).await;
     }
 
     /// The nodes of the Events that the API server has, in the order of their creation.
@@ -98,8 +105,31 @@ async fn an_orderly_end_writes_every_event_although_nodes_wait() {
         assert!(bed.add(&format!("n-{number}")));
     }
     settle().await;
-    bed.deferred.finish(Duration::from_secs(5)).await;
+    bed.finish().await;
     assert_eq!(bed.written().len(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orderly_end_writes_the_events_of_nodes_that_are_being_written() {
+    let bed = Bed::new();
+    let (new, known) = (bed.new_nodes.begin(), bed.known_nodes.begin());
+    let before = tokio::time::Instant::now();
+    let written = async {
+        settle().await;
+        assert!(bed.new_nodes.are_closed() && bed.known_nodes.are_closed());
+        bed.add("a");
+        drop(new);
+        settle().await;
+        // As its reconciliation does: no moment without either of them.
+        let writing = bed.deferred.begin();
+        drop(known);
+        settle().await;
+        bed.add("b");
+        drop(writing);
+    };
+    tokio::join!(bed.finish(), written);
+    assert_eq!(bed.written(), ["a", "b"]);
+    assert!(before.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +140,7 @@ async fn an_end_takes_no_longer_than_its_limit() {
         .inject(Fault::next(Verb::Create, "events", late));
     bed.add("a");
     let before = tokio::time::Instant::now();
-    bed.deferred.finish(Duration::from_secs(5)).await;
+    bed.finish().await;
     assert_eq!(before.elapsed(), Duration::from_secs(5));
 }
 
