@@ -124,7 +124,7 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
         let effects = match decide(&facts, now) {
             Decision::Do(effects) => effects,
             Decision::Done(_) if is_stored && said.is_empty() => return Ok(Verdict::Taken),
-            Decision::Done(end) => return Ok(Verdict::Refused(format!("{said} {end}"))),
+            Decision::Done((end, _)) => return Ok(Verdict::Refused(format!("{said} {end}"))),
         };
         for effect in effects {
             let Effect::Service(_, act) = &effect else {

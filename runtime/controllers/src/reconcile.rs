@@ -69,10 +69,14 @@ impl Performer for EffectExecutor {
 
 /// The facts of one controller's reconciliation.
 pub(crate) trait Facts {
+    /// The state that `decide` returns at the end for the next reconciliation of the object.
+    type Retained;
     /// The controller's name.
     const CONTROLLER: &'static str;
     /// Decides what to do next.
-    fn decide(&self, clock: Clock) -> Decision;
+    fn decide(&self, clock: Clock) -> Decision<(When, Self::Retained)>;
+    /// The state for the next reconciliation after one that was stopped before its end.
+    fn cut_short(&self, when: &When, clock: Clock) -> Self::Retained;
     /// Adds the outcome of `effect`.
     fn absorb(&mut self, effect: &Effect, outcome: Outcome);
     /// The object's name in logs and plans.
@@ -94,11 +98,14 @@ pub(crate) trait Facts {
 }
 
 impl Facts for node::Facts {
+    type Retained = ();
     const CONTROLLER: &'static str = NODE_CONTROLLER;
 
-    fn decide(&self, clock: Clock) -> Decision {
-        node::decide(self, clock.now())
+    fn decide(&self, clock: Clock) -> Decision<(When, ())> {
+        node::decide(self, clock.now()).map_end(|when| (when, ()))
     }
+
+    fn cut_short(&self, _: &When, _: Clock) {}
 
     fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         node::Facts::absorb(self, effect, outcome);
@@ -122,11 +129,14 @@ impl Facts for node::Facts {
 }
 
 impl Facts for node_lifecycle::Facts {
+    type Retained = ();
     const CONTROLLER: &'static str = NODE_LIFECYCLE_CONTROLLER;
 
-    fn decide(&self, clock: Clock) -> Decision {
-        node_lifecycle::decide(self, clock.both())
+    fn decide(&self, clock: Clock) -> Decision<(When, ())> {
+        node_lifecycle::decide(self, clock.both()).map_end(|when| (when, ()))
     }
+
+    fn cut_short(&self, _: &When, _: Clock) {}
 
     fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         node_lifecycle::Facts::absorb(self, effect, outcome);
@@ -155,10 +165,15 @@ impl Facts for node_lifecycle::Facts {
 }
 
 impl Facts for service::Facts {
+    type Retained = service::RetainedState;
     const CONTROLLER: &'static str = SERVICE_CONTROLLER;
 
-    fn decide(&self, clock: Clock) -> Decision {
+    fn decide(&self, clock: Clock) -> Decision<(When, Self::Retained)> {
         service::decide(self, clock.both())
+    }
+
+    fn cut_short(&self, when: &When, clock: Clock) -> Self::Retained {
+        service::cut_short(self, when, clock.now())
     }
 
     fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
@@ -192,11 +207,14 @@ impl Facts for service::Facts {
 }
 
 impl Facts for ipam::Facts {
+    type Retained = ();
     const CONTROLLER: &'static str = IPAM_CONTROLLER;
 
-    fn decide(&self, _: Clock) -> Decision {
-        ipam::decide(self)
+    fn decide(&self, _: Clock) -> Decision<(When, ())> {
+        ipam::decide(self).map_end(|when| (when, ()))
     }
+
+    fn cut_short(&self, _: &When, _: Clock) {}
 
     fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         ipam::Facts::absorb(self, effect, outcome);
@@ -220,16 +238,18 @@ impl Facts for ipam::Facts {
 }
 
 /// The result of a reconciliation.
-pub(crate) struct Conclusion<F> {
+pub(crate) struct Conclusion<F: Facts> {
     /// When to reconcile the object again.
     pub(crate) when: When,
     /// The facts at the end; the object may be newer than the cache's.
     pub(crate) facts: F,
+    /// The state for the next reconciliation of the object.
+    pub(crate) retained: F::Retained,
     /// Whether anything was written to the object.
     pub(crate) has_written: bool,
 }
 
-impl<F> Conclusion<F> {
+impl<F: Facts> Conclusion<F> {
     /// Whether the object is put back because something failed or is not finished.
     pub(crate) fn is_retried(&self) -> bool {
         matches!(self.when, When::Retry { .. } | When::NotBefore { .. })
@@ -248,7 +268,7 @@ pub(crate) async fn reconcile<F: Facts, D: Performer>(
     let mut turn = WritePermit::default();
     for _ in 0..MOST_ROUNDS {
         let effects = match facts.decide(clock) {
-            Decision::Done(when) => {
+            Decision::Done((when, retained)) => {
                 log_end(&facts, executor, &when, clock, has_failed);
                 if !facts.is_anothers() {
                     let (planner, object) = (executor.planner(), facts.object());
@@ -257,6 +277,7 @@ pub(crate) async fn reconcile<F: Facts, D: Performer>(
                 return Conclusion {
                     when,
                     facts,
+                    retained,
                     has_written,
                 };
             }
@@ -282,8 +303,10 @@ pub(crate) async fn reconcile<F: Facts, D: Performer>(
         format!("the reconciliation did not end within {MOST_ROUNDS} rounds; this is a defect");
     tracing::error!(object = %facts.object(), "{why}");
     let after = retry::CLOUD.after(facts.failures().saturating_add(1));
+    let when = When::Retry { after, why };
     Conclusion {
-        when: When::Retry { after, why },
+        retained: facts.cut_short(&when, clock),
+        when,
         facts,
         has_written,
     }

@@ -286,11 +286,14 @@ async fn ask(nodes: Arc<[Arc<Node>]>, executor: &EffectExecutor) -> Ended {
 }
 
 impl reconcile::Facts for Facts {
+    type Retained = ();
     const CONTROLLER: &'static str = ROUTE_CONTROLLER;
 
-    fn decide(&self, clock: Clock) -> Decision {
-        route::decide(self, clock.both())
+    fn decide(&self, clock: Clock) -> Decision<(When, ())> {
+        route::decide(self, clock.both()).map_end(|when| (when, ()))
     }
+
+    fn cut_short(&self, _: &When, _: Clock) {}
 
     fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         Facts::absorb(self, effect, outcome);

@@ -30,11 +30,21 @@ pub use service::{
 /// The result of `decide`.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "a decision that nobody carries out is lost"]
-pub enum Decision {
+pub enum Decision<End = When> {
     /// Perform these in order. The first failure skips the rest; then decide again.
     Do(Vec<Effect>),
-    /// Nothing to do now.
-    Done(When),
+    /// Nothing to do now: when to look again, with the state for the next reconciliation if the controller retains any.
+    Done(End),
+}
+
+impl<End> Decision<End> {
+    /// The same decision, with another end.
+    pub fn map_end<Other>(self, change: impl FnOnce(End) -> Other) -> Decision<Other> {
+        match self {
+            Decision::Do(effects) => Decision::Do(effects),
+            Decision::Done(end) => Decision::Done(change(end)),
+        }
+    }
 }
 
 /// When to look at the object again.

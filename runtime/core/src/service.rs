@@ -37,7 +37,7 @@ use k8s_openapi::api::core::v1::Service;
 
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{Decision, Effect, ServiceEffect, When};
-use crate::moment::Now;
+use crate::moment::{Moment, Now};
 use crate::patch::{FinalizerChange, ServicePatch};
 use crate::permit::Mode;
 use crate::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
@@ -62,19 +62,34 @@ pub use world::World;
 use stored_state::{class, is_deleting};
 use waiting::Obstacle;
 
-/// Returns the next effects for the Service in `facts`, or when to reconcile again. Pure: equal facts and moments give
-/// equal decisions.
-pub fn decide(facts: &Facts, now: Now) -> Decision {
-    match step(facts, now) {
-        Step::Do(effects) => {
-            let service = service_ref(&facts.service);
-            let about = |effect| Effect::Service(service.clone(), effect);
-            Decision::Do(effects.into_iter().map(about).collect())
-        }
-        Step::Wait(obstacle) => waiting::wait(facts, now, &obstacle),
-        Step::Rest => Decision::Done(When::AwaitChange),
-        Step::Stay(why) => Decision::Done(When::Blocked { why }),
-    }
+/// Returns the next effects for the Service in `facts`, or when to reconcile again and the state for that
+/// reconciliation. Pure: equal facts and moments give equal decisions.
+pub fn decide(facts: &Facts, now: Now) -> Decision<(When, RetainedState)> {
+    let last = match step(facts, now) {
+        Step::Do(effects) => return perform(facts, effects),
+        last => last,
+    };
+    let when = match &last {
+        Step::Wait(obstacle) => match waiting::report(facts, now, obstacle) {
+            Some(effect) => return perform(facts, vec![effect]),
+            None => waiting::until(facts, obstacle),
+        },
+        Step::Do(_) | Step::Made | Step::Rest => When::AwaitChange,
+        Step::Stay(why) => When::Blocked { why: why.clone() },
+    };
+    let retained = carry_over::after(facts, &last, &when, now.moment);
+    Decision::Done((when, retained))
+}
+
+/// The state for the next reconciliation after one that was stopped before its end; that counts as a failure.
+pub fn cut_short(facts: &Facts, when: &When, now: Moment) -> RetainedState {
+    carry_over::after(facts, &Step::Do(Vec::new()), when, now)
+}
+
+fn perform<End>(facts: &Facts, effects: Vec<ServiceEffect>) -> Decision<End> {
+    let service = service_ref(&facts.service);
+    let about = |effect| Effect::Service(service.clone(), effect);
+    Decision::Do(effects.into_iter().map(about).collect())
 }
 
 /// Next step of a reconciliation.
@@ -83,7 +98,9 @@ enum Step<'a> {
     Do(Vec<ServiceEffect>),
     /// An obstacle delays or blocks the reconciliation.
     Wait(Obstacle<'a>),
-    /// Nothing to do.
+    /// The load balancer is as requested; nothing to do.
+    Made,
+    /// No load balancer of this provider is wanted, and nothing is left to do.
     Rest,
     /// Not this provider's Service, although it was evidently meant for one of ours; the reason.
     Stay(String),

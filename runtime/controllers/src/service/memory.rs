@@ -221,12 +221,13 @@ impl Memory {
         let Conclusion {
             when,
             facts,
+            retained,
             has_written,
         } = conclusion;
-        let service = facts.service.clone();
         let has_vanished_before = facts.is_gone;
         let is_outdated = facts.is_outdated();
-        self.past = RetainedState::after(facts, &when, now);
+        let service = facts.service;
+        self.past = retained;
         if has_written && let Some(written) = OwnWrite::new(&service.metadata, now) {
             self.written = Some(written);
             if written.is_newer_than(&self.service.metadata) && !self.is_gone {

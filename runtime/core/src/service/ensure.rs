@@ -75,7 +75,7 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
         why: &ensure_failure.why,
         again: now.moment.until(ensure_failure.until),
     });
-    hold.or(ensure_failure).map_or(Step::Rest, Step::Wait)
+    hold.or(ensure_failure).map_or(Step::Made, Step::Wait)
 }
 
 /// Removes deleted nodes from the load balancer whatever ensure returns: an error in the Service or a limit must not
@@ -93,10 +93,20 @@ fn follow_nodes<'a>(facts: &'a Facts, now: Now, obstacle: Obstacle<'a>) -> Step<
     }
 }
 
-/// Whether the last ensure of the reconciliation succeeded and its result is stored.
-pub(super) fn is_concluded(facts: &Facts, now: Now) -> bool {
-    let state = &facts.state;
-    state.ensured.is_some() && facts.trouble().is_none() && after_ensure(facts, now).is_none()
+/// Whether the ensure call of the reconciliation that ended with `last` succeeded, and its result is stored.
+pub(super) fn is_concluded(facts: &Facts, last: &Step<'_>) -> bool {
+    let is_made = match &facts.state.ensured {
+        Some(Ok(answered)) => matches!(answered.reply.ensured, Ensured::Ready(_)),
+        Some(Err(error)) => *error == ProviderError::Elsewhere,
+        None => false,
+    };
+    is_made
+        && facts.state.deleted.is_none()
+        && match last {
+            Step::Made => true,
+            Step::Wait(obstacle) => obstacle.is_after_ensure(),
+            Step::Do(_) | Step::Rest | Step::Stay(_) => false,
+        }
 }
 
 /// Whether the answer has no address while the Service has one; believed only when repeated (F20).

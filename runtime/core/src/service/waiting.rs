@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::facts::Trouble;
 use super::source_ranges::SourceRangesError;
-use super::{Facts, conditions, ingress, service_ref, stored_state, warning};
+use super::{Facts, conditions, ingress, stored_state, warning};
 use crate::answer_check::quoted;
 use crate::brake::Brake;
 use crate::cloud::error::{Owner, ProviderError};
-use crate::effect::{ClusterError, Decision, Effect, ServiceEffect, ServiceRef, When};
+use crate::effect::{ClusterError, ServiceEffect, ServiceRef, When};
 use crate::load_balancer::Pending;
 use crate::moment::{Moment, Now};
 use crate::patch::ServicePatch;
@@ -116,15 +116,12 @@ impl Doing {
     }
 }
 
-/// Reports the obstacle if that is due, then returns when to retry.
-pub(super) fn wait(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Decision {
-    let why = obstacle.why();
-    let service = service_ref(&facts.service);
-    let one = |effect: ServiceEffect| Decision::Do(vec![Effect::Service(service.clone(), effect)]);
+/// The report of the obstacle that is due, if any: first an Event, then a condition.
+pub(super) fn report(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Option<ServiceEffect> {
     if let Some(reason) = obstacle.reason(facts)
         && !facts.has_said(reason)
     {
-        return one(warning(reason, &obstacle.message(facts)));
+        return Some(warning(reason, &obstacle.message(facts)));
     }
     // Only in enforce mode: otherwise the plan reports it and nothing is written.
     if let Some(reason) = obstacle.condition(facts)
@@ -136,15 +133,21 @@ pub(super) fn wait(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Decision
         let change = conditions::failed(&facts.service, reason, &obstacle.told(), now);
         patch.conditions.extend(change);
         if !patch.is_empty() {
-            return one(ServiceEffect::Patch(patch));
+            return Some(ServiceEffect::Patch(patch));
         }
     }
+    None
+}
+
+/// When to retry.
+pub(super) fn until(facts: &Facts, obstacle: &Obstacle<'_>) -> When {
+    let why = obstacle.why();
     let failures = facts.past.failures.saturating_add(1);
-    Decision::Done(match obstacle.retry(failures) {
+    match obstacle.retry(failures) {
         Retry::After(after) => When::Retry { after, why },
         Retry::NotBefore(after) => When::NotBefore { after, why },
         Retry::OnChange => When::Blocked { why },
-    })
+    }
 }
 
 /// Event reason for an operation that stays pending.
@@ -189,6 +192,19 @@ impl Obstacle<'_> {
             }
             Obstacle::Braked { brake, .. } => *brake == Brake::StatusClear,
             Obstacle::SourceRanges(_) | Obstacle::Answer(_) | Obstacle::Emptied { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it delays only what follows a load balancer that is as requested: its targets, or a newer request.
+    pub(super) fn is_after_ensure(&self) -> bool {
+        match self {
+            Obstacle::Provider { doing, .. } => *doing == Doing::Update,
+            Obstacle::Pending { .. }
+            | Obstacle::Begun { .. }
+            | Obstacle::EnsureFailure { .. }
+            | Obstacle::NodesUnsynced
+            | Obstacle::Removal { .. } => true,
             _ => false,
         }
     }

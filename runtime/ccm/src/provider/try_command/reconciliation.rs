@@ -172,9 +172,9 @@ impl Stage {
                 past,
                 Account::default(),
             );
-            let (facts, when) = self.converse(facts, &mut report).await;
-            service = facts.service.clone();
-            past = RetainedState::after(facts, &when, now());
+            let (facts, when, retained) = self.converse(facts, &mut report).await;
+            service = facts.service;
+            past = retained;
             report.ended(&when);
             let (When::Retry { after, .. } | When::NotBefore { after, .. }) = when else {
                 return report;
@@ -190,10 +190,10 @@ impl Stage {
         &self,
         mut facts: service::Facts,
         report: &mut Reconciled,
-    ) -> (service::Facts, When) {
+    ) -> (service::Facts, When, RetainedState) {
         for _ in 0..MOST_ROUNDS {
             let effects = match service::decide(&facts, moments()) {
-                Decision::Done(when) => return (facts, when),
+                Decision::Done((when, retained)) => return (facts, when, retained),
                 Decision::Do(effects) => effects,
             };
             for effect in &effects {
@@ -206,7 +206,9 @@ impl Stage {
             }
         }
         let why = ENDLESS.to_owned();
-        (facts, When::Blocked { why })
+        let when = When::Blocked { why };
+        let retained = service::cut_short(&facts, &when, now());
+        (facts, when, retained)
     }
 
     async fn service_outcome(

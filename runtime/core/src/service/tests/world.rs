@@ -293,9 +293,9 @@ impl World {
                 wall: Timestamp::from_second(1_700_000_000).unwrap(),
             };
             match decide(&facts, now) {
-                Decision::Done(end) => {
+                Decision::Done((end, retained)) => {
                     run.is_outdated = facts.is_outdated();
-                    self.past = RetainedState::after(facts, &end, self.now);
+                    self.past = retained;
                     run.end = end;
                     return run;
                 }
