@@ -30,6 +30,7 @@ mod stored_state;
 pub mod targets;
 mod update;
 mod waiting;
+mod work;
 mod world;
 
 use crate::event::reasons;
@@ -59,8 +60,10 @@ pub use stored_state::{
 pub use targets::Targets;
 pub use world::World;
 
+use retained_state::Phase;
 use stored_state::{class, is_deleting};
 use waiting::Obstacle;
+use work::Work;
 
 /// Returns the next effects for the Service in `facts`, or when to reconcile again and the state for that
 /// reconciliation. Pure: equal facts and moments give equal decisions.
@@ -122,24 +125,24 @@ fn step(facts: &Facts, now: Now) -> Step<'_> {
     if state.is_over {
         return Step::Rest;
     }
-    if state.refusals.has_to_read_again() {
+    if state.refusals.refusals.has_to_read_again() {
         return Step::Do(vec![ServiceEffect::Read]);
     }
     if let Some(trouble) = facts.trouble() {
         return Step::Wait(Obstacle::Cluster(trouble));
     }
-    if !state.owed.is_empty() {
-        let events = state.owed.iter().cloned();
+    if !facts.owed().is_empty() {
+        let events = facts.owed().iter().cloned();
         return Step::Do(events.map(ServiceEffect::RecordEvent).collect());
     }
-    if state.withheld.is_some() {
+    if state.work.is_withheld() {
         return Step::Rest;
     }
     match role(facts) {
         Role::None => leave_alone(facts),
         Role::Former => cleanup::step(facts, Role::Former, now),
         Role::Owner if is_to_go(facts) => cleanup::step(facts, Role::Owner, now),
-        Role::Owner if state.is_released => cleanup::said(facts),
+        Role::Owner if matches!(state.work, Work::Released) => cleanup::said(facts),
         Role::Owner if facts.is_gone => Step::Rest,
         Role::Owner if is_load_balancer(&facts.service) && !is_deleting(&facts.service) => {
             ensure::step(facts, now)
@@ -157,13 +160,13 @@ fn role(facts: &Facts) -> Role {
     let is_recorded = recorded_owner(service).is_some();
     // The finalizer, whose name is shared, is another implementation's, and no class tells its owner any more
     // (EDGE-067).
-    if facts.past.was_foreign && !is_recorded && !is_load_balancer(service) {
+    if facts.past.left_alone.was_foreign && !is_recorded && !is_load_balancer(service) {
         return Role::None;
     }
     let is_ours = |claim: &Claim| claim.name == world.ownership.name;
     // The recorded owner also decides when the configured classes change; but not when the Service's own class changes,
     // which requires another type in between (SVC-046).
-    let asked = facts.past.asked.as_ref();
+    let asked = facts.past.phase.asked();
     let has_left = asked.is_some_and(|asked| asked.service.class.as_deref() != class(service))
         && is_load_balancer(service)
         && !world.claims.implied(service).is_some_and(is_ours);
@@ -178,7 +181,11 @@ fn is_to_go(facts: &Facts) -> bool {
     let service = &*facts.service;
     let is_traced = has_finalizer(service) || recorded_owner(service).is_some();
     if facts.is_gone {
-        return (is_traced || facts.past.asked.is_some()) && !facts.past.is_released;
+        return match facts.past.phase {
+            Phase::Idle => is_traced,
+            Phase::Requested(_) | Phase::Made(_) | Phase::Removing(_) => true,
+            Phase::Released => false,
+        };
     }
     is_traced && (is_deleting(service) || !is_load_balancer(service))
 }
@@ -207,7 +214,10 @@ fn leave_alone(facts: &Facts) -> Step<'_> {
         _ => return Step::Rest,
     };
     const REASON: &str = reasons::LOAD_BALANCER_NOT_SERVED;
-    if facts.is_gone || facts.past.told_why.as_ref() == Some(&why) || facts.has_said(REASON) {
+    if facts.is_gone
+        || facts.past.left_alone.told_why.as_ref() == Some(&why)
+        || facts.has_said(REASON)
+    {
         return Step::Stay(why);
     }
     Step::Do(vec![warning(REASON, &why)])
@@ -218,13 +228,13 @@ fn only_look(facts: &Facts) -> Option<Step<'_>> {
     if facts.world.mode != Mode::Observe {
         return None;
     }
-    Some(match &facts.state.got {
-        Some(Ok(_)) => Step::Rest,
-        Some(Err(error)) => {
+    Some(match &facts.state.work {
+        Work::Looked(Ok(_)) => Step::Rest,
+        Work::Looked(Err(error)) => {
             let doing = waiting::Doing::Check;
             Step::Wait(Obstacle::Provider { doing, error })
         }
-        None => Step::Do(vec![ServiceEffect::Get(
+        _ => Step::Do(vec![ServiceEffect::Get(
             cloud_service(&facts.service).into(),
         )]),
     })

@@ -4,12 +4,16 @@
 use crate::event::reasons;
 
 use super::effective_targets::effective_targets;
-use super::facts::{Facts, Withheld};
-use super::retained_state::{Begun, EnsureFailure, RetainedState};
+use super::facts::Facts;
+use super::retained_state::{
+    EnsureFailure, LeftAlone, PendingOperation, Phase, RemovalBudget, Request, RetainedAnswers,
+    RetainedState, RetainedTargets,
+};
 use super::stored_state::{
     class, has_finalizer, is_load_balancer, load_balancer_status, recorded_owner,
 };
 use super::waiting::{PENDING, patience};
+use super::work::{Asked, Work, is_unsure};
 use super::{Step, ensure};
 use crate::brake::Brake;
 use crate::cloud::error::ProviderError;
@@ -20,133 +24,153 @@ use crate::moment::Moment;
 /// The retained state after the reconciliation that ended with `facts`, its `last` step and `when`. A reconciliation
 /// whose last step lists effects was cut short.
 pub(super) fn after(facts: &Facts, last: &Step<'_>, when: &When, now: Moment) -> RetainedState {
-    let failures = match last {
-        Step::Wait(obstacle) if obstacle.is_failure() => facts.past.failures.saturating_add(1),
-        Step::Do(_) => facts.past.failures.saturating_add(1),
-        Step::Wait(_) | Step::Made | Step::Rest | Step::Stay(_) => 0,
-    };
+    let past = &facts.past;
     let is_over = matches!(last, Step::Made | Step::Rest | Step::Stay(_));
-    let ensure_failure = ensure_failure(facts, last, when, now);
-    let told_why = match last {
-        Step::Stay(why) => Some(why.clone()),
-        _ => None,
-    };
     let was_foreign = was_foreign(facts);
-    if facts.state.is_released || facts.is_gone && is_over {
+    if matches!(facts.state.work, Work::Released) || facts.is_gone && is_over {
         return RetainedState {
-            is_released: true,
-            was_foreign,
+            phase: Phase::Released,
+            left_alone: LeftAlone {
+                told_why: None,
+                was_foreign,
+            },
             ..RetainedState::default()
         };
     }
-    let failures = match &ensure_failure {
-        Some(ensure_failure) if facts.past.ensure_failure.as_ref() == Some(ensure_failure) => {
-            facts.past.failures
-        }
-        _ => failures,
-    };
-    let past = RetainedState {
-        failures,
-        drift_due: facts.past.drift_due && facts.state.ensured.is_none() && !is_over,
-        told_why,
-        was_foreign,
-        ensure_failure,
-        wish: effective_targets(facts, now).wish,
-        empty_since: match ensure::is_emptied(facts) {
-            Some(true) => facts.past.empty_since.or(Some(now)),
-            Some(false) => None,
-            None => facts.past.empty_since,
+    let phase = phase(facts, last, now);
+    let ensure_failure = ensure_failure(facts, last, when, now);
+    let is_waiting = ensure_failure.is_some() && ensure_failure == past.ensure_failure;
+    RetainedState {
+        failures: match last {
+            _ if is_waiting => past.failures,
+            Step::Wait(obstacle) if obstacle.is_failure() => past.failures.saturating_add(1),
+            Step::Do(_) => past.failures.saturating_add(1),
+            Step::Wait(_) | Step::Made | Step::Rest | Step::Stay(_) => 0,
         },
-        ..facts.past.clone()
-    };
-    past.with_calls(facts, last, now).with_words(facts)
+        drift_due: past.drift_due && facts.state.work.last_ensured().is_none() && !is_over,
+        targets: targets(facts, now),
+        answers: answers(facts, &phase, now),
+        phase,
+        ensure_failure,
+        removal: removal(facts, last, now),
+        left_alone: LeftAlone {
+            told_why: match last {
+                Step::Stay(why) => Some(why.clone()),
+                _ => None,
+            },
+            was_foreign,
+        },
+    }
 }
 
-impl RetainedState {
-    /// Applies the results of the provider calls.
-    fn with_calls(mut self, facts: &Facts, last: &Step<'_>, now: Moment) -> RetainedState {
-        let state = &facts.state;
-        // Outside of enforce mode a withheld change counts as made, so that the plan contains it once.
-        let is_planned = state.withheld == Some(Withheld::Change);
-        if let Some(asked) = &state.asked {
-            if is_planned {
-                self.targets = Some(asked.targets.clone());
-            }
-            let pending = facts.pending();
-            self.hint = pending.and_then(|pending| pending.hint.clone());
-            self.pending_until = pending.map(|pending| now.after(patience(pending)));
-            self.begun = pending.map(|_| Begun {
-                since: self.begun.map_or(now, |begun| begun.since),
-                is_told: self.begun.is_some_and(|begun| begun.is_told) || facts.has_said(PENDING),
-            });
-        }
-        if let Some(result) = &state.ensured {
-            self.unsure_at = match result {
-                Ok(answered) => match answered.reply.ensured {
-                    Ensured::Ready(_) => None,
-                    Ensured::Pending(_) => self.unsure_at,
-                },
-                Err(error) if is_unsure(error) => Some(now),
-                Err(_) => self.unsure_at,
+fn phase(facts: &Facts, last: &Step<'_>, now: Moment) -> Phase {
+    let past = &facts.past.phase;
+    match &facts.state.work {
+        Work::None | Work::Looked(_) => past.clone(),
+        Work::Released => Phase::Released,
+        Work::Removing(removing) => Phase::Removing(request(facts, &removing.asked, now)),
+        Work::Making(making) => {
+            let request = request(facts, &making.asked, now);
+            let is_made = match &making.ensured {
+                // Outside of enforce mode a withheld change counts as made, so that the plan contains it once.
+                _ if making.is_withheld => true,
+                Some(answer) => ensure::is_concluded(answer, last),
+                None => matches!(past, Phase::Made(_)),
             };
-        }
-        if is_planned || state.ensured.is_some() {
-            self.is_made = is_planned || ensure::is_concluded(facts, last);
-            if self.is_made {
-                self.status = load_balancer_status(&facts.service);
+            match is_made {
+                true => Phase::Made(request),
+                false => Phase::Requested(request),
             }
-            self.is_paid = false;
-            self.braked = None;
-            self.is_deleting = false;
-            self.is_released = false;
         }
-        if state.deleted.is_some() || state.withheld == Some(Withheld::Removal) {
-            self.is_made = false;
-            self.is_deleting = true;
-        }
-        match facts.budget(Brake::LoadBalancerDeletion) {
-            Some(Ok(())) => self.is_paid = true,
-            Some(Err(_)) => self.braked = self.braked.or(Some(now)),
-            None => {}
-        }
-        self
-    }
-
-    /// Applies which Events were recorded, with the request and targets they refer to.
-    fn with_words(mut self, facts: &Facts) -> RetainedState {
-        let has_ended = facts.has_said(reasons::ENSURED_LOAD_BALANCER)
-            || matches!(facts.state.ensured, Some(Err(ProviderError::Elsewhere)));
-        // An Event about a failure that nothing ends would look as if the failure lasted.
-        let owing = [
-            reasons::ENSURING_LOAD_BALANCER,
-            reasons::SYNC_LOAD_BALANCER_FAILED,
-            reasons::UPDATE_LOAD_BALANCER_FAILED,
-        ];
-        let is_announced = self.owes_ensured || owing.iter().any(|reason| facts.has_said(reason));
-        self.owes_ensured = is_announced && !has_ended;
-        let has_targets = facts
-            .state
-            .targets
-            .as_ref()
-            .is_some_and(|one| !one.is_empty());
-        let is_unavailable =
-            self.is_unavailable || facts.has_said(reasons::UNAVAILABLE_LOAD_BALANCER);
-        self.is_unavailable = is_unavailable && !has_targets;
-        self.targets = facts.state.targets.clone().or(self.targets);
-        self.asked = facts.state.asked.clone().or(self.asked);
-        self
     }
 }
 
-/// Whether the cloud may still carry out the request.
-fn is_unsure(error: &ProviderError) -> bool {
-    matches!(
-        error,
-        ProviderError::Unavailable(_)
-            | ProviderError::TimedOut(_)
-            | ProviderError::Trapped(_)
-            | ProviderError::Internal(_)
-    )
+fn request(facts: &Facts, asked: &Asked, now: Moment) -> Request {
+    let before = facts.past.phase.pending();
+    let pending = facts.state.work.pending();
+    Request {
+        asked: asked.clone(),
+        pending: pending.map(|pending| PendingOperation {
+            since: before.map_or(now, |before| before.since),
+            is_told: before.is_some_and(|before| before.is_told) || facts.has_said(PENDING),
+            poll_at: now.after(patience(pending)),
+            hint: pending.hint.clone(),
+        }),
+    }
+}
+
+fn targets(facts: &Facts, now: Moment) -> RetainedTargets {
+    let (state, past) = (&facts.state, &facts.past.targets);
+    let planned = match &state.work {
+        Work::Making(making) if making.is_withheld => Some(&making.asked.targets),
+        _ => None,
+    };
+    let confirmed = state.targets.as_ref();
+    let has_some = confirmed.is_some_and(|confirmed| !confirmed.is_empty());
+    let is_lack_told = past.is_lack_told || facts.has_said(reasons::UNAVAILABLE_LOAD_BALANCER);
+    RetainedTargets {
+        confirmed: confirmed.or(planned).or(past.confirmed.as_ref()).cloned(),
+        removal: effective_targets(facts, now).wish,
+        is_lack_told: is_lack_told && !has_some,
+    }
+}
+
+fn answers(facts: &Facts, phase: &Phase, now: Moment) -> RetainedAnswers {
+    let past = &facts.past.answers;
+    let work = &facts.state.work;
+    let is_made_now = match work {
+        Work::Making(making) => making.is_withheld || making.ensured.is_some(),
+        _ => false,
+    } && matches!(phase, Phase::Made(_));
+    RetainedAnswers {
+        status: match is_made_now {
+            true => load_balancer_status(&facts.service),
+            false => past.status.clone(),
+        },
+        empty_since: match ensure::is_emptied(facts) {
+            Some(true) => past.empty_since.or(Some(now)),
+            Some(false) => None,
+            None => past.empty_since,
+        },
+        unsure_at: match work.last_ensured() {
+            Some(Ok(answered)) if matches!(answered.reply.ensured, Ensured::Ready(_)) => None,
+            Some(answer) if is_unsure(answer) => Some(now),
+            Some(_) | None => past.unsure_at,
+        },
+        owes_ensured: owes_ensured(facts),
+    }
+}
+
+/// An Event about a failure that nothing ends would look as if the failure lasted.
+fn owes_ensured(facts: &Facts) -> bool {
+    let begins = [
+        reasons::ENSURING_LOAD_BALANCER,
+        reasons::SYNC_LOAD_BALANCER_FAILED,
+        reasons::UPDATE_LOAD_BALANCER_FAILED,
+    ];
+    let has_ended = facts.has_said(reasons::ENSURED_LOAD_BALANCER)
+        || matches!(
+            facts.state.work.last_ensured(),
+            Some(Err(ProviderError::Elsewhere))
+        );
+    let is_announced = begins.iter().any(|reason| facts.has_said(reason));
+    (facts.past.answers.owes_ensured || is_announced) && !has_ended
+}
+
+fn removal(facts: &Facts, last: &Step<'_>, now: Moment) -> RemovalBudget {
+    let work = &facts.state.work;
+    let is_wanted_again =
+        work.last_ensured().is_some() || matches!(work, Work::Making(making) if making.is_withheld);
+    let past = match facts.past.removal {
+        _ if is_wanted_again => RemovalBudget::Unasked,
+        RemovalBudget::Held(_) if matches!(last, Step::Made) => RemovalBudget::Unasked,
+        past => past,
+    };
+    match facts.budget(Brake::LoadBalancerDeletion) {
+        Some(Ok(())) => RemovalBudget::Taken,
+        Some(Err(_)) => RemovalBudget::Held(past.held_since().unwrap_or(now)),
+        None => past,
+    }
 }
 
 fn ensure_failure(
@@ -162,10 +186,10 @@ fn ensure_failure(
                 wanted,
                 why: why.clone(),
                 until: now.after(*after),
-                is_stale: matches!(facts.state.updated, Some(Err(_))),
+                is_stale: matches!(facts.updated(), Some(Err(_))),
             })
         }
-        _ if facts.state.ensured.is_some() => None,
+        _ if facts.state.work.last_ensured().is_some() => None,
         _ => facts.past.ensure_failure_of(&wanted, now).cloned(),
     }
 }
@@ -179,5 +203,5 @@ fn was_foreign(facts: &Facts) -> bool {
     if is_load_balancer(service) && class(service).is_some() && !is_owned {
         return true;
     }
-    facts.past.was_foreign && has_finalizer(service) && !is_load_balancer(service)
+    facts.past.left_alone.was_foreign && has_finalizer(service) && !is_load_balancer(service)
 }

@@ -5,8 +5,10 @@ use crate::event::reasons;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::retained_state::{Phase, RemovalBudget};
 use super::stored_state::{annotations, has_finalizer, is_deleting, load_balancer_status, uid};
 use super::waiting::{self, Doing, Obstacle};
+use super::work::{Work, is_unsure};
 use super::{
     Facts, Role, Step, account_proof, cloud_service, conditions, normal, others_finalizers,
 };
@@ -24,13 +26,16 @@ const DELETED: &str = reasons::DELETED_LOAD_BALANCER;
 const LATE: Duration = Duration::from_secs(30);
 
 pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
-    if facts.state.is_released {
+    if matches!(facts.state.work, Work::Released) {
         return said(facts);
     }
     if let Some(step) = super::only_look(facts) {
         return step;
     }
-    if let Some(got) = &facts.state.got {
+    let Work::Removing(removing) = &facts.state.work else {
+        return delete(facts, now);
+    };
+    if let Some(got) = &removing.got {
         return match got {
             Ok(reply) => match reply.found {
                 Found::Absent if reply.complete => release(facts, role, now),
@@ -46,7 +51,7 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
         };
     }
     let looks = || Arc::new(cloud_service(&facts.service));
-    match &facts.state.deleted {
+    match &removing.deleted {
         Some(Ok(Progress::Done) | Err(ProviderError::Elsewhere)) => {
             Step::Do(vec![ServiceEffect::Get(looks())])
         }
@@ -57,24 +62,25 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
             let doing = Doing::Delete;
             Step::Wait(Obstacle::Provider { doing, error })
         }
-        None => delete(facts, now),
+        None => Step::Rest,
     }
 }
 
 /// Budget is taken once per load balancer, however often its removal is tried.
 fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
     let brake = Brake::LoadBalancerDeletion;
-    if !facts.past.is_paid {
+    if facts.past.removal != RemovalBudget::Taken {
+        let held_since = facts.past.removal.held_since();
         match facts.budget(brake) {
             None => {
-                let rise = Rise::since(facts.past.braked, now.moment);
+                let rise = Rise::since(held_since, now.moment);
                 return Step::Do(vec![ServiceEffect::TakeBudget(brake, rise)]);
             }
-            Some(Err(free)) => match facts.state.namespace_goes {
+            Some(Err(free)) => match facts.state.budgets.namespace_goes {
                 // Deleting a namespace deliberately deletes everything in it.
                 Some(true) => {}
                 Some(false) => {
-                    let rises = Rise::next(facts.past.braked, now.moment);
+                    let rises = Rise::next(held_since, now.moment);
                     let again = now.moment.until(free.min(rises));
                     return Step::Wait(Obstacle::Braked { brake, again });
                 }
@@ -83,21 +89,22 @@ fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
             Some(Ok(())) => {}
         }
     }
-    if let Some(until) = facts.past.pending_until
-        && until > now.moment
-        && facts.past.is_deleting
+    let is_begun = matches!(facts.past.phase, Phase::Removing(_));
+    if is_begun
+        && let Some(pending) = facts.past.phase.pending()
+        && pending.poll_at > now.moment
     {
-        let again = now.moment.until(until);
+        let again = now.moment.until(pending.poll_at);
         return Step::Wait(Obstacle::Begun { again });
     }
     const DELETING: &str = reasons::DELETING_LOAD_BALANCER;
     let mut effects = Vec::new();
-    if !facts.past.is_deleting && !facts.has_said(DELETING) {
+    if !is_begun && !facts.has_said(DELETING) {
         effects.push(normal(DELETING, "Deleting load balancer"));
     }
     effects.push(ServiceEffect::Delete(Arc::new(DeleteRequest {
         service: Arc::new(cloud_service(&facts.service)),
-        hint: facts.past.hint.clone(),
+        hint: facts.past.phase.hint(),
     })));
     Step::Do(effects)
 }
@@ -106,7 +113,11 @@ fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
 /// another account contains only what was created in it by mistake.
 fn release(facts: &Facts, role: Role, now: Now) -> Step<'_> {
     // A load balancer still being created by an earlier call may not be visible yet.
-    let until = facts.past.unsure_at.map(|at| at.after(LATE));
+    let unsure_at = match facts.state.work.last_ensured() {
+        Some(answer) if is_unsure(answer) => Some(now.moment),
+        _ => facts.past.answers.unsure_at,
+    };
+    let until = unsure_at.map(|at| at.after(LATE));
     if let Some(until) = until.filter(|until| *until > now.moment) {
         let again = now.moment.until(until);
         return Step::Wait(Obstacle::Late { again });

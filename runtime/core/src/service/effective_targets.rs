@@ -54,7 +54,7 @@ pub(super) fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets<
         &current,
         &names(wanted),
         is_synced,
-        facts.past.wish.as_ref(),
+        facts.past.targets.removal.as_ref(),
         facts.world.rules.confirm_removal,
         now,
     );

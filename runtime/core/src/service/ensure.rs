@@ -5,12 +5,14 @@ use crate::event::reasons;
 use std::sync::Arc;
 
 use super::effective_targets::{EffectiveTargets, effective_targets};
-use super::retained_state::Asked;
+use super::facts::Stored;
+use super::retained_state::{Phase, Request};
 use super::stored_state::{load_balancer_status, uid};
 use super::waiting::{Doing, Obstacle};
+use super::work::{Asked, EnsureAnswer, Making, Work};
 use super::{
     Facts, Step, account_proof, annotation_policy, cloud_service, conditions, ingress, mark,
-    normal, retained_state, service_ref, source_ranges, targets, update, waiting, warning,
+    normal, service_ref, source_ranges, targets, update, waiting, warning,
 };
 use crate::answer_check::faults_event;
 use crate::brake::{Brake, Rise};
@@ -26,7 +28,7 @@ use crate::name_syntax::{is_dns_label, is_dns_subdomain};
 use crate::patch::ServicePatch;
 
 pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
-    let is_marked = facts.state.is_marked || super::is_marked(&facts.service, &facts.world);
+    let is_marked = facts.state.written.is_marked || super::is_marked(&facts.service, &facts.world);
     if let Err(error) = source_ranges(&facts.service) {
         let obstacle = Obstacle::SourceRanges(error);
         return match is_marked {
@@ -59,7 +61,7 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
     }
     if has_other_targets {
         // The update has just failed, and the ensure call since did not include these targets.
-        if let Some(Err(error)) = &facts.state.updated
+        if let Some(Err(error)) = facts.updated()
             && *error != ProviderError::Elsewhere
         {
             let doing = Doing::Update;
@@ -81,11 +83,12 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
 /// Removes deleted nodes from the load balancer whatever ensure returns: an error in the Service or a limit must not
 /// leave it without a living target (SVC-065, SVC-067).
 fn follow_nodes<'a>(facts: &'a Facts, now: Now, obstacle: Obstacle<'a>) -> Step<'a> {
-    if facts.state.updated.is_some() {
+    if facts.updated().is_some() {
         return update::after(facts).unwrap_or(Step::Wait(obstacle));
     }
-    let exists =
-        facts.confirmed().is_some() || !load_balancer_status(&facts.service).ingress.is_empty();
+    let has_status = || !load_balancer_status(&facts.service).ingress.is_empty();
+    let exists = !matches!(facts.state.work, Work::Removing(_))
+        && (facts.confirmed().is_some() || has_status());
     let effective_targets = effective_targets(facts, now.moment);
     match effective_targets.targets.filter(|_| exists) {
         Some(targets) if !is_confirmed(facts, &targets) => update::ask(facts, targets),
@@ -93,15 +96,14 @@ fn follow_nodes<'a>(facts: &'a Facts, now: Now, obstacle: Obstacle<'a>) -> Step<
     }
 }
 
-/// Whether the ensure call of the reconciliation that ended with `last` succeeded, and its result is stored.
-pub(super) fn is_concluded(facts: &Facts, last: &Step<'_>) -> bool {
-    let is_made = match &facts.state.ensured {
-        Some(Ok(answered)) => matches!(answered.reply.ensured, Ensured::Ready(_)),
-        Some(Err(error)) => *error == ProviderError::Elsewhere,
-        None => false,
+/// Whether the ensure call with this answer succeeded, and its result is stored, in the reconciliation that ended with
+/// `last`.
+pub(super) fn is_concluded(answer: &EnsureAnswer, last: &Step<'_>) -> bool {
+    let is_made = match answer {
+        Ok(answered) => matches!(answered.reply.ensured, Ensured::Ready(_)),
+        Err(error) => *error == ProviderError::Elsewhere,
     };
     is_made
-        && facts.state.deleted.is_none()
         && match last {
             Step::Made => true,
             Step::Wait(obstacle) => obstacle.is_after_ensure(),
@@ -111,7 +113,7 @@ pub(super) fn is_concluded(facts: &Facts, last: &Step<'_>) -> bool {
 
 /// Whether the answer has no address while the Service has one; believed only when repeated (F20).
 pub(super) fn is_emptied(facts: &Facts) -> Option<bool> {
-    let Some(Ok(answered)) = &facts.state.ensured else {
+    let Some(Ok(answered)) = facts.state.work.last_ensured() else {
         return None;
     };
     let Ensured::Ready(status) = &answered.reply.ensured else {
@@ -128,24 +130,31 @@ fn is_confirmed(facts: &Facts, targets: &Arc<[CloudNode]>) -> bool {
 
 /// Whether a full ensure is needed. Level-triggered: an incomplete one is requested again.
 fn has_to_ensure(facts: &Facts, wanted: &Arc<CloudService>, now: Moment) -> bool {
-    if facts.state.ensured.is_some() {
+    if facts.ensured().is_some() {
         return false;
     }
-    if matches!(&facts.state.updated, Some(Err(error)) if *error != ProviderError::Elsewhere) {
+    // The removal was requested before the load balancer turned out to be wanted.
+    if matches!(facts.state.work, Work::Removing(_)) {
+        return true;
+    }
+    if matches!(facts.updated(), Some(Err(error)) if *error != ProviderError::Elsewhere) {
         return true;
     }
     let past = &facts.past;
     if past.ensure_failure_of(wanted, now).is_some() {
         return false;
     }
+    let Phase::Made(request) = &past.phase else {
+        return true;
+    };
     let is_emptied_again = past
+        .answers
         .empty_since
         .is_some_and(|since| since.after(facts.world.rules.confirm_removal) <= now);
-    !past.is_made
-        || past.drift_due
+    past.drift_due
         || is_emptied_again
-        || past.asked.as_ref().map(|asked| &asked.service) != Some(wanted)
-        || past.status != load_balancer_status(&facts.service)
+        || request.asked.service != *wanted
+        || past.answers.status != load_balancer_status(&facts.service)
 }
 
 /// Delays polling of a pending operation until it is due, unless something else is wanted by now.
@@ -155,19 +164,18 @@ fn too_early<'a>(
     targets: &Arc<[CloudNode]>,
     now: Moment,
 ) -> Option<Step<'a>> {
-    let is_same =
-        |asked: &Asked| asked.service == *wanted && targets::are_same(&asked.targets, targets);
-    let past = &facts.past;
-    let until = past.pending_until.filter(|until| *until > now)?;
-    if past.is_deleting
-        || facts.state.updated.is_some()
-        || !past.asked.as_ref().is_some_and(is_same)
-    {
+    let (Phase::Requested(Request { asked, pending }) | Phase::Made(Request { asked, pending })) =
+        &facts.past.phase
+    else {
         return None;
-    }
-    Some(Step::Wait(Obstacle::Begun {
-        again: now.until(until),
-    }))
+    };
+    let until = pending.as_ref()?.poll_at;
+    let is_same = asked.service == *wanted && targets::are_same(&asked.targets, targets);
+    (until > now && is_same && facts.updated().is_none()).then(|| {
+        Step::Wait(Obstacle::Begun {
+            again: now.until(until),
+        })
+    })
 }
 
 fn ensure<'a>(
@@ -193,7 +201,7 @@ fn ensure<'a>(
         service: Arc::new(cloud_service(&facts.service)),
         targets,
         adopt,
-        hint: facts.past.hint.clone(),
+        hint: facts.past.phase.hint(),
     })));
     Step::Do(effects)
 }
@@ -202,7 +210,7 @@ fn ensure<'a>(
 /// writers change them, and only the provider knows which matter.
 fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceEffect> {
     const REASON: &str = reasons::ENSURING_LOAD_BALANCER;
-    let is_new = match &facts.past.asked {
+    let is_new = match facts.past.phase.asked() {
         Some(asked) => {
             let mut before = (*asked.service).clone();
             before.annotations.clone_from(&wanted.annotations);
@@ -219,11 +227,14 @@ fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceEffect> {
 
 /// The next step for the answer; `None` when there is no answer, or nothing is left to do about it.
 fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
-    let answered = match facts.state.ensured.as_ref()? {
+    let Work::Making(making) = &facts.state.work else {
+        return None;
+    };
+    let answered = match making.ensured.as_ref()? {
         Ok(answered) => answered,
         // SVC-035: another controller makes it and writes the status. An earlier failure no longer applies.
         Err(ProviderError::Elsewhere) => {
-            if facts.state.is_stored {
+            if facts.state.written.stored != Stored::No {
                 return None;
             }
             let mut patch = ServicePatch::new(uid(&facts.service));
@@ -232,7 +243,7 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
             return Some(Step::Do(vec![ServiceEffect::Patch(patch)]));
         }
         Err(ProviderError::Conflict { owner, .. }) => {
-            return Some(after_conflict(facts, owner.as_ref(), now));
+            return Some(after_conflict(facts, making, owner.as_ref(), now));
         }
         Err(error) => {
             let doing = Doing::Ensure;
@@ -245,18 +256,18 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
         }
     };
     match &answered.reply.ensured {
-        Ensured::Ready(status) => after_ready(facts, answered, status, now),
+        Ensured::Ready(status) => after_ready(facts, making, answered, status, now),
         Ensured::Pending(pending) => {
             let store = write(facts, ServicePatch::new(uid(&facts.service)), answered);
             // The next call finds it as its own.
             let adopted = || {
-                let event = adopted(facts).filter(|_| answered.mutations > 0)?;
+                let event = adopted(making).filter(|_| answered.mutations > 0)?;
                 (!facts.has_said(ADOPTED)).then(|| Step::Do(vec![event]))
             };
             Some(store.or_else(adopted).unwrap_or_else(|| {
                 let obstacle = waiting::begun(facts, pending, now.moment);
-                let is_slow = |begun: retained_state::Begun| begun.is_slow(now.moment);
-                match facts.past.begun.is_some_and(is_slow) {
+                let before = facts.past.phase.pending();
+                match before.is_some_and(|before| before.is_slow(now.moment)) {
                     true => follow_nodes(facts, now, obstacle),
                     false => Step::Wait(obstacle),
                 }
@@ -267,36 +278,33 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
 
 /// F22: a load balancer that names another owner is adopted only if that owner does not exist and the operator allows
 /// it; one without an owner, if the operator allows that.
-fn after_conflict<'a>(facts: &'a Facts, owner: Option<&'a Owner>, now: Now) -> Step<'a> {
-    let asked = facts.state.asked.as_ref();
+fn after_conflict<'a>(
+    facts: &'a Facts,
+    making: &'a Making,
+    owner: Option<&'a Owner>,
+    now: Now,
+) -> Step<'a> {
     let is_itself = owner.is_some_and(|owner| service_ref(&facts.service).is(owner));
-    if asked.is_some_and(|asked| asked.adopt.is_some()) || is_itself {
+    if making.adopt.is_some() || is_itself {
         return Step::Wait(Obstacle::Taken(owner));
     }
     if let Some(owner) = owner {
         if !can_be(owner) {
             return Step::Wait(Obstacle::Taken(Some(owner)));
         }
-        match &facts.state.owner {
+        match &making.owner {
             None => return Step::Do(vec![ServiceEffect::FindOwner(owner.clone())]),
             Some(OwnerState::Alive(service)) => return Step::Wait(Obstacle::Owned(service)),
             Some(OwnerState::Unsynced) => return Step::Wait(Obstacle::ServicesUnsynced),
             Some(OwnerState::Gone) => {}
         }
     }
-    match asked {
-        Some(asked) if facts.world.rules.adoption.allows(owner) => {
-            let adopt = Adoptable::from(owner.cloned());
-            ensure(
-                facts,
-                &asked.service,
-                asked.targets.clone(),
-                Some(adopt),
-                now,
-            )
-        }
-        _ => Step::Wait(Obstacle::Unadopted(owner)),
+    if !facts.world.rules.adoption.allows(owner) {
+        return Step::Wait(Obstacle::Unadopted(owner));
     }
+    let Asked { service, targets } = &making.asked;
+    let adopt = Adoptable::from(owner.cloned());
+    ensure(facts, service, targets.clone(), Some(adopt), now)
 }
 
 /// Whether an object can have this UID or name. One that nothing can have would never be alive.
@@ -311,6 +319,7 @@ fn can_be(owner: &Owner) -> bool {
 
 fn after_ready<'a>(
     facts: &'a Facts,
+    making: &Making,
     answered: &'a Answered<EnsureReply>,
     status: &LoadBalancerStatus,
     now: Now,
@@ -324,14 +333,14 @@ fn after_ready<'a>(
     let mut patch = ServicePatch::new(uid(service));
     if !is_as_said(&stored, status) {
         if is_emptied(facts) == Some(true)
-            && !facts.state.is_stored
+            && facts.state.written.stored == Stored::No
             && let Some(step) = confirm_clearing(facts, now)
         {
             return Some(step);
         }
         if account_proof::is_replaced(&stored, status)
-            && !account_proof::shares_address(&facts.past.status, status)
-            && !facts.state.has_status_changed
+            && !account_proof::shares_address(&facts.past.answers.status, status)
+            && facts.state.written.stored != Stored::WithStatus
             && let Some(step) = account_proof::unknown(facts, now)
         {
             return Some(step);
@@ -342,7 +351,7 @@ fn after_ready<'a>(
     patch
         .conditions
         .extend(conditions::ports(service, status, now));
-    write(facts, patch, answered).or_else(|| say(facts, answered, status))
+    write(facts, patch, answered).or_else(|| say(facts, making, answered, status))
 }
 
 /// Whether `stored` equals `said`, in the same order (SVC-082). If the IP mode was omitted, the API server has set its
@@ -361,9 +370,9 @@ fn is_as_said(stored: &LoadBalancerStatus, said: &LoadBalancerStatus) -> bool {
 
 fn confirm_clearing<'a>(facts: &Facts, now: Now) -> Option<Step<'a>> {
     let confirm = facts.world.rules.confirm_removal;
-    let since = facts.past.empty_since.unwrap_or(now.moment);
+    let since = facts.past.answers.empty_since.unwrap_or(now.moment);
     let due = since.after(confirm);
-    if facts.past.empty_since.is_none() || due > now.moment {
+    if facts.past.answers.empty_since.is_none() || due > now.moment {
         let again = now.moment.until(due);
         return Some(Step::Wait(Obstacle::Emptied { again }));
     }
@@ -384,7 +393,7 @@ fn write<'a>(
     mut patch: ServicePatch,
     answered: &Answered<EnsureReply>,
 ) -> Option<Step<'a>> {
-    if facts.state.is_stored {
+    if facts.state.written.stored != Stored::No {
         return None;
     }
     let (annotations, faults) = annotation_policy::granted(facts, &answered.reply.annotations);
@@ -398,9 +407,8 @@ fn write<'a>(
 const ADOPTED: &str = reasons::LOAD_BALANCER_ADOPTED;
 
 /// The event for the adoption that the last call was allowed.
-fn adopted(facts: &Facts) -> Option<ServiceEffect> {
-    let asked = facts.state.asked.as_ref()?;
-    let whose = match asked.adopt.as_ref()? {
+fn adopted(making: &Making) -> Option<ServiceEffect> {
+    let whose = match making.adopt.as_ref()? {
         Adoptable::Unowned => "which had no owner".to_owned(),
         Adoptable::Of(owner) => format!("whose owner {owner} does not exist any more"),
     };
@@ -411,20 +419,22 @@ fn adopted(facts: &Facts) -> Option<ServiceEffect> {
 /// Events for what is true now and was not reported yet (EDGE-070).
 fn say<'a>(
     facts: &Facts,
+    making: &Making,
     answered: &Answered<EnsureReply>,
     status: &LoadBalancerStatus,
 ) -> Option<Step<'a>> {
     const CLEARED: &str = reasons::LOAD_BALANCER_STATUS_CLEARED;
     const ENSURED: &str = reasons::ENSURED_LOAD_BALANCER;
-    let state = &facts.state;
+    let has_status_changed = facts.state.written.stored == Stored::WithStatus;
     let mut events = Vec::new();
-    events.extend(adopted(facts).map(|event| (ADOPTED, event)));
-    if state.has_status_changed && status.ingress.is_empty() {
+    events.extend(adopted(making).map(|event| (ADOPTED, event)));
+    if has_status_changed && status.ingress.is_empty() {
         let message = "The provider said twice that the load balancer has no address";
         events.push((CLEARED, warning(CLEARED, message)));
     }
-    let is_announced = facts.past.owes_ensured || facts.has_said(reasons::ENSURING_LOAD_BALANCER);
-    if is_announced || answered.mutations > 0 || state.has_status_changed {
+    let is_announced =
+        facts.past.answers.owes_ensured || facts.has_said(reasons::ENSURING_LOAD_BALANCER);
+    if is_announced || answered.mutations > 0 || has_status_changed {
         events.push((ENSURED, normal(ENSURED, "Ensured load balancer")));
     }
     let new = events

@@ -7,18 +7,19 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::account_proof::Account;
 use super::cloud_service;
-use super::retained_state::{Asked, RetainedState};
+use super::retained_state::RetainedState;
 use super::stored_state::{annotations, uid};
 use super::targets::Targets;
+use super::work::{Asked, EnsureAnswer, Work, without_status};
 use super::world::World;
 use crate::answer_check;
 use crate::brake::Brake;
 use crate::cloud::error::{CallFailure, ProviderError};
 use crate::cloud::instance::{CloudEvent, CloudNode};
 use crate::effect::{
-    Answered, ClusterError, Effect, Outcome, OwnerState, ServiceEffect, ServiceOutcome, Witnesses,
+    Answered, ClusterError, Effect, Outcome, ServiceEffect, ServiceOutcome, Witnesses,
 };
-use crate::load_balancer::{CloudService, EnsureReply, Ensured, GetReply, Pending, Progress};
+use crate::load_balancer::{CloudService, EnsureReply, Ensured, Progress};
 use crate::moment::Moment;
 use crate::patch::ServicePatch;
 use crate::write_refusal::Refusals;
@@ -47,47 +48,61 @@ pub struct Facts {
 /// Results of the reconciliation so far.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ReconcileState {
-    pub(super) refusals: Refusals<MAX_CONFLICTS>,
-    /// The operation that the API server refused last, as the end of "failed to …".
-    refused: &'static str,
-    budgets: BTreeMap<Brake, Result<(), Moment>>,
-    /// Events of the provider that are not recorded yet.
-    pub(super) owed: Vec<CloudEvent>,
-    said: Vec<String>,
-    /// Finalizer and owner were written, or their write withheld.
-    pub(super) is_marked: bool,
-    /// Last request, to be compared with later wishes.
-    pub(super) asked: Option<Asked>,
-    pub(super) ensured: Option<Result<Answered<EnsureReply>, ProviderError>>,
-    pub(super) updated: Option<Result<Progress, ProviderError>>,
-    pub(super) deleted: Option<Result<Progress, ProviderError>>,
-    /// The mode withheld a change at the cloud, so that its consequences are unknown.
-    pub(super) withheld: Option<Withheld>,
-    pub(super) got: Option<Result<GetReply, ProviderError>>,
-    pub(super) owner: Option<OwnerState>,
+    pub(super) refusals: ApiRefusals,
+    pub(super) budgets: Budgets,
+    events: Events,
+    pub(super) written: Written,
+    /// The requests to the provider, and its answers.
+    pub(super) work: Work,
     /// Evidence of the account, if looked up after the last answer.
     pub(super) witnesses: Option<Result<Witnesses, ProviderError>>,
-    /// Whether the namespace is being deleted, if looked up.
-    pub(super) namespace_goes: Option<bool>,
     /// The targets that the provider has confirmed.
     pub(super) targets: Option<Arc<[CloudNode]>>,
-    /// Status, annotations and conditions were written, or their write withheld.
-    pub(super) is_stored: bool,
-    /// That write included a status.
-    pub(super) has_status_changed: bool,
-    /// The removal of finalizer and owner was written, or withheld.
-    pub(super) is_released: bool,
     /// The Service is gone or recreated: nothing is left to do.
     pub(super) is_over: bool,
 }
 
-/// Change at the cloud that was withheld.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Withheld {
-    /// Of the load balancer or its targets.
-    Change,
-    /// Removal of the load balancer.
-    Removal,
+/// What the API server has refused.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct ApiRefusals {
+    pub(super) refusals: Refusals<MAX_CONFLICTS>,
+    /// The operation that was refused last, as the end of "failed to …".
+    doing: &'static str,
+}
+
+/// Answers that decide whether a change may be made now.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Budgets {
+    asked: BTreeMap<Brake, Result<(), Moment>>,
+    /// Whether the namespace is being deleted, if looked up.
+    pub(super) namespace_goes: Option<bool>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Events {
+    /// Events of the provider that are not recorded yet.
+    owed: Vec<CloudEvent>,
+    /// Reasons of our own Events that were recorded.
+    said: Vec<String>,
+}
+
+/// What was written to the Service, or its write withheld, since it was last read.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Written {
+    /// Finalizer and owner.
+    pub(super) is_marked: bool,
+    pub(super) stored: Stored,
+}
+
+/// Whether the result of the last call was written: status, annotations and conditions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Stored {
+    #[default]
+    No,
+    /// Yes; the status did not differ.
+    WithoutStatus,
+    /// Yes, with another status.
+    WithStatus,
 }
 
 /// A failed write or read at the API server.
@@ -122,16 +137,15 @@ impl Facts {
     /// Whether the Service has changed since the provider was asked: the response to our own write may contain another
     /// writer's change, for which no further watch event arrives.
     pub fn is_outdated(&self) -> bool {
-        let asked = self.state.asked.as_ref();
+        let asked = self.state.work.asked();
         !self.is_gone
             && !self.state.is_over
-            && !self.state.is_released
             && asked.is_some_and(|asked| asked.service != self.wanted())
     }
 
     /// The request that the Service calls for now.
     pub(super) fn wanted(&self) -> Arc<CloudService> {
-        without_status(cloud_service(&self.service))
+        without_status(&cloud_service(&self.service))
     }
 
     /// Adds the outcome of `effect`.
@@ -142,7 +156,7 @@ impl Facts {
         match outcome {
             Outcome::Budget(result) => {
                 if let ServiceEffect::TakeBudget(brake, _) = effect {
-                    self.state.budgets.insert(*brake, result);
+                    self.state.budgets.asked.insert(*brake, result);
                 }
             }
             Outcome::Recorded | Outcome::Deferred | Outcome::Unrecorded(_) => self.note(effect),
@@ -173,19 +187,28 @@ impl Facts {
                 self.absorb_progress(effect, result);
             }
             ServiceOutcome::Got(result) => {
-                self.state.got = Some(result);
+                match &mut self.state.work {
+                    Work::Removing(removing) => removing.got = Some(result),
+                    work => *work = Work::Looked(result),
+                }
                 self.state.witnesses = None;
             }
-            ServiceOutcome::Owner(owner) => self.state.owner = Some(owner),
+            ServiceOutcome::Owner(owner) => {
+                if let Work::Making(making) = &mut self.state.work {
+                    making.owner = Some(owner);
+                }
+            }
             ServiceOutcome::Vouched(said) => self.state.witnesses = Some(said),
-            ServiceOutcome::NamespaceGoes(goes) => self.state.namespace_goes = Some(goes),
+            ServiceOutcome::NamespaceGoes(goes) => self.state.budgets.namespace_goes = Some(goes),
             ServiceOutcome::Service(Ok(Some(service))) if uid(&service) == uid(&self.service) => {
                 self.service = Arc::from(service);
                 self.settle(effect);
             }
             // Deleted, or recreated under the same name: the new one has its own reconciliation.
             ServiceOutcome::Service(Ok(_)) => {
-                self.state.is_released |= releases(effect);
+                if releases(effect) {
+                    self.state.work = Work::Released;
+                }
                 self.state.is_over = true;
             }
             ServiceOutcome::Service(Err(error)) => self.absorb_error(effect, error),
@@ -212,10 +235,12 @@ impl Facts {
         if is_made {
             state.targets = Some(request.targets.clone());
         }
-        state.asked = asked(effect);
-        state.ensured = Some(result);
+        state.work.make(Asked::from(&**request), |making| {
+            making.adopt.clone_from(&request.adopt);
+            making.ensured = Some(result);
+        });
         state.witnesses = None;
-        state.is_stored = false;
+        state.written.stored = Stored::No;
     }
 
     fn absorb_progress(&mut self, effect: &ServiceEffect, result: Result<Progress, ProviderError>) {
@@ -226,12 +251,13 @@ impl Facts {
                 if is_made {
                     state.targets = Some(request.targets.clone());
                 }
-                state.asked = asked(effect);
-                state.updated = Some(result);
+                let asked = Asked::from(&**request);
+                state
+                    .work
+                    .make(asked, |making| making.updated = Some(result));
             }
-            ServiceEffect::Delete(_) => {
-                state.asked = asked(effect);
-                state.deleted = Some(result);
+            ServiceEffect::Delete(request) => {
+                state.work.remove(Asked::from(&**request), Some(result));
             }
             _ => {}
         }
@@ -246,7 +272,7 @@ impl Facts {
     /// Keeps the provider's events that pass the answer check.
     fn owe(&mut self, events: &[CloudEvent]) {
         let fit = events.iter().filter_map(answer_check::check_event);
-        self.state.owed.extend(fit);
+        self.state.events.owed.extend(fit);
     }
 
     /// A write or a re-read succeeded.
@@ -254,9 +280,8 @@ impl Facts {
         let state = &mut self.state;
         match effect {
             ServiceEffect::Read => {
-                state.refusals.was_read();
-                state.is_marked = false;
-                state.is_stored = false;
+                state.refusals.refusals.was_read();
+                state.written = Written::default();
             }
             ServiceEffect::Patch(patch) => {
                 self.write(patch);
@@ -266,8 +291,8 @@ impl Facts {
                     // An admission webhook has removed it. Writing it again at once would loop forever.
                     let what = "finalizer and owner are not there after they were written";
                     let error = ClusterError::Rejected(what.to_owned());
-                    self.state.refused = doing(effect);
-                    self.state.refusals.fail(error);
+                    self.state.refusals.doing = doing(effect);
+                    self.state.refusals.refusals.fail(error);
                 }
             }
             _ => {}
@@ -277,17 +302,25 @@ impl Facts {
     /// A change was withheld in plan mode. After a withheld write the rest is computed as if it had been made; after a
     /// change at the cloud it depends on the answer, so the reconciliation ends.
     fn withhold(&mut self, effect: &ServiceEffect) {
-        if effect.is_cloud_change() {
-            self.state.asked = asked(effect);
-            self.state.withheld = Some(match effect {
-                ServiceEffect::Delete(_) => Withheld::Removal,
-                _ => Withheld::Change,
-            });
-        }
         match effect {
             ServiceEffect::Patch(patch) => self.write(patch),
             ServiceEffect::TakeBudget(brake, _) => {
-                self.state.budgets.insert(*brake, Ok(()));
+                self.state.budgets.asked.insert(*brake, Ok(()));
+            }
+            ServiceEffect::Ensure(request) => {
+                let asked = Asked::from(&**request);
+                self.state
+                    .work
+                    .make(asked, |making| making.is_withheld = true);
+            }
+            ServiceEffect::UpdateTargets(request) => {
+                let asked = Asked::from(&**request);
+                self.state
+                    .work
+                    .make(asked, |making| making.is_withheld = true);
+            }
+            ServiceEffect::Delete(request) => {
+                self.state.work.remove(Asked::from(&**request), None);
             }
             _ => self.note(effect),
         }
@@ -296,32 +329,25 @@ impl Facts {
     fn write(&mut self, patch: &ServicePatch) {
         let state = &mut self.state;
         if super::is_mark(patch) {
-            state.is_marked = true;
+            state.written.is_marked = true;
         } else if super::is_release(patch) {
-            state.is_released = true;
+            state.work = Work::Released;
         } else {
-            state.is_stored = true;
-            state.has_status_changed |= patch.status.is_some();
-            // Annotations set for the provider itself must not trigger another call.
-            if let Some(asked) = &mut state.asked {
-                let service = Arc::make_mut(&mut asked.service);
-                for (key, value) in &patch.annotations {
-                    match value {
-                        Some(value) => service.annotations.insert(key.clone(), value.clone()),
-                        None => service.annotations.remove(key),
-                    };
-                }
-            }
+            state.written.stored = match patch.status {
+                Some(_) => Stored::WithStatus,
+                None => Stored::WithoutStatus,
+            };
+            state.work.note_annotations(patch);
         }
     }
 
     /// An Event was recorded.
     fn note(&mut self, effect: &ServiceEffect) {
         if let ServiceEffect::RecordEvent(event) = effect {
-            if let Some(index) = self.state.owed.iter().position(|owed| owed == event) {
-                self.state.owed.remove(index);
+            if let Some(index) = self.state.events.owed.iter().position(|owed| owed == event) {
+                self.state.events.owed.remove(index);
             } else {
-                self.state.said.push(event.reason.clone());
+                self.state.events.said.push(event.reason.clone());
             }
         }
     }
@@ -330,85 +356,65 @@ impl Facts {
         let state = &mut self.state;
         if is_only_conditions(effect) {
             // The condition only repeats the Event: its failed write does not delay the reconciliation further.
-            state.is_stored = true;
+            state.written.stored = Stored::WithoutStatus;
             return;
         }
-        state.refused = doing(effect);
+        state.refusals.doing = doing(effect);
         match effect {
-            ServiceEffect::Read => state.refusals.read_failed(error),
-            _ => state.refusals.write_failed(error),
+            ServiceEffect::Read => state.refusals.refusals.read_failed(error),
+            _ => state.refusals.refusals.write_failed(error),
         }
     }
 
     /// The last failure of the API server.
     pub(super) fn trouble(&self) -> Option<Trouble<'_>> {
-        let error = self.state.refusals.trouble()?;
+        let ApiRefusals { refusals, doing } = &self.state.refusals;
         Some(Trouble {
-            error,
-            doing: self.state.refused,
+            error: refusals.trouble()?,
+            doing,
         })
     }
 
     /// Result of taking budget from `brake`, if tried.
     pub(super) fn budget(&self, brake: Brake) -> Option<Result<(), Moment>> {
-        self.state.budgets.get(&brake).copied()
+        self.state.budgets.asked.get(&brake).copied()
     }
 
     /// Whether an Event with this reason was recorded in this reconciliation.
     pub(super) fn has_said(&self, reason: &str) -> bool {
-        self.state.said.iter().any(|said| said == reason)
+        self.state.events.said.iter().any(|said| said == reason)
+    }
+
+    /// Events of the provider that are not recorded yet.
+    pub(super) fn owed(&self) -> &[CloudEvent] {
+        &self.state.events.owed
+    }
+
+    /// The last answer to an ensure call, unless a removal was requested since.
+    pub(super) fn ensured(&self) -> Option<&EnsureAnswer> {
+        match &self.state.work {
+            Work::Making(making) => making.ensured.as_ref(),
+            Work::None | Work::Looked(_) | Work::Removing(_) | Work::Released => None,
+        }
+    }
+
+    /// The last answer to an update of the targets, unless a removal was requested since.
+    pub(super) fn updated(&self) -> Option<&Result<Progress, ProviderError>> {
+        match &self.state.work {
+            Work::Making(making) => making.updated.as_ref(),
+            Work::None | Work::Looked(_) | Work::Removing(_) | Work::Released => None,
+        }
     }
 
     /// The targets that the provider confirmed last.
     pub(super) fn confirmed(&self) -> Option<&Arc<[CloudNode]>> {
-        self.state.targets.as_ref().or(self.past.targets.as_ref())
-    }
-
-    /// The pending operation of the last call in this reconciliation.
-    pub(super) fn pending(&self) -> Option<&Pending> {
-        let state = &self.state;
-        let ensured = match &state.ensured {
-            Some(Ok(answered)) => match &answered.reply.ensured {
-                Ensured::Pending(pending) => Some(pending),
-                Ensured::Ready(_) => None,
-            },
-            _ => None,
-        };
-        let others = [&state.deleted, &state.updated];
-        let others = others.into_iter().find_map(|progress| match progress {
-            Some(Ok(Progress::Pending(pending))) => Some(pending),
-            _ => None,
-        });
-        ensured.or(others)
+        let before = self.past.targets.confirmed.as_ref();
+        self.state.targets.as_ref().or(before)
     }
 
     pub(super) fn annotation(&self, key: &str) -> Option<&String> {
         annotations(&self.service).get(key)
     }
-}
-
-/// The request of a call that may change something.
-fn asked(effect: &ServiceEffect) -> Option<Asked> {
-    let (service, targets, adopt) = match effect {
-        ServiceEffect::Ensure(request) => {
-            let adopt = request.adopt.clone();
-            (&request.service, request.targets.clone(), adopt)
-        }
-        ServiceEffect::UpdateTargets(request) => (&request.service, request.targets.clone(), None),
-        ServiceEffect::Delete(request) => (&request.service, Arc::from([]), None),
-        _ => return None,
-    };
-    Some(Asked {
-        service: without_status((**service).clone()),
-        targets,
-        adopt,
-    })
-}
-
-/// For comparison: a status that we wrote ourselves must not trigger another call.
-fn without_status(mut service: CloudService) -> Arc<CloudService> {
-    service.status = crate::load_balancer::LoadBalancerStatus::default();
-    Arc::new(service)
 }
 
 fn releases(effect: &ServiceEffect) -> bool {

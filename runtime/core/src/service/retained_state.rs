@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::targets::{Targets, are_same};
+use super::work::Asked;
 use crate::brake::target_removal::PendingRemoval;
 use crate::cloud::instance::CloudNode;
-use crate::load_balancer::{Adoptable, CloudService, LoadBalancerStatus};
+use crate::load_balancer::{CloudService, LoadBalancerStatus};
 use crate::moment::Moment;
 
 /// State kept from earlier reconciliations of a Service.
@@ -17,74 +18,98 @@ pub struct RetainedState {
     pub failures: u32,
     /// Whether the drift check requests an ensure call.
     pub drift_due: bool,
-    /// Hint of the last pending answer. Dropped when the provider's module changes.
-    pub hint: Option<Arc<[u8]>>,
-    /// Last request to the provider.
-    pub(super) asked: Option<Asked>,
-    /// Whether that request has completed: only a difference from it requires another ensure call.
-    pub(super) is_made: bool,
-    /// Status stored at that time.
-    pub(super) status: LoadBalancerStatus,
-    /// Targets that the provider has confirmed; not those that were merely sent.
-    pub(super) targets: Option<Arc<[CloudNode]>>,
-    /// When to poll the pending operation.
-    pub(super) pending_until: Option<Moment>,
-    /// Since when the operation is pending, and whether an Event reported it.
-    pub(super) begun: Option<Begun>,
-    /// When the last call failed in a way that leaves open whether the cloud still carries it out.
-    pub(super) unsure_at: Option<Moment>,
-    /// A removal of most targets, waiting for confirmation.
-    pub(super) wish: Option<PendingRemoval>,
-    /// When the provider first answered that there is no address any more.
-    pub(super) empty_since: Option<Moment>,
-    /// An Event has reported that there are no nodes.
-    pub(super) is_unavailable: bool,
-    /// An Event has announced the creation, and none has reported its end yet.
-    pub(super) owes_ensured: bool,
-    /// Budget was taken for the removal.
-    pub(super) is_paid: bool,
-    /// Since when the brake holds the removal.
-    pub(super) braked: Option<Moment>,
-    /// The removal has begun.
-    pub(super) is_deleting: bool,
-    /// Nothing is left at the cloud, and finalizer and owner are released.
-    pub(super) is_released: bool,
-    /// The Service had a class of another implementation, which therefore owns its present finalizer.
-    pub(super) was_foreign: bool,
-    /// Reported reason for leaving the Service alone.
-    pub(super) told_why: Option<String>,
+    /// How far the last request to the provider is.
+    pub(super) phase: Phase,
+    /// What is known of the nodes behind the load balancer.
+    pub(super) targets: RetainedTargets,
+    /// What ensure calls have answered.
+    pub(super) answers: RetainedAnswers,
     /// The load balancer could not be made as wanted.
     pub(super) ensure_failure: Option<EnsureFailure>,
+    /// The budget for the removal.
+    pub(super) removal: RemovalBudget,
+    /// What is known of the Service while it is not this provider's.
+    pub(super) left_alone: LeftAlone,
 }
 
-/// Request to a provider that may change something.
+/// How far the last request to the provider is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) enum Phase {
+    /// This process has made no request.
+    #[default]
+    Idle,
+    /// A load balancer was requested, and is not known to be as requested.
+    Requested(Request),
+    /// The load balancer is as requested, and its status is stored: only a difference requires another ensure call.
+    Made(Request),
+    /// Its removal was requested.
+    Removing(Request),
+    /// Nothing is left at the cloud, and finalizer and owner are released.
+    Released,
+}
+
+/// The last request to the provider that may change something.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Asked {
-    /// The Service, without its status.
-    pub(super) service: Arc<CloudService>,
-    /// The target nodes.
-    pub(super) targets: Arc<[CloudNode]>,
-    /// The load balancer that may be adopted.
-    pub(super) adopt: Option<Adoptable>,
+pub(super) struct Request {
+    pub(super) asked: Asked,
+    /// The operation at the cloud, if the last answer called it pending.
+    pub(super) pending: Option<PendingOperation>,
 }
 
 /// An operation that every answer since `since` has called pending.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Begun {
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct PendingOperation {
     pub(super) since: Moment,
+    /// Whether an Event has reported it.
     pub(super) is_told: bool,
+    pub(super) poll_at: Moment,
+    /// Of the last answer. Dropped when the provider's module changes.
+    pub(super) hint: Option<Arc<[u8]>>,
 }
 
-impl Begun {
-    /// Whether it has been pending for so long that targets are updated without waiting for it.
-    pub(super) fn is_slow(self, now: Moment) -> bool {
-        self.since.after(SLOW) <= now
-    }
+/// What is known of the nodes behind the load balancer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct RetainedTargets {
+    /// Those that the provider has confirmed; not those that were merely sent.
+    pub(super) confirmed: Option<Arc<[CloudNode]>>,
+    /// A removal of most targets, waiting for confirmation.
+    pub(super) removal: Option<PendingRemoval>,
+    /// An Event has reported that there are none.
+    pub(super) is_lack_told: bool,
+}
 
-    /// Whether it has been pending for so long that an Event is due.
-    pub(super) fn is_worth_telling(self, now: Moment) -> bool {
-        self.since.after(LONG) <= now && !self.is_told
-    }
+/// What ensure calls have answered.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct RetainedAnswers {
+    /// Status that was stored when the load balancer was last made.
+    pub(super) status: LoadBalancerStatus,
+    /// When the provider first answered that there is no address any more.
+    pub(super) empty_since: Option<Moment>,
+    /// When the last call failed in a way that leaves open whether the cloud still carries it out.
+    pub(super) unsure_at: Option<Moment>,
+    /// An Event has announced the creation or reported a failure, and none has reported success yet.
+    pub(super) owes_ensured: bool,
+}
+
+/// The budget for the removal of the load balancer, since it was last wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) enum RemovalBudget {
+    /// Not asked for.
+    #[default]
+    Unasked,
+    /// The brake has held the removal since then.
+    Held(Moment),
+    /// Taken, once for all attempts.
+    Taken,
+}
+
+/// What is known of a Service while it is not this provider's.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct LeftAlone {
+    /// Reported reason for leaving it alone.
+    pub(super) told_why: Option<String>,
+    /// It had a class of another implementation, which therefore owns its present finalizer.
+    pub(super) was_foreign: bool,
 }
 
 /// Clouds usually create a load balancer within this time.
@@ -103,23 +128,71 @@ pub(super) struct EnsureFailure {
     pub(super) is_stale: bool,
 }
 
+impl Phase {
+    fn request(&self) -> Option<&Request> {
+        match self {
+            Phase::Requested(request) | Phase::Made(request) | Phase::Removing(request) => {
+                Some(request)
+            }
+            Phase::Idle | Phase::Released => None,
+        }
+    }
+
+    /// The last request.
+    pub(super) fn asked(&self) -> Option<&Asked> {
+        self.request().map(|request| &request.asked)
+    }
+
+    /// The pending operation.
+    pub(super) fn pending(&self) -> Option<&PendingOperation> {
+        self.request()?.pending.as_ref()
+    }
+
+    /// The hint for the next call.
+    pub(super) fn hint(&self) -> Option<Arc<[u8]>> {
+        self.pending()?.hint.clone()
+    }
+}
+
+impl PendingOperation {
+    /// Whether it has been pending for so long that targets are updated without waiting for it.
+    pub(super) fn is_slow(&self, now: Moment) -> bool {
+        self.since.after(SLOW) <= now
+    }
+
+    /// Whether it has been pending for so long that an Event is due.
+    pub(super) fn is_worth_telling(&self, now: Moment) -> bool {
+        self.since.after(LONG) <= now && !self.is_told
+    }
+}
+
+impl RemovalBudget {
+    /// Since when the brake holds the removal.
+    pub(super) fn held_since(self) -> Option<Moment> {
+        match self {
+            RemovalBudget::Held(since) => Some(since),
+            RemovalBudget::Unasked | RemovalBudget::Taken => None,
+        }
+    }
+}
+
 impl RetainedState {
     /// Whether the last answer called the operation pending.
     pub fn is_pending(&self) -> bool {
-        self.begun.is_some()
+        self.phase.pending().is_some()
     }
 
     /// Whether `targets` differ from those the provider confirmed last. Level-triggered: also true before this process
     /// has sent any.
     pub fn wants_targets(&self, targets: &Targets) -> bool {
-        let confirmed = self.targets.as_ref();
+        let confirmed = self.targets.confirmed.as_ref();
         confirmed.is_none_or(|confirmed| !are_same(confirmed, &targets.nodes))
     }
 
     /// Whether targets follow the nodes after a failed ensure.
     pub fn follows_nodes(&self) -> bool {
         let ensure_failure = self.ensure_failure.as_ref();
-        self.targets.is_some()
+        self.targets.confirmed.is_some()
             && ensure_failure.is_some_and(|ensure_failure| !ensure_failure.is_stale)
     }
 

@@ -12,6 +12,7 @@ mod news;
 mod nodes;
 mod ownership;
 mod properties;
+mod reversals;
 mod status;
 mod upstream;
 mod upstream_helpers;

@@ -4,6 +4,7 @@ use crate::event::reasons;
 use std::sync::Arc;
 
 use super::waiting::{Doing, Obstacle};
+use super::work::Work;
 use super::{Facts, Step, cloud_service, normal, warning};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
@@ -20,7 +21,7 @@ pub(super) fn ask(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'_> {
     let request = UpdateRequest {
         service: Arc::new(cloud_service(&facts.service)),
         targets,
-        hint: facts.past.hint.clone(),
+        hint: facts.past.phase.hint(),
     };
     Step::Do(vec![ServiceEffect::UpdateTargets(Arc::new(request))])
 }
@@ -28,7 +29,7 @@ pub(super) fn ask(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'_> {
 /// SVC-032, once per occurrence.
 pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<ServiceEffect> {
     const REASON: &str = reasons::UNAVAILABLE_LOAD_BALANCER;
-    let is_known = facts.past.is_unavailable || facts.has_said(REASON);
+    let is_known = facts.past.targets.is_lack_told || facts.has_said(REASON);
     (targets.is_empty() && !is_known)
         .then(|| warning(REASON, "There are no available nodes for LoadBalancer"))
 }
@@ -37,8 +38,11 @@ pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<Servic
 pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
     const UPDATED: &str = reasons::UPDATED_LOAD_BALANCER;
     const FAILED: &str = reasons::UPDATE_LOAD_BALANCER_FAILED;
-    let asked = facts.state.asked.as_ref()?;
-    match facts.state.updated.as_ref()? {
+    let Work::Making(making) = &facts.state.work else {
+        return None;
+    };
+    let asked = &making.asked;
+    match making.updated.as_ref()? {
         Ok(Progress::Pending(pending)) => Some(Step::Wait(Obstacle::Pending {
             pending,
             is_long: false,
@@ -53,7 +57,7 @@ pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
         }
         Err(ProviderError::Elsewhere) => None,
         // Already reported and handled.
-        Err(_) if facts.state.ensured.is_some() => None,
+        Err(_) if making.ensured.is_some() => None,
         Err(error) if !facts.has_said(FAILED) => {
             let message = update_failed(&asked.targets, error);
             Some(Step::Do(vec![warning(FAILED, &message)]))

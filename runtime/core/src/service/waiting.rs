@@ -3,7 +3,7 @@
 use crate::event::reasons;
 use std::time::Duration;
 
-use super::facts::Trouble;
+use super::facts::{Stored, Trouble};
 use super::source_ranges::SourceRangesError;
 use super::{Facts, conditions, ingress, stored_state, warning};
 use crate::answer_check::quoted;
@@ -127,7 +127,7 @@ pub(super) fn report(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Option
     if let Some(reason) = obstacle.condition(facts)
         && facts.world.mode == Mode::Enforce
         && !facts.is_gone
-        && !facts.state.is_stored
+        && facts.state.written.stored == Stored::No
     {
         let mut patch = ServicePatch::new(stored_state::uid(&facts.service));
         let change = conditions::failed(&facts.service, reason, &obstacle.told(), now);
@@ -155,10 +155,10 @@ pub(super) const PENDING: &str = reasons::LOAD_BALANCER_PENDING;
 
 /// The obstacle for a pending operation.
 pub(super) fn begun<'a>(facts: &Facts, pending: &'a Pending, now: Moment) -> Obstacle<'a> {
-    let begun = facts.past.begun;
+    let before = facts.past.phase.pending();
     Obstacle::Pending {
         pending,
-        is_long: begun.is_some_and(|begun| begun.is_worth_telling(now)),
+        is_long: before.is_some_and(|before| before.is_worth_telling(now)),
     }
 }
 

@@ -403,7 +403,7 @@ fn who_vouched_before_the_load_balancer_was_looked_for_does_not_vouch_for_its_ab
     world.past.drift_due = true;
     world.witnesses = Ok(Witnesses::default());
     world.ensure = [ready(&["192.0.2.1", "2001:db8::1"], 1)].into();
-    world.meanwhile = Some(|stored| {
+    world.meanwhile.push_back(|stored| {
         stored["metadata"]["deletionTimestamp"] = json!("2025-01-01T00:00:00Z");
     });
     world.reconcile();

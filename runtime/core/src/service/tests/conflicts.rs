@@ -275,7 +275,9 @@ fn endless_conflicts_end_after_twenty_and_come_back_later() {
 #[test]
 fn a_service_that_was_made_again_meanwhile_is_left_to_its_own_reconciliation() {
     let mut world = world();
-    world.meanwhile = Some(|stored| stored["metadata"]["uid"] = json!("u1"));
+    world
+        .meanwhile
+        .push_back(|stored| stored["metadata"]["uid"] = json!("u1"));
     let run = world.reconcile();
     assert_eq!(run.end, When::AwaitChange);
     assert!(world.patches.is_empty());

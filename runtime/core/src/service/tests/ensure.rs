@@ -287,7 +287,7 @@ fn what_was_begun_ends_without_a_wait_inside_of_the_reconciliation() {
     assert_eq!(run.said(), ["EnsuredLoadBalancer"]);
     assert_eq!(run.end, When::AwaitChange);
     assert_eq!(world.addresses(), ["192.0.2.1"]);
-    assert_eq!(world.past.hint, None);
+    assert_eq!(world.past.phase.hint(), None);
 }
 
 #[test]
@@ -340,7 +340,9 @@ fn edge_063_what_is_changed_while_the_status_is_written_is_not_lost() {
     let mut world = made();
     world.stored["spec"]["ports"][0]["port"] = json!(81);
     world.ensure = [ready(&["192.0.2.7"], 1)].into();
-    world.meanwhile = Some(|service| service["spec"]["ports"][0]["port"] = json!(82));
+    world
+        .meanwhile
+        .push_back(|service| service["spec"]["ports"][0]["port"] = json!(82));
     assert!(world.reconcile().is_outdated);
     assert_eq!(world.addresses(), ["192.0.2.7"]);
     let next = world.reconcile();

@@ -202,7 +202,7 @@ proptest! {
         prop_assert_eq!(world.annotation(OWNER).is_some(), is_wanted);
         if is_wanted {
             prop_assert_eq!(world.addresses(), vec!["192.0.2.1"]);
-            let names: Vec<&str> = world.past.targets.as_ref().unwrap().iter().map(|node| node.name.as_str()).collect();
+            let names: Vec<&str> = world.past.targets.confirmed.as_ref().unwrap().iter().map(|node| node.name.as_str()).collect();
             prop_assert_eq!(names, world.nodes.iter().map(String::as_str).collect::<Vec<_>>());
         }
         does_nothing(&mut world);
@@ -216,7 +216,7 @@ proptest! {
             for happening in &happenings {
                 happening.happen(&mut world);
                 if !keeps {
-                    world.past.hint = None;
+                    world.drop_hint();
                 }
                 world.reconcile();
             }

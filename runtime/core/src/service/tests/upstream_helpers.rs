@@ -224,7 +224,7 @@ fn svc_080_a_patch_keeps_what_others_have_written_meanwhile() {
     world.stored["metadata"]["finalizers"] = json!(["other"]);
     world.past.drift_due = true;
     world.ensure = [ready(&["192.0.2.2"], 0)].into();
-    world.meanwhile = Some(|stored| {
+    world.meanwhile.push_back(|stored| {
         stored["metadata"]["annotations"]["meanwhile"] = json!("kept");
         stored["spec"]["selector"] = json!({ "meanwhile": "kept" });
     });

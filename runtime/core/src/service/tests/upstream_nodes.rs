@@ -268,7 +268,7 @@ fn edge_072_upstream_nodes_not_equal() {
         let mut world = world();
         world.nodes = Vec::new();
         world.reconcile();
-        world.past.targets = Some(before.nodes);
+        world.past.targets.confirmed = Some(before.nodes);
         assert_eq!(world.past.wants_targets(&after), expected, "{id}");
     }
 }

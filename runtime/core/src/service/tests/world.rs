@@ -21,6 +21,7 @@ use crate::load_balancer::{
 use crate::moment::{Moment, Now};
 use crate::node_ownership::OwnershipContext;
 use crate::permit::Mode;
+use crate::service::retained_state::Phase;
 use crate::service::{self, Account, Facts, RetainedState, Targets, decide};
 use crate::settings::ServiceRules;
 
@@ -55,8 +56,8 @@ pub(super) struct World {
     pub(super) namespace_goes: bool,
     /// Errors for the next writes, in order.
     pub(super) errors: Vec<ClusterError>,
-    /// Performed before the first write: what somebody else does meanwhile.
-    pub(super) meanwhile: Option<fn(&mut Value)>,
+    /// One performed before each of the first writes: what somebody else does meanwhile.
+    pub(super) meanwhile: VecDeque<fn(&mut Value)>,
     /// Whether somebody takes the finalizer away at every write, before the answer.
     pub(super) takes_finalizer_away: bool,
     pub(super) budget: Result<(), Moment>,
@@ -108,7 +109,7 @@ pub(super) fn world() -> World {
         account: Account::default(),
         namespace_goes: false,
         errors: Vec::new(),
-        meanwhile: None,
+        meanwhile: VecDeque::new(),
         takes_finalizer_away: false,
         budget: Ok(()),
         mode: Mode::Enforce,
@@ -248,6 +249,16 @@ impl World {
         self.stored["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     }
 
+    /// The provider's module has changed, so that nobody can read the last hint.
+    pub(super) fn drop_hint(&mut self) {
+        if let Phase::Requested(request) | Phase::Made(request) | Phase::Removing(request) =
+            &mut self.past.phase
+            && let Some(pending) = &mut request.pending
+        {
+            pending.hint = None;
+        }
+    }
+
     pub(super) fn wait(&mut self, seconds: u64) {
         self.now = self.now.after(Duration::from_secs(seconds));
     }
@@ -373,7 +384,7 @@ impl World {
     }
 
     fn write(&mut self, patch: Value) -> Result<Option<Box<Service>>, ClusterError> {
-        if let Some(change) = self.meanwhile.take() {
+        if let Some(change) = self.meanwhile.pop_front() {
             change(&mut self.stored);
         }
         if self.is_missing {

@@ -1,0 +1,215 @@
+//! What one reconciliation has requested of the provider, and the answers. Either of making the load balancer or of
+//! removing it: when the Service changes its mind in between, the answers about the other no longer apply. Decides
+//! nothing.
+
+use std::sync::Arc;
+
+use crate::cloud::error::ProviderError;
+use crate::cloud::instance::CloudNode;
+use crate::effect::{Answered, OwnerState};
+use crate::load_balancer::{
+    Adoptable, CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, GetReply,
+    LoadBalancerStatus, Pending, Progress, UpdateRequest,
+};
+use crate::patch::ServicePatch;
+
+/// An answer to an ensure call.
+pub(super) type EnsureAnswer = Result<Answered<EnsureReply>, ProviderError>;
+
+/// What one reconciliation has requested of the provider.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) enum Work {
+    /// Nothing.
+    #[default]
+    None,
+    /// Only a look, in observe mode.
+    Looked(Result<GetReply, ProviderError>),
+    /// The load balancer, or its targets.
+    Making(Making),
+    /// Its removal.
+    Removing(Removing),
+    /// Nothing is left at the cloud; the removal of finalizer and owner was written, or withheld.
+    Released,
+}
+
+/// The requests for a load balancer, and the answers.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Making {
+    /// The last request.
+    pub(super) asked: Asked,
+    /// The load balancer that the last ensure call may adopt.
+    pub(super) adopt: Option<Adoptable>,
+    /// The last answer to an ensure call.
+    pub(super) ensured: Option<EnsureAnswer>,
+    /// The last answer to an update of the targets.
+    pub(super) updated: Option<Result<Progress, ProviderError>>,
+    /// Whether the owner named by a conflict exists.
+    pub(super) owner: Option<OwnerState>,
+    /// The mode withheld the last request, so that its consequences are unknown.
+    pub(super) is_withheld: bool,
+}
+
+/// The requests to remove the load balancer, and the answers.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Removing {
+    pub(super) asked: Asked,
+    /// The answer; `None`: the mode withheld the request.
+    pub(super) deleted: Option<Result<Progress, ProviderError>>,
+    /// Whether anything is left, if looked up since.
+    pub(super) got: Option<Result<GetReply, ProviderError>>,
+    /// The answer to an ensure call before it.
+    pub(super) ensured: Option<EnsureAnswer>,
+}
+
+/// A request to the provider that may change something.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Asked {
+    /// The Service, without its status.
+    pub(super) service: Arc<CloudService>,
+    /// The target nodes.
+    pub(super) targets: Arc<[CloudNode]>,
+}
+
+impl From<&EnsureRequest> for Asked {
+    fn from(request: &EnsureRequest) -> Asked {
+        Asked {
+            service: without_status(&request.service),
+            targets: request.targets.clone(),
+        }
+    }
+}
+
+impl From<&UpdateRequest> for Asked {
+    fn from(request: &UpdateRequest) -> Asked {
+        Asked {
+            service: without_status(&request.service),
+            targets: request.targets.clone(),
+        }
+    }
+}
+
+impl From<&DeleteRequest> for Asked {
+    fn from(request: &DeleteRequest) -> Asked {
+        Asked {
+            service: without_status(&request.service),
+            targets: Arc::from([]),
+        }
+    }
+}
+
+/// For comparison: a status that we wrote ourselves must not trigger another call.
+pub(super) fn without_status(service: &CloudService) -> Arc<CloudService> {
+    let mut service = service.clone();
+    service.status = LoadBalancerStatus::default();
+    Arc::new(service)
+}
+
+impl Work {
+    /// The last request.
+    pub(super) fn asked(&self) -> Option<&Asked> {
+        match self {
+            Work::Making(making) => Some(&making.asked),
+            Work::Removing(removing) => Some(&removing.asked),
+            Work::None | Work::Looked(_) | Work::Released => None,
+        }
+    }
+
+    /// Whether the mode withheld the last request.
+    pub(super) fn is_withheld(&self) -> bool {
+        match self {
+            Work::Making(making) => making.is_withheld,
+            Work::Removing(removing) => removing.deleted.is_none(),
+            Work::None | Work::Looked(_) | Work::Released => false,
+        }
+    }
+
+    /// The last answer to an ensure call, also if a removal was requested since.
+    pub(super) fn last_ensured(&self) -> Option<&EnsureAnswer> {
+        match self {
+            Work::Making(making) => making.ensured.as_ref(),
+            Work::Removing(removing) => removing.ensured.as_ref(),
+            Work::None | Work::Looked(_) | Work::Released => None,
+        }
+    }
+
+    /// The operation that the last answers call pending.
+    pub(super) fn pending(&self) -> Option<&Pending> {
+        match self {
+            Work::Making(making) => match &making.ensured {
+                Some(Ok(answered)) => match &answered.reply.ensured {
+                    Ensured::Pending(pending) => Some(pending),
+                    Ensured::Ready(_) => pending_of(making.updated.as_ref()),
+                },
+                Some(Err(_)) | None => pending_of(making.updated.as_ref()),
+            },
+            Work::Removing(removing) => pending_of(removing.deleted.as_ref()),
+            Work::None | Work::Looked(_) | Work::Released => None,
+        }
+    }
+
+    /// Adds a request for the load balancer or for its targets, with what `change` notes about it. Answers about a
+    /// removal before it no longer apply.
+    pub(super) fn make(&mut self, asked: Asked, change: impl FnOnce(&mut Making)) {
+        let mut making = match std::mem::take(self) {
+            Work::Making(before) => Making { asked, ..before },
+            Work::None | Work::Looked(_) | Work::Removing(_) | Work::Released => Making {
+                asked,
+                adopt: None,
+                ensured: None,
+                updated: None,
+                owner: None,
+                is_withheld: false,
+            },
+        };
+        change(&mut making);
+        *self = Work::Making(making);
+    }
+
+    /// Adds a request to remove the load balancer.
+    pub(super) fn remove(
+        &mut self,
+        asked: Asked,
+        deleted: Option<Result<Progress, ProviderError>>,
+    ) {
+        *self = Work::Removing(Removing {
+            asked,
+            deleted,
+            got: None,
+            ensured: self.last_ensured().cloned(),
+        });
+    }
+
+    /// Our own write of the provider's annotations: they must not trigger another call.
+    pub(super) fn note_annotations(&mut self, patch: &ServicePatch) {
+        let asked = match self {
+            Work::Making(making) => &mut making.asked,
+            Work::Removing(removing) => &mut removing.asked,
+            Work::None | Work::Looked(_) | Work::Released => return,
+        };
+        let service = Arc::make_mut(&mut asked.service);
+        for (key, value) in &patch.annotations {
+            match value {
+                Some(value) => service.annotations.insert(key.clone(), value.clone()),
+                None => service.annotations.remove(key),
+            };
+        }
+    }
+}
+
+/// Whether the cloud may still carry out the ensure call with this answer.
+pub(super) fn is_unsure(answer: &EnsureAnswer) -> bool {
+    matches!(
+        answer,
+        Err(ProviderError::Unavailable(_)
+            | ProviderError::TimedOut(_)
+            | ProviderError::Trapped(_)
+            | ProviderError::Internal(_))
+    )
+}
+
+fn pending_of(progress: Option<&Result<Progress, ProviderError>>) -> Option<&Pending> {
+    match progress? {
+        Ok(Progress::Pending(pending)) => Some(pending),
+        Ok(Progress::Done) | Err(_) => None,
+    }
+}
