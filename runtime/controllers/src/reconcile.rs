@@ -98,14 +98,17 @@ pub(crate) trait Facts {
 }
 
 impl Facts for node::Facts {
-    type Retained = ();
+    /// The changes in the provider's answer that need confirmation, if it has answered.
+    type Retained = Option<node::Proposal>;
     const CONTROLLER: &'static str = NODE_CONTROLLER;
 
-    fn decide(&self, clock: Clock) -> Decision<(When, ())> {
-        node::decide(self, clock.now()).map_end(|when| (when, ()))
+    fn decide(&self, clock: Clock) -> Decision<(When, Self::Retained)> {
+        node::decide(self, clock.now())
     }
 
-    fn cut_short(&self, _: &When, _: Clock) {}
+    fn cut_short(&self, _: &When, _: Clock) -> Self::Retained {
+        node::cut_short(self)
+    }
 
     fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         node::Facts::absorb(self, effect, outcome);

@@ -20,6 +20,7 @@ mod waiting;
 
 use crate::event::reasons;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, NodeAddress};
 
@@ -33,12 +34,24 @@ use crate::patch::{NodePatch, NodeStatusPatch, TaintChange, Taints};
 use crate::well_known::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALIZED_TAINT};
 use object::{is_uninitialized, node_ref, taints, uid};
 
-pub use confirm::{Proposal, proposal};
+pub use confirm::Proposal;
 pub use facts::{Facts, RetainedState};
 use waiting::Obstacle;
 
-/// Decides what to do next about the node in `facts`. Pure: the same facts and moment give the same decision.
-pub fn decide(facts: &Facts, now: Moment) -> Decision {
+/// Decides what to do next about the node in `facts`; at the end, also which changes in the provider's answer need
+/// confirmation (`None`: there was no answer, so the previous proposal stands). Pure: the same facts and moment give the
+/// same decision.
+pub fn decide(facts: &Facts, now: Moment) -> Decision<(When, Option<Proposal>)> {
+    let found = found(facts);
+    next(facts, now, &found).map_end(|when| (when, confirm::proposal(facts, &found)))
+}
+
+/// The changes that need confirmation after a reconciliation that was stopped before its end.
+pub fn cut_short(facts: &Facts) -> Option<Proposal> {
+    confirm::proposal(facts, &found(facts))
+}
+
+fn next(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision {
     if facts.is_over() {
         return Decision::Done(When::AwaitChange);
     }
@@ -46,17 +59,17 @@ pub fn decide(facts: &Facts, now: Moment) -> Decision {
         return Decision::Do(vec![Effect::ReadNode(node_ref(&facts.node))]);
     }
     if let Some(error) = facts.trouble() {
-        return waiting::wait(facts, now, Obstacle::Cluster(error));
+        return waiting::wait(facts, now, &Obstacle::Cluster(error));
     }
     if is_uninitialized(&facts.node) {
-        initialise(facts, now)
+        initialise(facts, now, found)
     } else {
-        maintain(facts, now)
+        maintain(facts, now, found)
     }
 }
 
 /// NODE-013 and section 2.3, in this project's order (departs from NODE-044 and NODE-045).
-fn initialise(facts: &Facts, now: Moment) -> Decision {
+fn initialise(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision {
     let node = &facts.node;
     let others = match owner(node, &facts.ownership) {
         Owner::Other(whose) => {
@@ -64,16 +77,15 @@ fn initialise(facts: &Facts, now: Moment) -> Decision {
                 why: format!("the node belongs to {whose}"),
             });
         }
-        Owner::Unserved(why) => return waiting::wait(facts, now, Obstacle::Unserved(why)),
+        Owner::Unserved(why) => return waiting::wait(facts, now, &Obstacle::Unserved(why)),
         Owner::Candidates(others) => others,
         Owner::Recorded | Owner::Implied | Owner::Nobody => Vec::new(),
     };
-    let found = found(facts);
     if let Some(decision) = claims::confer(facts, now, others) {
         return decision;
     }
     let checked = match found {
-        Found::Ask(decision) => return decision,
+        Found::Unasked => return ask(node),
         Found::Not(obstacle) => return waiting::wait(facts, now, obstacle),
         Found::Instance(checked) => checked,
     };
@@ -81,24 +93,24 @@ fn initialise(facts: &Facts, now: Moment) -> Decision {
     if let Some(provided) = provided_node_ip(node)
         && let Err(error) = addresses::prefer(&checked.instance.addresses, provided)
     {
-        return waiting::wait(facts, now, Obstacle::NodeIp(error));
+        return waiting::wait(facts, now, &Obstacle::NodeIp(error));
     }
-    match write_addresses(facts, now, &checked) {
+    match write_addresses(facts, now, checked) {
         Ok(Some(effect)) => return Decision::Do(vec![effect]),
         Ok(None) => {}
-        Err(obstacle) => return waiting::wait(facts, now, obstacle),
+        Err(obstacle) => return waiting::wait(facts, now, &obstacle),
     }
     let mut effects = vec![Effect::PatchNode(
         node_ref(node),
-        initial_patch(facts, &checked),
+        initial_patch(facts, checked),
     )];
-    effects.extend(events(facts, &checked));
+    effects.extend(events(facts, checked));
     effects.push(Effect::RecordNodeEvent(node_ref(node), synced()));
     Decision::Do(effects)
 }
 
 /// An initialised node: labels on every change (NODE-012), addresses in the periodic pass.
-fn maintain(facts: &Facts, now: Moment) -> Decision {
+fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision {
     let node = &facts.node;
     let owner = owner(node, &facts.ownership);
     if !matches!(owner, Owner::Recorded | Owner::Implied) {
@@ -115,25 +127,25 @@ fn maintain(facts: &Facts, now: Moment) -> Decision {
     if !facts.past.refresh {
         return Decision::Done(When::AwaitChange);
     }
-    let checked = match found(facts) {
-        Found::Ask(decision) => return decision,
+    let checked = match found {
+        Found::Unasked => return ask(node),
         Found::Not(obstacle) => return waiting::skip(facts, now, obstacle),
         Found::Instance(checked) => checked,
     };
-    match write_addresses(facts, now, &checked) {
+    match write_addresses(facts, now, checked) {
         Ok(Some(effect)) => return Decision::Do(vec![effect]),
         Ok(None) => {}
-        Err(obstacle) => return waiting::skip(facts, now, obstacle),
+        Err(obstacle) => return waiting::skip(facts, now, &obstacle),
     }
-    let moved = confirm::moved(facts, &checked);
+    let moved = confirm::moved(facts, checked);
     if !moved.is_empty() && !facts.labels_settled() {
         return match confirm::labels(facts, now, &moved) {
             Ok(Some(effect)) => Decision::Do(vec![effect]),
             Ok(None) => patch_labels(node, moved),
-            Err(obstacle) => waiting::skip(facts, now, obstacle),
+            Err(obstacle) => waiting::skip(facts, now, &obstacle),
         };
     }
-    let events = events(facts, &checked);
+    let events = events(facts, checked);
     if !events.is_empty() && !facts.has_told() {
         return Decision::Do(events);
     }
@@ -146,7 +158,7 @@ fn maintain(facts: &Facts, now: Moment) -> Decision {
 /// The state of the look-up of the node's instance.
 enum Found<'a> {
     /// The provider has to be asked first.
-    Ask(Decision),
+    Unasked,
     /// There is no answer that may be written.
     Not(Obstacle<'a>),
     /// An instance of which every part may be written.
@@ -155,9 +167,7 @@ enum Found<'a> {
 
 fn found(facts: &Facts) -> Found<'_> {
     let looked = match facts.looked() {
-        None => {
-            return Found::Ask(Decision::Do(vec![Effect::Find(facts.node.clone())]));
-        }
+        None => return Found::Unasked,
         Some(Err(error)) => return Found::Not(Obstacle::Provider(error)),
         Some(Ok(looked)) => looked,
     };
@@ -185,6 +195,10 @@ fn found(facts: &Facts) -> Found<'_> {
         }),
         Lookup::Unknown(why) => Found::Not(Obstacle::Unknown(why)),
     }
+}
+
+fn ask(node: &Arc<Node>) -> Decision {
+    Decision::Do(vec![Effect::Find(node.clone())])
 }
 
 /// Another node with the same machine. If only one of the two has the provider ID stored, only the other one is

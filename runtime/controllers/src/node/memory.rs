@@ -8,7 +8,7 @@ use std::time::Duration;
 use ccm_core::effect::{Looked, When};
 use ccm_core::moment::{Moment, rounded};
 use ccm_core::node::object::is_uninitialized;
-use ccm_core::node::{Facts, RetainedState, proposal};
+use ccm_core::node::{Facts, RetainedState};
 use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::own_write::OwnWrite;
 use ccm_core::retry;
@@ -116,7 +116,7 @@ impl Memory {
                     }
                     None => self.answer = None,
                 }
-                if let Some(next) = proposal(&conclusion.facts) {
+                if let Some(next) = conclusion.retained {
                     let before = self.past.proposal.take();
                     let before = before.filter(|(before, _)| *before == next);
                     self.past.proposal = before.or(Some((next, now)));

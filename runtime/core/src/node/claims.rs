@@ -75,7 +75,7 @@ pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<
             tell: *tell,
         },
     };
-    Some(waiting::wait(facts, now, obstacle))
+    Some(waiting::wait(facts, now, &obstacle))
 }
 
 fn quoted(names: &[String]) -> String {

@@ -14,7 +14,7 @@ use crate::moment::Moment;
 
 use super::object::{is_ready, node_ref};
 use super::waiting::Obstacle;
-use super::{Facts, Found, addresses, found, labels, stored_labels};
+use super::{Facts, Found, addresses, labels, stored_labels};
 
 /// The changes in an answer that need confirmation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -27,19 +27,19 @@ pub struct Proposal {
 
 /// The changes in this reconciliation's answer that need confirmation; retained for the next reconciliation. `None`:
 /// there was no answer, so the previous proposal stands.
-pub fn proposal(facts: &Facts) -> Option<Proposal> {
+pub(super) fn proposal(facts: &Facts, found: &Found<'_>) -> Option<Proposal> {
     facts.looked()?.as_ref().ok()?;
-    // The common case: no possible change needs confirmation, so the answer is not checked again.
+    // The common case: no possible change needs confirmation.
     if !facts.rules.reconcile_labels && !is_ready(&facts.node) {
         return Some(Proposal::default());
     }
-    let Found::Instance(checked) = found(facts) else {
+    let Found::Instance(checked) = found else {
         return Some(Proposal::default());
     };
-    let next = super::next_addresses(facts, &checked).ok().flatten();
+    let next = super::next_addresses(facts, checked).ok().flatten();
     Some(Proposal {
         internal: next.and_then(|next| internal_change(&facts.node, &next)),
-        labels: moved(facts, &checked),
+        labels: moved(facts, checked),
     })
 }
 

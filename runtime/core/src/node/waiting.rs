@@ -90,16 +90,16 @@ pub(super) enum Obstacle<'a> {
 }
 
 /// Reports the obstacle if that is due, and schedules a retry.
-pub(super) fn wait(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decision {
+pub(super) fn wait(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decision {
     let why = obstacle.why();
     let is_due = match obstacle {
-        Obstacle::Candidates { tell, .. } => tell,
+        Obstacle::Candidates { tell, .. } => *tell,
         _ => {
             let is_over = has_waited(facts, now, obstacle.patience());
             obstacle.is_told_at_once() || obstacle.is_defect() || is_over
         }
     };
-    if let Some(decision) = tell(facts, &obstacle, is_due, &why) {
+    if let Some(decision) = tell(facts, obstacle, is_due, &why) {
         return decision;
     }
     let failures = facts.past.failures.saturating_add(1);
@@ -122,7 +122,7 @@ fn has_waited(facts: &Facts, now: Moment, patience: Duration) -> bool {
 
 /// Like [`wait`], for the periodic pass, where the next pass is the retry (NODE-053): reports only obstacles that a
 /// person has to remove. Failed writes and unconfirmed or held changes are retried earlier.
-pub(super) fn skip(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decision {
+pub(super) fn skip(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decision {
     let is_soon = matches!(
         obstacle,
         Obstacle::Cluster(_)
@@ -135,7 +135,7 @@ pub(super) fn skip(facts: &Facts, now: Moment, obstacle: Obstacle<'_>) -> Decisi
     }
     let why = obstacle.why();
     let is_due = obstacle.is_told_at_once();
-    tell(facts, &obstacle, is_due, &why).unwrap_or(Decision::Done(When::Blocked { why }))
+    tell(facts, obstacle, is_due, &why).unwrap_or(Decision::Done(When::Blocked { why }))
 }
 
 fn tell(facts: &Facts, obstacle: &Obstacle<'_>, is_due: bool, why: &str) -> Option<Decision> {

@@ -131,7 +131,7 @@ impl Stage {
         let mut facts = node::Facts::new(Arc::new(node), self.ownership(), rules, past);
         for _ in 0..MOST_ROUNDS {
             let effects = match node::decide(&facts, now()) {
-                Decision::Done(when) => {
+                Decision::Done((when, _)) => {
                     report.ended(&when);
                     return (Arc::unwrap_or_clone(facts.node), report);
                 }

@@ -95,7 +95,7 @@ fn end(waited: Option<u64>, answer: Lookup, verdict: Verdict, tell: bool) -> (Ve
     let mut told = Vec::new();
     loop {
         match decide(&facts, now()) {
-            Decision::Done(when) => return (told, when),
+            Decision::Done((when, _)) => return (told, when),
             Decision::Do(effects) => {
                 for effect in effects {
                     let Effect::RecordNodeEvent(_, event) = &effect else {

@@ -10,7 +10,7 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{Address, AddressType, Instance, Lookup};
 use crate::effect::{ClusterError, Decision, Effect, Looked, Outcome, When};
 use crate::moment::Moment;
-use crate::node::{Facts, Proposal, RetainedState, decide, proposal};
+use crate::node::{Facts, Proposal, RetainedState, decide};
 use crate::node_index::Clashes;
 use crate::node_ownership::OwnershipContext;
 use crate::settings::NodeRules;
@@ -167,11 +167,11 @@ impl World {
         };
         for _ in 0..100 {
             match decide(&facts, self.now) {
-                Decision::Done(end) => {
+                Decision::Done((end, proposed)) => {
                     run.end = end;
                     self.is_unanswered = facts.is_unanswered();
                     self.reservation = facts.reservation(self.now);
-                    if let Some(proposed) = proposal(&facts) {
+                    if let Some(proposed) = proposed {
                         let before = self.proposal.take();
                         let before = before.filter(|(before, _)| *before == proposed);
                         self.proposal = before.or(Some((proposed, self.now)));
