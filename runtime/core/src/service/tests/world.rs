@@ -21,7 +21,6 @@ use crate::load_balancer::{
 use crate::moment::{Moment, Now};
 use crate::node_ownership::OwnershipContext;
 use crate::permit::Mode;
-use crate::service::retained_state::Phase;
 use crate::service::{self, Account, Facts, RetainedState, Targets, decide};
 use crate::settings::ServiceRules;
 
@@ -247,16 +246,6 @@ impl World {
 
     pub(super) fn delete_object(&mut self) {
         self.stored["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    }
-
-    /// The provider's module has changed, so that nobody can read the last hint.
-    pub(super) fn drop_hint(&mut self) {
-        if let Phase::Requested(request) | Phase::Made(request) | Phase::Removing(request) =
-            &mut self.past.phase
-            && let Some(pending) = &mut request.pending
-        {
-            pending.hint = None;
-        }
     }
 
     pub(super) fn wait(&mut self, seconds: u64) {
