@@ -8,7 +8,7 @@ use ccm_core::cloud::ProviderError;
 use ccm_core::cloud_route::ListRoutesReply;
 use ccm_core::effect::{Decision, Effect, Outcome, RouteEffect, RouteOutcome, When};
 use ccm_core::moment::Moment;
-use ccm_core::route::{self, About, Facts, Foreign, Key, Memory, Pass, Tally};
+use ccm_core::route::{self, About, CarryOver, Facts, Foreign, Key, Pass, RetainedState, Tally};
 use ccm_core::settings::RouteSettings;
 use ccm_core::well_known::ROUTE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
@@ -31,7 +31,7 @@ pub(crate) struct RouteController {
     settings: Arc<RouteSettings>,
     changes: mpsc::UnboundedReceiver<NodeChange>,
     clock: Clock,
-    memory: Memory,
+    retained: RetainedState,
     /// Each with the key of its reconciliation; `None` for the listing.
     tasks: Workers<Option<Key>, Ended>,
     /// The foreign routes that were logged last.
@@ -62,7 +62,7 @@ impl RouteController {
         let meter = executor.metrics().queues.meter(QueueName::Routes, clock);
         RouteController {
             clock,
-            memory: Memory::new(settings.clone()),
+            retained: RetainedState::new(settings.clone()),
             executor,
             settings,
             changes,
@@ -99,8 +99,8 @@ impl RouteController {
     /// At the limit, only the end of a reconciliation makes room.
     fn next_moment(&self) -> Option<Moment> {
         match self.has_room() {
-            true => self.memory.next_moment(),
-            false => self.memory.next_listing(),
+            true => self.retained.next_moment(),
+            false => self.retained.next_listing(),
         }
     }
 
@@ -122,15 +122,15 @@ impl RouteController {
     fn see(&mut self, change: &NodeChange) {
         let now = self.clock.now();
         match change {
-            NodeChange::Applied(node) => self.memory.see(node, &self.executor.ownership(), now),
+            NodeChange::Applied(node) => self.retained.see(node, &self.executor.ownership(), now),
             NodeChange::Deleted(name) => {
-                self.memory.forget(name, now);
+                self.retained.forget(name, now);
                 let activity = &self.executor.cluster.activity;
                 activity.left(self.executor.name(), &format!("node/{name}"));
             }
             // The nodes' owners may have changed.
             NodeChange::Listed | NodeChange::Reassigned => {
-                self.with_pass(|memory, pass| memory.look_around(pass));
+                self.with_pass(|retained, pass| retained.look_around(pass));
             }
             NodeChange::Requeued(_) => {}
         }
@@ -138,13 +138,13 @@ impl RouteController {
 
     fn begin_pass(&mut self) {
         let now = self.clock.now();
-        let Some(due) = self.memory.next_listing().filter(|at| *at <= now) else {
+        let Some(due) = self.retained.next_listing().filter(|at| *at <= now) else {
             return;
         };
         self.meter.added(1);
         self.meter.begins(due, now);
         self.listing_since = Some(now);
-        let nodes = self.with_pass(|memory, pass| memory.begin(pass));
+        let nodes = self.with_pass(|retained, pass| retained.begin(pass));
         self.executor.metrics().passes_routes();
         let executor = self.executor.clone();
         self.tasks
@@ -153,10 +153,10 @@ impl RouteController {
 
     fn start_reconciliations(&mut self) {
         let now = self.clock.now();
-        while self.memory.has_work(now) && self.has_room() {
+        while self.retained.has_work(now) && self.has_room() {
             let nodes = &self.executor.cluster.nodes;
             let find = |name: &str| nodes.get(&ObjectRef::new(name));
-            let Some(facts) = self.memory.next(find, now) else {
+            let Some(facts) = self.retained.next(find, now) else {
                 return;
             };
             let key = facts.key();
@@ -172,14 +172,17 @@ impl RouteController {
         match ended {
             Some(Ended::Listing(answer)) => self.listed(&answer),
             Some(Ended::Reconciliation(conclusion)) => {
-                self.memory.conclude(&conclusion.facts, self.clock.both());
+                let Conclusion {
+                    facts, retained, ..
+                } = *conclusion;
+                self.retained.conclude(&facts, retained, self.clock.now());
             }
             None => {
                 tracing::error!(
                     "a reconciliation about routes ended with a panic; this is a defect"
                 );
                 match key {
-                    Some(key) => self.memory.abandon(&key, self.clock.now()),
+                    Some(key) => self.retained.abandon(&key, self.clock.now()),
                     None => {
                         let why = "the listing ended with a panic".to_owned();
                         self.listed(&Err(ProviderError::Internal(why)));
@@ -187,8 +190,8 @@ impl RouteController {
                 }
             }
         }
-        if self.memory.is_idle() {
-            let tally = self.memory.tally();
+        if self.retained.is_idle() {
+            let tally = self.retained.tally();
             self.executor
                 .metrics()
                 .count_routes(self.executor.name(), &tally);
@@ -196,7 +199,7 @@ impl RouteController {
     }
 
     fn listed(&mut self, answer: &Result<ListRoutesReply, ProviderError>) {
-        let when = self.with_pass(|memory, pass| memory.absorb(pass, answer));
+        let when = self.with_pass(|retained, pass| retained.absorb(pass, answer));
         if let Some(began) = self.listing_since.take() {
             self.meter.ends(began, self.clock.now());
         }
@@ -205,10 +208,10 @@ impl RouteController {
         match when {
             When::AwaitChange | When::Blocked { .. } => {
                 self.has_listed = true;
-                for destination in self.memory.settled() {
+                for destination in self.retained.settled() {
                     planner.gone(&format!("route/{destination}"));
                 }
-                let tally = self.memory.tally();
+                let tally = self.retained.tally();
                 self.executor
                     .metrics()
                     .count_routes(self.executor.name(), &tally);
@@ -220,7 +223,7 @@ impl RouteController {
                     controller: ROUTE_CONTROLLER,
                     provider: self.executor.name(),
                     object: LISTING,
-                    attempt: self.memory.failed_listings().max(1),
+                    attempt: self.retained.failed_listings().max(1),
                     severity: Severity::Failure,
                 };
                 wait.log(&when);
@@ -230,7 +233,7 @@ impl RouteController {
 
     /// Logs one line whenever the foreign routes have changed.
     fn tell_of_others(&mut self) {
-        let foreign = self.memory.foreign();
+        let foreign = self.retained.foreign();
         if *foreign == self.told {
             return;
         }
@@ -250,13 +253,13 @@ impl RouteController {
     }
 
     fn tell_that_it_passed(&mut self) {
-        if self.has_listed && !self.has_passed && self.memory.is_idle() {
+        if self.has_listed && !self.has_passed && self.retained.is_idle() {
             self.has_passed = true;
             self.executor.planner().passed();
         }
     }
 
-    fn with_pass<T>(&mut self, what: impl FnOnce(&mut Memory, &Pass<'_>) -> T) -> T {
+    fn with_pass<T>(&mut self, what: impl FnOnce(&mut RetainedState, &Pass<'_>) -> T) -> T {
         let nodes = self.executor.cluster.sorted_nodes();
         let ownership = self.executor.ownership();
         let pass = Pass {
@@ -264,7 +267,7 @@ impl RouteController {
             ownership: &ownership,
             now: self.clock.now(),
         };
-        what(&mut self.memory, &pass)
+        what(&mut self.retained, &pass)
     }
 }
 
@@ -286,14 +289,16 @@ async fn ask(nodes: Arc<[Arc<Node>]>, executor: &EffectExecutor) -> Ended {
 }
 
 impl reconcile::Facts for Facts {
-    type Retained = ();
+    type Retained = CarryOver;
     const CONTROLLER: &'static str = ROUTE_CONTROLLER;
 
-    fn decide(&self, clock: Clock) -> Decision<(When, ())> {
-        route::decide(self, clock.both()).map_end(|when| (when, ()))
+    fn decide(&self, clock: Clock) -> Decision<(When, CarryOver)> {
+        route::decide(self, clock.both())
     }
 
-    fn cut_short(&self, _: &When, _: Clock) {}
+    fn cut_short(&self, _: &When, clock: Clock) -> CarryOver {
+        route::cut_short(self, clock.now())
+    }
 
     fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
         Facts::absorb(self, effect, outcome);

@@ -223,6 +223,7 @@ impl Memory {
             facts,
             retained,
             has_written,
+            ..
         } = conclusion;
         let has_vanished_before = facts.is_gone;
         let is_outdated = facts.is_outdated();

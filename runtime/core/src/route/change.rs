@@ -1,10 +1,10 @@
-//! The change to make for one destination: its progress, and the state kept from earlier attempts. Performs no I/O.
+//! The change to make for one destination, and its progress. Performs no I/O.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use super::destination_state::{Attempts, Wait};
 use crate::cloud::error::ProviderError;
 use crate::cloud_route::CloudRoute;
 use crate::load_balancer::{Pending, Progress};
@@ -12,31 +12,6 @@ use crate::moment::Moment;
 
 /// Maximum number of routes to one destination that a reconciliation removes. Clouds have one, some may have a few.
 const MOST_REMOVALS: usize = 16;
-
-/// State kept from earlier reconciliations of one destination.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct RetainedState {
-    /// Number of consecutive failures.
-    pub(super) failures: u32,
-    /// Start of the current unbroken row of pending answers.
-    pub(super) begun: Option<Moment>,
-    /// Listings since the pending operation stopped progressing; 0 while it progresses.
-    pub(super) in_vain: u32,
-    /// Hint of the last pending answer.
-    pub(super) hint: Option<Hint>,
-    /// Routes for whose removal budget was taken.
-    pub(super) reservation: Vec<Arc<CloudRoute>>,
-    /// Error kinds already reported as Events.
-    pub(super) told: BTreeSet<&'static str>,
-    /// When to retry.
-    pub(super) due: Option<Moment>,
-    /// Do not retry before `due`, even when the node changes: the cloud asked for the delay.
-    pub(super) is_firm: bool,
-    /// Since when the brake holds the removal, with every listing since confirming it.
-    pub(super) held: Option<Moment>,
-    /// Fingerprint of the node at that time.
-    pub(super) fingerprint: u64,
-}
 
 /// Hint of a pending call.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,20 +21,35 @@ pub(super) struct Hint {
     carried: Arc<[u8]>,
 }
 
-impl RetainedState {
-    /// Whether the operation is pending and progressing, so that it is polled at the cloud's own pace without a
-    /// listing.
-    pub(super) fn is_begun(&self) -> bool {
-        self.begun.is_some() && self.in_vain == 0
+/// A planned change for one destination: first remove routes, then create one.
+#[derive(Debug, Clone)]
+pub(super) struct PlannedChange {
+    pub(super) destination: IpNet,
+    pub(super) remove: Vec<Arc<CloudRoute>>,
+    /// More routes have to go than one reconciliation removes.
+    has_more: bool,
+}
+
+impl PlannedChange {
+    pub(super) fn new(destination: IpNet, mut remove: Vec<Arc<CloudRoute>>) -> PlannedChange {
+        let has_more = remove.len() > MOST_REMOVALS;
+        remove.truncate(MOST_REMOVALS);
+        PlannedChange {
+            destination,
+            remove,
+            has_more,
+        }
     }
 }
 
-/// The change for one destination: first remove routes, then create one.
+/// A change in progress.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Change {
     pub(super) destination: IpNet,
     pub(super) remove: Vec<Arc<CloudRoute>>,
-    pub(super) past: RetainedState,
+    /// The attempts before this one, and what the last of them waited for.
+    pub(super) attempts: Attempts,
+    wait: Option<Wait>,
     /// Number of routes in `remove` that are gone.
     removed: usize,
     /// More routes have to go than one reconciliation removes.
@@ -94,29 +84,43 @@ pub(super) enum Doing {
 }
 
 impl Change {
-    pub(super) fn new(
-        destination: IpNet,
-        mut remove: Vec<Arc<CloudRoute>>,
-        past: RetainedState,
+    pub(super) fn begin(
+        planned: PlannedChange,
+        (attempts, wait): (Attempts, Option<Wait>),
     ) -> Change {
-        let has_more = remove.len() > MOST_REMOVALS;
-        remove.truncate(MOST_REMOVALS);
         Change {
-            destination,
-            remove,
-            past,
+            destination: planned.destination,
+            remove: planned.remove,
+            attempts,
+            wait,
             removed: 0,
-            has_more,
+            has_more: planned.has_more,
             end: None,
         }
     }
 
     /// The rest of this change, to be continued later.
-    pub(super) fn again(&self, past: RetainedState) -> Change {
-        let remove = self.remove.get(self.removed..).unwrap_or_default();
-        Change {
+    pub(super) fn rest(&self) -> PlannedChange {
+        PlannedChange {
+            destination: self.destination,
+            remove: self.remove.get(self.removed..).unwrap_or_default().to_vec(),
             has_more: self.has_more,
-            ..Change::new(self.destination, remove.to_vec(), past)
+        }
+    }
+
+    /// Since when the brake holds the removal.
+    pub(super) fn held_since(&self) -> Option<Moment> {
+        match self.wait {
+            Some(Wait::Held { since }) => Some(since),
+            _ => None,
+        }
+    }
+
+    /// Since when the cloud has answered pending, and the number of listings since it stopped progressing.
+    pub(super) fn pending(&self) -> Option<(Moment, u32)> {
+        match self.wait {
+            Some(Wait::Pending { since, in_vain }) => Some((since, in_vain)),
+            _ => None,
         }
     }
 
@@ -127,7 +131,7 @@ impl Change {
 
     /// Whether budget was taken for the removal of `route`.
     pub(super) fn is_paid(&self, route: &Arc<CloudRoute>) -> bool {
-        self.past.reservation.contains(route)
+        self.attempts.reservation.contains(route)
     }
 
     /// The routes that have been removed.
@@ -137,7 +141,7 @@ impl Change {
 
     /// Hint of the last pending call for the same operation: removal of this route, or creation if `None`.
     pub(super) fn hint(&self, removal: Option<&Arc<CloudRoute>>) -> Option<Arc<[u8]>> {
-        let hint = self.past.hint.as_ref();
+        let hint = self.attempts.hint.as_ref();
         let hint = hint.filter(|hint| hint.removal.as_ref() == removal);
         hint.map(|hint| hint.carried.clone())
     }
@@ -158,7 +162,7 @@ impl Change {
             }
             Ok(Progress::Done) => self.end = Some(End::Done),
             Ok(Progress::Pending(pending)) => {
-                self.past.hint = pending
+                self.attempts.hint = pending
                     .hint
                     .clone()
                     .map(|carried| Hint { removal, carried });
@@ -175,7 +179,7 @@ impl Change {
                 self.end = Some(End::Failed(doing, error.clone()));
             }
         }
-        self.past.hint = None;
+        self.attempts.hint = None;
     }
 
     /// Ends the change when nothing is left to remove and no route is to be created.

@@ -145,11 +145,11 @@ impl Facts {
         if let Some(change) = self.current_mut() {
             match result {
                 Ok(()) => change
-                    .past
+                    .attempts
                     .reservation
                     .extend(change.next_removal().cloned()),
                 Err(free) => {
-                    let rises = Rise::next(change.past.held, now);
+                    let rises = Rise::next(change.held_since(), now);
                     change.end = Some(End::Held(free.min(rises)));
                 }
             }
@@ -219,7 +219,7 @@ impl Facts {
         let destination = change.destination.to_string();
         if let Some(route) = change.next_removal() {
             if !change.is_paid(route) && !self.is_in_the_way(route) {
-                let rise = Rise::since(change.past.held, self.began);
+                let rise = Rise::since(change.held_since(), self.began);
                 let brake = Brake::RouteDeletion;
                 return Some(RouteEffect::TakeBudget(destination, brake, rise, self.ours));
             }
@@ -252,8 +252,10 @@ impl Facts {
     /// The next Event to record, once all changes have ended.
     pub(super) fn to_tell(&self, now: Moment) -> Option<CloudEvent> {
         let failures = self.changes.iter().filter_map(|change| match &change.end {
-            Some(End::Failed(Doing::Make, error)) => (!change.past.told.contains(error.reason()))
-                .then(|| self.could_not_create(change, error, now)),
+            Some(End::Failed(Doing::Make, error)) => {
+                (!change.attempts.told.contains(error.reason()))
+                    .then(|| self.could_not_create(change, error, now))
+            }
             _ => None,
         });
         let owed = self.state.owed.iter().cloned();
@@ -298,26 +300,36 @@ impl Facts {
 
     /// State of the node's routes; `None`: unknown, or not known yet.
     pub(super) fn network(&self) -> Option<Network> {
-        let mut network = self.rest?;
-        let mut is_clear = true;
         let is_elsewhere = |change: &Change| change.end == Some(End::Elsewhere);
         if self.right == 0 && !self.changes.is_empty() && self.changes.iter().all(is_elsewhere) {
             return None;
         }
-        for change in &self.changes {
+        let network = self.network_once_created()?;
+        let pending = self.changes.iter();
+        let pending = pending.filter(|change| matches!(change.end, Some(End::Begun(_))));
+        // Pending and progressing may end soon; pending without progress may not.
+        let is_stalled = |change: &Change| change.pending().is_some_and(|(_, vain)| vain > 0);
+        let (stalled, progressing): (Vec<_>, Vec<_>) =
+            pending.partition(|change| is_stalled(change));
+        let network = match stalled.is_empty() {
+            true => network,
+            false => worse(network),
+        };
+        (progressing.is_empty() || network == Network::Unavailable).then_some(network)
+    }
+
+    /// The same once the pending routes are created.
+    pub(super) fn network_once_created(&self) -> Option<Network> {
+        self.changes.iter().try_fold(self.rest?, |network, change| {
             match &change.end {
-                Some(End::Done | End::Elsewhere) => {}
+                Some(End::Done | End::Elsewhere | End::Begun(_)) => Some(network),
+                Some(End::Held(_)) => Some(worse(network)),
                 // A single answer may have been lost.
-                Some(End::Failed(..)) if change.past.failures == 0 => network = worse(network),
-                Some(End::Failed(..)) => network = Network::Unavailable,
-                // Pending and progressing may end soon; pending without progress may not.
-                Some(End::Begun(_)) if change.past.in_vain == 0 => is_clear = false,
-                Some(End::Begun(_) | End::Held(_)) => network = worse(network),
-                Some(End::More | End::Planned) | None => return None,
+                Some(End::Failed(..)) if change.attempts.failures == 0 => Some(worse(network)),
+                Some(End::Failed(..)) => Some(Network::Unavailable),
+                Some(End::More | End::Planned) | None => None,
             }
-        }
-        // A pending operation may end soon.
-        (is_clear || network == Network::Unavailable).then_some(network)
+        })
     }
 }
 

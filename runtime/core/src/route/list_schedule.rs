@@ -26,7 +26,6 @@ pub(super) struct ListSchedule {
     retries: BTreeSet<Moment>,
     /// When the last listing was requested.
     last: Option<Moment>,
-    is_asking: bool,
     failures: u32,
     /// Earliest next listing after a failed one.
     not_before: Option<Moment>,
@@ -70,7 +69,7 @@ impl ListSchedule {
 
     /// When to list routes next; `None`: not scheduled.
     pub(super) fn next(&self, settings: &RouteSettings) -> Option<Moment> {
-        if !self.is_open || self.is_asking {
+        if !self.is_open {
             return None;
         }
         let settled = self.unsettled.map(|(first, last)| {
@@ -94,12 +93,10 @@ impl ListSchedule {
         self.retries = self.retries.split_off(&now);
         self.retries.remove(&now);
         self.last = Some(now);
-        self.is_asking = true;
     }
 
     /// The listing succeeded.
     pub(super) fn succeed(&mut self) {
-        self.is_asking = false;
         self.failures = 0;
         self.not_before = None;
     }
@@ -111,7 +108,6 @@ impl ListSchedule {
         settings: &RouteSettings,
         now: Moment,
     ) -> Duration {
-        self.is_asking = false;
         self.failures = self.failures.saturating_add(1);
         let grown = LISTING.after(self.failures);
         let after = match retry::after(error, self.failures) {

@@ -9,13 +9,15 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 
-use super::change::{Change, RetainedState};
+use super::change::PlannedChange;
 use super::condition::{self, Network};
 use super::desired_routes::{Fault, NodeRoutes};
+use super::destination_state::{Attempt, DestinationState};
 use super::facts::{Key, worse};
 use super::listing::{Entry, Listing, Verdict};
-use super::memory::{Note, fingerprint};
 use super::network::pod_cidrs;
+use super::node_state::{NodeRecord, NodeState, fingerprint};
+use super::retained_state::Reconciliation;
 use super::warning;
 use crate::cloud::instance::CloudEvent;
 use crate::cloud_route::CloudRoute;
@@ -27,7 +29,7 @@ use crate::node::object::name;
 pub(super) struct Work {
     /// Earliest start, as requested by the cloud.
     pub(super) at: Moment,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<PlannedChange>,
     /// State of the node's other routes.
     pub(super) rest: Option<Network>,
     /// Number of the node's other routes that exist.
@@ -65,20 +67,18 @@ pub(super) struct Planning<'a> {
     /// Whether the listing is complete, so that it permits removals.
     pub(super) is_complete: bool,
     pub(super) listing: &'a Listing,
-    pub(super) pasts: &'a BTreeMap<(Key, IpNet), RetainedState>,
-    pub(super) notes: &'a BTreeMap<String, Note>,
-    pub(super) busy: &'a BTreeMap<Key, Vec<IpNet>>,
+    pub(super) destinations: &'a BTreeMap<IpNet, DestinationState>,
+    pub(super) nodes: &'a BTreeMap<String, NodeState>,
+    pub(super) reconciliations: &'a BTreeMap<Key, Reconciliation>,
     /// Nodes that routes lead to, or were made for.
     pub(super) led: BTreeSet<&'a str>,
-    /// When reconciliations of these destinations ended.
-    pub(super) touched: &'a BTreeMap<IpNet, Moment>,
 }
 
 /// A plan.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) work: BTreeMap<Key, Work>,
-    /// Keys of the retained state that is still needed.
+    /// Destinations, and for whom, whose unfinished changes are still wanted.
     pub(super) kept: BTreeSet<(Key, IpNet)>,
     pub(super) tally: Tally,
     /// Some route stays only because the answer was not complete.
@@ -100,34 +100,25 @@ enum Destination {
     Unsaid,
 }
 
-/// Whether a change may be attempted.
-enum Attempt {
-    /// From this moment on.
-    Due(Moment, RetainedState),
-    /// Not yet; `true`: it has failed more than once.
-    Later(bool),
-}
-
 impl Planning<'_> {
     pub(super) fn plan(&self, desired_routes: &[NodeRoutes]) -> Plan {
         let mut plan = Plan::default();
-        let busy: BTreeSet<&IpNet> = self.busy.values().flatten().collect();
         for wish in desired_routes {
-            self.plan_node(wish, &busy, &mut plan);
+            self.plan_node(wish, &mut plan);
         }
         for (destination, entries) in &self.listing.inside {
-            self.plan_destination(destination, entries, &busy, &mut plan);
+            self.plan_destination(destination, entries, &mut plan);
         }
         plan.tally.foreign = self.listing.foreign().count();
         plan.tally.outside = self.listing.outside;
         plan
     }
 
-    fn plan_node(&self, wish: &NodeRoutes, busy: &BTreeSet<&IpNet>, plan: &mut Plan) {
+    fn plan_node(&self, wish: &NodeRoutes, plan: &mut Plan) {
         let node = &*wish.node;
         let key = Key::Node(name(node).to_owned());
         let fingerprint = fingerprint(node);
-        let note = self.notes.get(name(node));
+        let note = self.nodes.get(name(node)).map(|state| &state.record);
         let note = note.filter(|note| note.is_about(node));
         plan.tally.refused += wish.faults.len();
         let mut work = Work {
@@ -145,7 +136,7 @@ impl Planning<'_> {
                 plan.claimed.insert(*destination);
                 continue;
             }
-            let place = self.place(destination, name(node), busy, plan);
+            let place = self.place(destination, name(node), plan);
             match &place {
                 Destination::Right => {
                     plan.tally.right += 1;
@@ -158,6 +149,11 @@ impl Planning<'_> {
                 Destination::Right => {}
                 Destination::Unsaid => {
                     work.rest = None;
+                    // One subject at a time: its unfinished change comes before removals for nobody.
+                    let state = self.destinations.get(destination);
+                    if state.is_some_and(|state| state.is_unfinished_for(&key)) {
+                        plan.claimed.insert(*destination);
+                    }
                     plan.kept.insert(place_key);
                 }
                 Destination::Taken(what) => {
@@ -174,13 +170,13 @@ impl Planning<'_> {
                     faults.push(Fault::Overlaps(*destination, other));
                 }
                 Destination::Lacking(remove) => {
-                    match self.turn(&place_key, fingerprint) {
-                        Attempt::Due(at, past) => {
+                    match self.attempt(&key, destination, fingerprint) {
+                        Attempt::Due(at) => {
                             work.at = match work.changes.is_empty() {
                                 true => at,
                                 false => work.at.min(at),
                             };
-                            work.changes.push(Change::new(*destination, remove, past));
+                            work.changes.push(PlannedChange::new(*destination, remove));
                         }
                         Attempt::Later(true) => work.rest = work.rest.map(|_| Network::Unavailable),
                         Attempt::Later(false) => work.rest = work.rest.map(worse),
@@ -190,7 +186,7 @@ impl Planning<'_> {
                 }
             }
         }
-        if self.busy.contains_key(&key) {
+        if let Some(Reconciliation::InFlight) = self.reconciliations.get(&key) {
             return;
         }
         if work.right == 0 && work.changes.is_empty() && work.rest == Some(Network::Available) {
@@ -231,7 +227,7 @@ impl Planning<'_> {
     }
 
     /// Whether the condition has to be written and is the only work.
-    fn has_to_say(&self, node: &Node, rest: Option<Network>, note: Option<&Note>) -> bool {
+    fn has_to_say(&self, node: &Node, rest: Option<Network>, note: Option<&NodeRecord>) -> bool {
         let Some(network) = rest else {
             return false;
         };
@@ -242,14 +238,8 @@ impl Planning<'_> {
         !is_late && !is_early && condition::patch(node, network, now).is_some()
     }
 
-    fn place(
-        &self,
-        destination: &IpNet,
-        node: &str,
-        busy: &BTreeSet<&IpNet>,
-        plan: &mut Plan,
-    ) -> Destination {
-        if self.is_in_hand(destination, busy) {
+    fn place(&self, destination: &IpNet, node: &str, plan: &mut Plan) -> Destination {
+        if self.is_in_hand(destination) {
             plan.claimed.insert(*destination);
             return Destination::Unsaid;
         }
@@ -276,13 +266,7 @@ impl Planning<'_> {
     }
 
     /// ROUTE-025: removes our routes that no node wants.
-    fn plan_destination(
-        &self,
-        destination: &IpNet,
-        entries: &[Entry],
-        busy: &BTreeSet<&IpNet>,
-        plan: &mut Plan,
-    ) {
+    fn plan_destination(&self, destination: &IpNet, entries: &[Entry], plan: &mut Plan) {
         let removable = entries
             .iter()
             .filter(|entry| entry.verdict == Verdict::Removable);
@@ -292,19 +276,18 @@ impl Planning<'_> {
         }
         plan.tally.stray += remove.len();
         let key = Key::Destination(*destination);
-        let place = (key.clone(), *destination);
-        plan.kept.insert(place.clone());
+        plan.kept.insert((key.clone(), *destination));
         if !self.is_complete {
             plan.is_unproven = true;
             return;
         }
-        if self.is_in_hand(destination, busy) {
+        if self.is_in_hand(destination) {
             return;
         }
-        if let Attempt::Due(at, past) = self.turn(&place, 0) {
+        if let Attempt::Due(at) = self.attempt(&key, destination, 0) {
             let work = Work {
                 at,
-                changes: vec![Change::new(*destination, remove, past)],
+                changes: vec![PlannedChange::new(*destination, remove)],
                 rest: None,
                 right: 0,
                 complaints: Vec::new(),
@@ -314,36 +297,15 @@ impl Planning<'_> {
         }
     }
 
-    /// Whether the destination is being changed, or was after the provider was asked, so that the listing is outdated.
-    fn is_in_hand(&self, destination: &IpNet, busy: &BTreeSet<&IpNet>) -> bool {
-        let touched = self.touched.get(destination);
-        busy.contains(destination) || touched.is_some_and(|at| *at >= self.asked_at)
+    fn is_in_hand(&self, destination: &IpNet) -> bool {
+        let state = self.destinations.get(destination);
+        state.is_some_and(|state| state.is_in_hand(self.asked_at))
     }
 
-    /// Each route has its own retry time; a change of its node makes all of them due at once.
-    fn turn(&self, place: &(Key, IpNet), fingerprint: u64) -> Attempt {
-        let Some(past) = self.pasts.get(place) else {
-            let past = RetainedState {
-                fingerprint,
-                ..RetainedState::default()
-            };
-            return Attempt::Due(self.now, past);
-        };
-        let is_other = past.fingerprint != fingerprint;
-        let due = past.due.filter(|due| *due > self.now);
-        match due {
-            Some(due) if past.is_begun() && !is_other => return Attempt::Due(due, past.clone()),
-            Some(_) if past.is_firm || !is_other => return Attempt::Later(past.failures > 1),
-            Some(_) | None => {}
+    fn attempt(&self, key: &Key, destination: &IpNet, fingerprint: u64) -> Attempt {
+        match self.destinations.get(destination) {
+            Some(state) => state.attempt(key, fingerprint, self.now),
+            None => Attempt::Due(self.now),
         }
-        let past = match is_other {
-            true => RetainedState {
-                reservation: past.reservation.clone(),
-                fingerprint,
-                ..RetainedState::default()
-            },
-            false => past.clone(),
-        };
-        Attempt::Due(self.now, past)
     }
 }

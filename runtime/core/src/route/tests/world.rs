@@ -15,7 +15,7 @@ use super::super::*;
 use crate::brake::{Allowances, ClusterBudgets};
 use crate::cloud_route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
 use crate::effect::{Answered, ClusterError, Outcome, RouteEffect, RouteOutcome};
-use crate::load_balancer::Progress;
+use crate::load_balancer::{Pending, Progress};
 use crate::moment::Moment;
 use crate::node::object::name;
 use crate::node_ownership::OwnershipContext;
@@ -77,7 +77,7 @@ pub(super) struct World {
     begun: BTreeSet<String>,
     /// Those whose removal was begun after an answer that was not complete.
     pub(super) unproven: Vec<CloudRoute>,
-    pub(super) memory: Memory,
+    pub(super) memory: RetainedState,
     pub(super) settings: RouteSettings,
     next_id: u64,
     version: u64,
@@ -110,7 +110,7 @@ pub(super) fn world(cluster: &[&str]) -> World {
         deleted: Vec::new(),
         begun: BTreeSet::new(),
         unproven: Vec::new(),
-        memory: Memory::new(Arc::new(settings.clone())),
+        memory: RetainedState::new(Arc::new(settings.clone())),
         settings,
         next_id: 0,
         version: 0,
@@ -217,7 +217,7 @@ impl World {
 
     /// The provider, another mode: what is remembered is not.
     pub(super) fn restart(&mut self) {
-        self.memory = Memory::new(Arc::new(self.settings.clone()));
+        self.memory = RetainedState::new(Arc::new(self.settings.clone()));
         let nodes: Vec<String> = self.nodes.keys().cloned().collect();
         nodes.iter().for_each(|name| self.see(name));
     }
@@ -229,7 +229,10 @@ impl World {
             .collect()
     }
 
-    pub(super) fn with_pass<T>(&mut self, what: impl FnOnce(&mut Memory, &Pass<'_>) -> T) -> T {
+    pub(super) fn with_pass<T>(
+        &mut self,
+        what: impl FnOnce(&mut RetainedState, &Pass<'_>) -> T,
+    ) -> T {
         let nodes = self.nodes();
         let pass = Pass {
             nodes: &nodes,
@@ -370,8 +373,8 @@ impl World {
     pub(super) fn reconcile(&mut self, mut facts: Facts) {
         for _ in 0..128 {
             let effects = match decide(&facts, self.now()) {
-                Decision::Done(_) => {
-                    self.memory.conclude(&facts, self.now());
+                Decision::Done((_, carry_over)) => {
+                    self.memory.conclude(&facts, carry_over, at(self.now));
                     return;
                 }
                 Decision::Do(effects) => effects,

@@ -1,0 +1,167 @@
+//! The end of a reconciliation: when to reconcile again, and the state to retain. Performs no I/O.
+
+use std::time::Duration;
+
+use super::change::{Change, Doing, End};
+use super::destination_state::{Attempts, Wait};
+use super::facts::Facts;
+use super::{ASKED, BEGUN};
+use crate::brake::Brake;
+use crate::effect::{ClusterError, When};
+use crate::load_balancer::Pending;
+use crate::moment::Moment;
+use crate::retry::{self, Retry};
+
+/// State that a reconciliation leaves behind, for [`RetainedState::conclude`](super::RetainedState::conclude).
+#[derive(Debug, Clone, PartialEq)]
+pub struct CarryOver {
+    /// For each change of the facts what is unfinished; `None`: nothing.
+    pub(super) unfinished: Vec<Option<Remainder>>,
+    /// Delay until the retry of a failed write at the API server.
+    pub(super) retry: Option<Duration>,
+    /// Whether no Event is left to record.
+    pub(super) has_told: bool,
+}
+
+/// An unfinished change.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Remainder {
+    pub(super) attempts: Attempts,
+    pub(super) wait: Wait,
+    /// Delay until it is due again.
+    pub(super) after: Duration,
+    why: String,
+}
+
+/// The end of a reconciliation with all its Events recorded: due again as soon as the first unfinished change is.
+pub(super) fn finished(facts: &Facts, now: Moment) -> (When, CarryOver) {
+    let carry_over = CarryOver::new(facts, true, now);
+    let unfinished = carry_over.unfinished.iter().flatten();
+    let when = match unfinished.min_by_key(|one| one.after) {
+        None => When::AwaitChange,
+        Some(first) => {
+            let (after, why) = (first.after, first.why.clone());
+            match first.wait {
+                Wait::Backoff { is_firm: true } => When::NotBefore { after, why },
+                _ => When::Retry { after, why },
+            }
+        }
+    };
+    (when, carry_over)
+}
+
+/// The end of a reconciliation because of `error`, which the API server answered to a write.
+pub(super) fn failed(facts: &Facts, error: &ClusterError, now: Moment) -> (When, CarryOver) {
+    let what = match facts.current() {
+        Some(_) => "the spent budget of the route removal",
+        None => "the node's condition",
+    };
+    let why = format!("the API server did not store {what}: {error}");
+    let carry_over = interrupted(facts, now);
+    let after = carry_over.retry.unwrap_or_default();
+    (When::Retry { after, why }, carry_over)
+}
+
+/// What is retained of a reconciliation that ends before everything is done.
+pub(super) fn interrupted(facts: &Facts, now: Moment) -> CarryOver {
+    CarryOver::new(facts, facts.to_tell(now).is_none(), now)
+}
+
+impl CarryOver {
+    fn new(facts: &Facts, has_told: bool, now: Moment) -> CarryOver {
+        let retry = facts.state.refusals.trouble();
+        let retry = retry.map(|error| after_trouble(facts, error));
+        let unfinished = facts.changes.iter().map(|change| {
+            let (wait, after, why) = match &change.end {
+                // Not reached: retried together with the node.
+                None => (Wait::Backoff { is_firm: false }, retry?, String::new()),
+                Some(end) => wait(change, end, now)?,
+            };
+            Some(Remainder {
+                attempts: attempts(facts, change, has_told),
+                wait,
+                after,
+                why,
+            })
+        });
+        CarryOver {
+            unfinished: unfinished.collect(),
+            retry,
+            has_told,
+        }
+    }
+}
+
+fn after_trouble(facts: &Facts, error: &ClusterError) -> Duration {
+    let after = retry::cluster(error).after(facts.failures.saturating_add(1));
+    // Each retry costs a listing.
+    after.max(BEGUN.first)
+}
+
+/// What a change that ended so waits for, for how long, and why; `None`: for nothing.
+fn wait(change: &Change, end: &End, now: Moment) -> Option<(Wait, Duration, String)> {
+    let destination = change.destination;
+    let backoff = Wait::Backoff { is_firm: false };
+    Some(match end {
+        End::Done | End::Elsewhere | End::Planned => return None,
+        End::More => {
+            let why = format!("more routes to {destination} remain to be removed");
+            (backoff, BEGUN.first, why)
+        }
+        End::Held(free) => {
+            let since = change.held_since().unwrap_or(now);
+            let after = now
+                .until(*free)
+                .clamp(retry::CLOUD.first, retry::CLOUD.most);
+            let why = format!(
+                "the brake {} is engaged because its budget is exhausted: {destination}",
+                Brake::RouteDeletion
+            );
+            (Wait::Held { since }, after, why)
+        }
+        End::Begun(Pending { retry_after, .. }) => {
+            let (since, in_vain) = change.pending().unwrap_or((now, 0));
+            let asked = (*retry_after).clamp(ASKED.0, ASKED.1);
+            let after = match in_vain {
+                0 => asked,
+                in_vain => asked.max(BEGUN.after(in_vain)),
+            };
+            let why = format!("the cloud has begun to change the route to {destination}");
+            (Wait::Pending { since, in_vain }, after, why)
+        }
+        End::Failed(doing, error) => {
+            let doing = match doing {
+                Doing::Make => "made",
+                Doing::Remove => "removed",
+            };
+            let why = format!("the route to {destination} could not be {doing}: {error}");
+            let failures = change.attempts.failures.saturating_add(1);
+            match retry::after(error, failures) {
+                Retry::After(after) => (backoff, after, why),
+                Retry::NotBefore(after) => (Wait::Backoff { is_firm: true }, after, why),
+                // Retrying cannot help: only a change elsewhere can, and that may never come.
+                Retry::OnChange => (backoff, retry::PERSON.most, why),
+            }
+        }
+    })
+}
+
+/// The record of the attempts at an unfinished change, this one included.
+fn attempts(facts: &Facts, change: &Change, has_told: bool) -> Attempts {
+    let mut attempts = change.attempts.clone();
+    let has_failed = match &change.end {
+        Some(End::Failed(..)) => true,
+        // A node's failed writes are counted in its record.
+        None => !facts.makes(),
+        Some(_) => false,
+    };
+    attempts.failures = attempts.failures.saturating_add(u32::from(has_failed));
+    if let Some(End::Failed(Doing::Make, error)) = &change.end
+        && has_told
+    {
+        attempts.told.insert(error.reason());
+    }
+    let gone = change.gone();
+    attempts.reservation.retain(|route| !gone.contains(route));
+    attempts
+}

@@ -1,0 +1,80 @@
+//! The state of one node between reconciliations, besides that of its destinations. Decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Node;
+
+use super::network::pod_cidrs;
+use crate::moment::Moment;
+use crate::node::object::uid;
+use crate::node_ownership::{recorded_owner, stored_provider_id};
+use crate::own_write::OwnWrite;
+
+/// State of one node.
+#[derive(Debug, Default)]
+pub(super) struct NodeState {
+    /// Its current fingerprint, while it wants routes.
+    pub(super) wants: Option<u64>,
+    /// What earlier reconciliations of the node left behind.
+    pub(super) record: NodeRecord,
+}
+
+/// What the reconciliations of a node, identified by its UID, left behind.
+#[derive(Debug, Default)]
+pub(super) struct NodeRecord {
+    uid: String,
+    /// Destinations whose routes another component creates, as the provider says; the value is the node's fingerprint
+    /// then.
+    pub(super) elsewhere: BTreeMap<IpNet, u64>,
+    /// Messages already recorded as Events.
+    pub(super) told: BTreeSet<String>,
+    /// Our last write.
+    pub(super) written: Option<OwnWrite>,
+    /// Number of consecutive failed writes of the condition.
+    pub(super) failures: u32,
+    /// When to retry a failed write of the condition.
+    pub(super) due: Option<Moment>,
+}
+
+impl NodeRecord {
+    /// Creates an empty record of `node`.
+    pub(super) fn new(node: &Node) -> NodeRecord {
+        NodeRecord {
+            uid: uid(node).to_owned(),
+            ..NodeRecord::default()
+        }
+    }
+
+    pub(super) fn is_about(&self, node: &Node) -> bool {
+        node.metadata.uid.as_deref() == Some(&*self.uid)
+    }
+
+    /// Whether another component creates this route for a node with this fingerprint.
+    pub(super) fn is_elsewhere(&self, destination: &IpNet, fingerprint: u64) -> bool {
+        self.elsewhere.get(destination) == Some(&fingerprint)
+    }
+
+    /// Whether the cache is older than our own last write.
+    pub(super) fn waits_for_cache(&self, cached: &Node, now: Moment) -> bool {
+        self.written.is_some_and(|written| {
+            written.believed_at() > now && written.is_newer_than(&cached.metadata)
+        })
+    }
+}
+
+/// Hash of the node fields that affect its routes. Heartbeats, conditions, labels and images do not.
+pub(super) fn fingerprint(node: &Node) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    uid(node).hash(&mut hasher);
+    recorded_owner(node).hash(&mut hasher);
+    stored_provider_id(node).hash(&mut hasher);
+    pod_cidrs(node).hash(&mut hasher);
+    let status = node.status.as_ref();
+    let addresses = status.and_then(|status| status.addresses.as_ref());
+    for one in addresses.into_iter().flatten() {
+        (&one.type_, &one.address).hash(&mut hasher);
+    }
+    hasher.finish()
+}

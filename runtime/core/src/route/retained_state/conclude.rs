@@ -1,0 +1,145 @@
+//! Stores the result of a reconciliation: what is known now, and when to poll or retry.
+
+use std::time::Duration;
+
+use super::{Reconciliation, RetainedState};
+use crate::moment::Moment;
+use crate::node::object::name;
+use crate::own_write::OwnWrite;
+use crate::retry;
+use crate::route::PATIENCE;
+use crate::route::carry_over::{CarryOver, Remainder};
+use crate::route::change::{Change, End};
+use crate::route::destination_state::{Unfinished, Wait};
+use crate::route::facts::{About, Facts, Key};
+use crate::route::node_state::NodeRecord;
+use crate::route::route_diff::Work;
+
+/// Added to the polling delay of a pending operation for each other pending one.
+const SPREAD: Duration = Duration::from_millis(4);
+
+impl RetainedState {
+    /// Stores the result of a reconciliation: the facts at its end, and what [`decide`](crate::route::decide) returned.
+    pub fn conclude(&mut self, facts: &Facts, carry_over: CarryOver, now: Moment) {
+        let key = facts.key();
+        self.reconciliations.remove(&key);
+        let (retry, has_told) = (carry_over.retry, carry_over.has_told);
+        let mut polled = Vec::new();
+        let mut poll_at = now;
+        for (change, remainder) in facts.changes.iter().zip(carry_over.unfinished) {
+            self.note_progress(facts, change, now);
+            let unfinished = remainder.map(|one| self.schedule(&key, one, now));
+            if let Some(unfinished) = unfinished.as_ref().filter(|one| one.is_polled()) {
+                polled.push(change.rest());
+                poll_at = poll_at.max(unfinished.due);
+            }
+            let state = self.destinations.entry(change.destination).or_default();
+            state.end(unfinished, now);
+        }
+        if !polled.is_empty() {
+            let is_done = |change: &&Change| change.end == Some(End::Done);
+            let work = Work {
+                at: poll_at,
+                changes: polled,
+                rest: facts.network_once_created(),
+                right: facts.right + facts.changes.iter().filter(is_done).count(),
+                complaints: Vec::new(),
+                fingerprint: facts.fingerprint,
+            };
+            let planned = Reconciliation::Planned(work);
+            self.reconciliations.insert(key, planned);
+        }
+        self.record_node(facts, retry, has_told, now);
+    }
+
+    fn note_progress(&mut self, facts: &Facts, change: &Change, now: Moment) {
+        let destination = change.destination;
+        if change.end == Some(End::Done) || !change.gone().is_empty() {
+            self.progress = Some(now);
+        }
+        if let About::Node(node) = &facts.about
+            && change.end == Some(End::Done)
+        {
+            self.known.make(destination, name(node), now);
+        }
+        if change.end == Some(End::Planned) {
+            self.withheld.insert(destination);
+        }
+    }
+
+    /// When an unfinished change is due: a pending operation that progresses is polled at the cloud's own pace,
+    /// everything else follows a listing.
+    fn schedule(&mut self, key: &Key, remainder: Remainder, now: Moment) -> Unfinished {
+        let mut wait = remainder.wait;
+        if let Wait::Pending { since, in_vain } = &mut wait {
+            let since = self.progress.map_or(*since, |last| last.max(*since));
+            *in_vain = match *in_vain {
+                0 => u32::from(since.after(PATIENCE) <= now),
+                before => before.saturating_add(1),
+            };
+        }
+        let after = remainder.after;
+        let due = match wait {
+            Wait::Pending { in_vain: 0, .. } => now.after(after.max(self.spread(now))),
+            _ => self.list_schedule.retry(now, after),
+        };
+        Unfinished {
+            subject: key.clone(),
+            attempts: remainder.attempts,
+            wait,
+            due,
+        }
+    }
+
+    /// Minimum polling delay, so that many pending operations are not polled continuously.
+    fn spread(&self, now: Moment) -> Duration {
+        let waiting = self.planned().filter(|(_, work)| work.at > now).count();
+        SPREAD.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX))
+    }
+
+    fn record_node(&mut self, facts: &Facts, retry: Option<Duration>, has_told: bool, now: Moment) {
+        let About::Node(node) = &facts.about else {
+            return;
+        };
+        // If the node is gone or wants no routes now, nothing about it is retained.
+        let Some(state) = self.nodes.get_mut(name(node)) else {
+            return;
+        };
+        let Some(fingerprint) = state.wants else {
+            return;
+        };
+        if fingerprint != facts.fingerprint {
+            self.list_schedule.unsettle(now);
+        }
+        let record = &mut state.record;
+        if !record.is_about(node) {
+            *record = NodeRecord::new(node);
+        }
+        let is_elsewhere = |change: &&Change| change.end == Some(End::Elsewhere);
+        for change in facts.changes.iter().filter(is_elsewhere) {
+            let destination = change.destination;
+            record.elsewhere.insert(destination, facts.fingerprint);
+        }
+        if has_told {
+            let told = facts.complaints.iter().map(|event| event.message.clone());
+            record.told.extend(told);
+        }
+        if facts.state.has_written {
+            record.written = OwnWrite::new(&node.metadata, now);
+        }
+        record.failures = match retry {
+            Some(_) => record.failures.saturating_add(1),
+            None => 0,
+        };
+        record.due = retry.map(|after| self.list_schedule.retry(now, after));
+    }
+
+    /// The reconciliation panicked and has no result.
+    pub fn abandon(&mut self, key: &Key, now: Moment) {
+        self.reconciliations.remove(key);
+        for state in self.destinations.values_mut() {
+            state.abandon(key, now);
+        }
+        self.list_schedule.retry(now, retry::PERSON.first);
+    }
+}
