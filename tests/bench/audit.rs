@@ -1,4 +1,4 @@
-//! What ccm asked of the API server, with times: the server's own log is the witness. Reads; judges nothing.
+//! What the manager asked of the API server, with times: the server's own log is the witness. Reads; judges nothing.
 
 use std::path::Path;
 
@@ -7,16 +7,16 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Only the service account under test is written down, so that filling the cluster costs no log.
+/// Only the users under test are written down, so that filling the cluster costs no log.
 pub(crate) const POLICY: &str = r#"{
   "apiVersion": "audit.k8s.io/v1",
   "kind": "Policy",
   "rules": [
-    {"level": "Metadata", "users": ["system:serviceaccount:kube-system:ccm"], "verbs": ["watch"],
+    {"level": "Metadata", "users": ["system:serviceaccount:kube-system:ccm", "peer"], "verbs": ["watch"],
      "omitStages": ["RequestReceived", "ResponseComplete"]},
-    {"level": "Metadata", "users": ["system:serviceaccount:kube-system:ccm"], "verbs": ["get", "list"],
+    {"level": "Metadata", "users": ["system:serviceaccount:kube-system:ccm", "peer"], "verbs": ["get", "list"],
      "omitStages": ["RequestReceived", "ResponseStarted"]},
-    {"level": "Request", "users": ["system:serviceaccount:kube-system:ccm"],
+    {"level": "Request", "users": ["system:serviceaccount:kube-system:ccm", "peer"],
      "omitStages": ["RequestReceived", "ResponseStarted"]},
     {"level": "None"}
   ]
@@ -27,8 +27,8 @@ pub(crate) struct Entry {
     pub(crate) verb: String,
     /// With the subresource: `nodes/status`.
     pub(crate) resource: String,
-    /// Of an Event: of the node it is about.
-    pub(crate) node: String,
+    /// Of an Event: of the object it is about.
+    pub(crate) name: String,
     pub(crate) code: u16,
     pub(crate) received: Timestamp,
     pub(crate) body: Value,
@@ -68,11 +68,11 @@ fn entry(line: &str) -> Result<Entry> {
         resource = format!("{resource}/{}", event.object_ref.subresource);
     }
     let about = event.request_object["involvedObject"]["name"].as_str();
-    let node = about.map_or(event.object_ref.name, str::to_owned);
+    let name = about.map_or(event.object_ref.name, str::to_owned);
     Ok(Entry {
         verb: event.verb,
         resource,
-        node,
+        name,
         code: event.response_status.code,
         received: event.request_received_timestamp.parse()?,
         body: event.request_object,

@@ -40,8 +40,29 @@ pub(crate) struct Writes {
     pub(crate) patches: Vec<Duration>,
 }
 
+/// Whether the bare client writes the Event of a node, too, as the manager does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    WithEvents,
+    WithoutEvents,
+}
+
+impl Form {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::WithEvents => "with Events",
+            Self::WithoutEvents => "without Events",
+        }
+    }
+}
+
 /// Writes every node of the cluster with so many connections.
-pub(crate) async fn write(cluster: &Cluster, ids: &[u64], connections: usize) -> Result<Writes> {
+pub(crate) async fn write(
+    cluster: &Cluster,
+    ids: &[u64],
+    connections: usize,
+    form: Form,
+) -> Result<Writes> {
     let nodes = cluster.all_nodes().await?;
     ensure!(
         nodes.len() == ids.len(),
@@ -53,15 +74,9 @@ pub(crate) async fn write(cluster: &Cluster, ids: &[u64], connections: usize) ->
     for (number, (node, id)) in nodes.iter().zip(ids).enumerate() {
         plans.push(Plan::new(node, *id, number)?);
     }
-    let mut clients = Vec::new();
-    for _ in 0..connections {
-        let client = cluster.client().await?;
-        // Connected beforehand, as ccm is after its list.
-        send(&client, Request::get("/version").body(Vec::new())?).await?;
-        clients.push(client);
-    }
+    let clients = connected(cluster, connections).await?;
     // The same observer as beside ccm, since it costs the API server something.
-    let mut watch = Watch::start(cluster.admin.clone());
+    let mut watch = Watch::nodes(cluster.admin.clone());
     let plans = Arc::new(plans);
     let next = Arc::new(AtomicUsize::new(0));
     let cpu = usage::of(std::process::id())?.cpu;
@@ -71,7 +86,7 @@ pub(crate) async fn write(cluster: &Cluster, ids: &[u64], connections: usize) ->
         tokio::spawn(async move {
             let mut patches = Vec::new();
             while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
-                patches.push(plan.carry_out(&client).await?);
+                patches.push(plan.carry_out(&client, form).await?);
             }
             anyhow::Ok(patches)
         })
@@ -90,8 +105,19 @@ pub(crate) async fn write(cluster: &Cluster, ids: &[u64], connections: usize) ->
     })
 }
 
+/// Clients with a connection each, which are connected beforehand, as a manager is after its list.
+pub(crate) async fn connected(cluster: &Cluster, connections: usize) -> Result<Vec<Client>> {
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        let client = cluster.client().await?;
+        send(&client, Request::get("/version").body(Vec::new())?).await?;
+        clients.push(client);
+    }
+    Ok(clients)
+}
+
 /// What is written for one node.
-struct Plan {
+pub(crate) struct Plan {
     name: String,
     status: Value,
     node: NodePatch,
@@ -99,7 +125,8 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(node: &Node, id: u64, number: usize) -> Result<Self> {
+    /// The plan for a node whose server is the one with this number, from 0 on.
+    pub(crate) fn new(node: &Node, id: u64, number: usize) -> Result<Self> {
         let name = node.name_any();
         let uid = node.uid().context("a node without UID")?;
         let instance = instance(&name, id, number)?;
@@ -137,7 +164,7 @@ impl Plan {
     }
 
     /// Says how long the two patches took.
-    async fn carry_out(&self, client: &Client) -> Result<Duration> {
+    pub(crate) async fn carry_out(&self, client: &Client, form: Form) -> Result<Duration> {
         let nodes = kube::core::Request::new("/api/v1/nodes");
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -158,6 +185,9 @@ impl Plan {
         let body = Patch::Strategic(patch.to_json());
         send(client, nodes.patch(&self.name, &params, &body)?).await?;
         let took = began.elapsed();
+        if form == Form::WithoutEvents {
+            return Ok(took);
+        }
         let events = kube::core::Request::new("/api/v1/namespaces/default/events");
         let body = serde_json::to_vec(&self.event)?;
         send(client, events.create(&PostParams::default(), body)?).await?;

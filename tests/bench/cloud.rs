@@ -5,7 +5,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
+use ccm_sim::hetzner::{
+    Fault, Hetzner, LoadBalancerSpec, Options, ServerSpec, Trouble, VENDOR_LIMIT,
+};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -17,9 +20,55 @@ pub(crate) const ARGUMENT: &str = "__cloud";
 pub(crate) const TOKEN: &str = "the-token-of-the-simulated-cloud-which-opens-nothing-else-at-all";
 
 /// What the vendor's API takes for one answer, more or less.
-const LATENCY: Duration = Duration::from_millis(20);
-/// What the vendor's actions take; no workload here has any.
+pub(crate) const LATENCY: Duration = Duration::from_millis(20);
+/// What the vendor's actions take.
 const ACTIONS: Duration = Duration::from_millis(300);
+/// Of so many requests one fails in a cloud in trouble.
+const TROUBLE: u64 = 20;
+/// More load balancers and targets than the vendor has: no workload is about its limits.
+const LIMIT: usize = 20_000;
+
+/// How the cloud is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weather {
+    /// It answers everything, and never counts.
+    Fair,
+    /// One request of twenty is answered with 503, and the vendor's budget of requests is in force.
+    Trouble,
+    /// It answers everything, at once.
+    Instant,
+}
+
+impl Weather {
+    const ALL: [Self; 3] = [Self::Fair, Self::Trouble, Self::Instant];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fair => "fair",
+            Self::Trouble => "trouble",
+            Self::Instant => "instant",
+        }
+    }
+}
+
+/// One request that was answered.
+#[derive(Deserialize)]
+pub(crate) struct Asked {
+    /// With its query, after the endpoint.
+    pub(crate) path: String,
+    pub(crate) status: Option<u16>,
+}
+
+/// What there is of load balancers.
+#[derive(Deserialize)]
+pub(crate) struct Balancers {
+    pub(crate) count: usize,
+    /// How many of them listen on the port that was asked about.
+    pub(crate) listening: usize,
+    /// Of their services and targets: the fewest and the most that one has.
+    pub(crate) services: (usize, usize),
+    pub(crate) targets: (usize, usize),
+}
 
 /// The cloud, until it is dropped.
 pub(crate) struct Cloud {
@@ -30,9 +79,9 @@ pub(crate) struct Cloud {
 }
 
 impl Cloud {
-    pub(crate) async fn start() -> Result<Self> {
+    pub(crate) async fn start(weather: Weather) -> Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
-            .arg(ARGUMENT)
+            .args([ARGUMENT, weather.name()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -57,8 +106,19 @@ impl Cloud {
         serde_json::from_value(answer["ids"].clone()).context("not the ids of servers")
     }
 
-    /// The paths that were asked for since the last time.
-    pub(crate) async fn take_requests(&mut self) -> Result<Vec<String>> {
+    /// Removes a server, as a scaled-down cluster does.
+    pub(crate) async fn remove(&mut self, id: u64) -> Result<()> {
+        self.ask(json!({"remove": id})).await.map(drop)
+    }
+
+    /// All load balancers, and which of them listen on this port.
+    pub(crate) async fn balancers(&mut self, port: u16) -> Result<Balancers> {
+        let answer = self.ask(json!({"balancers": port})).await?;
+        serde_json::from_value(answer).context("not load balancers")
+    }
+
+    /// What was asked since the last time.
+    pub(crate) async fn take_requests(&mut self) -> Result<Vec<Asked>> {
         let answer = self.ask(json!("requests")).await?;
         serde_json::from_value(answer["requests"].clone()).context("not requests")
     }
@@ -79,12 +139,28 @@ impl Cloud {
 
 /// The other side: serves until its standard input ends.
 pub(crate) async fn serve() -> Result<()> {
+    let weather = std::env::args().nth(2).unwrap_or_default();
+    let weather = Weather::ALL.into_iter().find(|one| one.name() == weather);
+    let weather = weather.context("the cloud needs its weather")?;
     let options = Options {
-        latency: LATENCY,
+        latency: match weather {
+            Weather::Instant => Duration::ZERO,
+            Weather::Fair | Weather::Trouble => LATENCY,
+        },
         action_duration: ACTIONS,
+        rate_limit: (weather == Weather::Trouble).then_some(VENDOR_LIMIT),
         ..Options::new(TOKEN)
     };
     let cloud = Hetzner::start(options).await?;
+    cloud.set_load_balancer_quota(LIMIT);
+    cloud.set_max_targets(LIMIT);
+    if weather == Weather::Trouble {
+        let refusal = Trouble::Refuse {
+            status: 503,
+            code: "unavailable".to_owned(),
+        };
+        cloud.inject(Fault::new(refusal).every(TROUBLE));
+    }
     let mut output = tokio::io::stdout();
     let mut say = async |value: Value| {
         output.write_all(format!("{value}\n").as_bytes()).await?;
@@ -93,22 +169,42 @@ pub(crate) async fn serve() -> Result<()> {
     say(json!({"endpoint": cloud.endpoint()})).await?;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
-        let question: Value = serde_json::from_str(&line)?;
-        let answer = if let Some(names) = question["add"].as_array() {
-            let specs = names
-                .iter()
-                .filter_map(Value::as_str)
-                .map(ServerSpec::named);
-            json!({"ids": cloud.add_servers(specs)})
-        } else {
-            let requests = cloud.requests();
-            cloud.clear_requests();
-            let paths: Vec<_> = requests.into_iter().map(|request| request.path).collect();
-            json!({"requests": paths})
-        };
-        say(answer).await?;
+        say(answer(&cloud, &serde_json::from_str(&line)?)).await?;
     }
     Ok(())
+}
+
+fn answer(cloud: &Hetzner, question: &Value) -> Value {
+    if let Some(names) = question["add"].as_array() {
+        let names = names.iter().filter_map(Value::as_str);
+        json!({"ids": cloud.add_servers(names.map(ServerSpec::named))})
+    } else if let Some(id) = question["remove"].as_u64() {
+        json!({"removed": cloud.remove_server(id)})
+    } else if let Some(port) = question["balancers"].as_u64() {
+        let ids = cloud.load_balancer_ids().into_iter();
+        let all: Vec<_> = ids.filter_map(|id| cloud.load_balancer_spec(id)).collect();
+        let range = |count: fn(&LoadBalancerSpec) -> usize| {
+            let counts = all.iter().map(count);
+            (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0))
+        };
+        let listens = |spec: &&LoadBalancerSpec| {
+            let mut services = spec.services.iter();
+            services.any(|service| u64::from(service.listen_port) == port)
+        };
+        json!({
+            "count": all.len(),
+            "listening": all.iter().filter(listens).count(),
+            "services": range(|spec| spec.services.len()),
+            "targets": range(|spec| spec.targets.len()),
+        })
+    } else {
+        let requests = cloud.requests();
+        cloud.clear_requests();
+        let asked = requests
+            .iter()
+            .map(|one| json!({"path": one.path, "status": one.status}));
+        json!({"requests": asked.collect::<Vec<_>>()})
+    }
 }
 
 fn text(value: &Value) -> Result<String> {

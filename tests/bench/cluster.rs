@@ -3,12 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use ccm_tests::apiserver::{ApiServer, StartOptions};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Event, Node, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Event, Node, Service, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
@@ -21,6 +22,12 @@ use crate::fat;
 /// How many requests fill the cluster side by side.
 const FILLING: usize = 16;
 
+/// The Lease of every cloud-controller-manager.
+const LEASE: &str = "cloud-controller-manager";
+
+/// The user that the vendor's manager is; its requests are in the audit log, too.
+const PEER: &str = "peer";
+
 /// The field manager of a kubelet's writes.
 const KUBELET: &str = "kubelet";
 
@@ -32,7 +39,7 @@ pub(crate) struct Cluster {
     /// Of the service account under test: ccm's, and the bare client's.
     pub(crate) kubeconfig: PathBuf,
     /// Of a user who may do everything: the vendor's manager wants rights that ours does not have.
-    pub(crate) admin_kubeconfig: PathBuf,
+    pub(crate) peer_kubeconfig: PathBuf,
 }
 
 impl Cluster {
@@ -42,6 +49,7 @@ impl Cluster {
         std::fs::write(&policy, audit::POLICY)?;
         let log = folder.path().join("audit.log");
         let server = ApiServer::start_with(StartOptions {
+            users: vec![(PEER.to_owned(), vec!["system:masters".to_owned()])],
             flags: vec![
                 format!("--audit-policy-file={}", policy.display()),
                 format!("--audit-log-path={}", log.display()),
@@ -55,7 +63,7 @@ impl Cluster {
         let token = deploy(&admin).await.context("cannot apply deploy/")?;
         Ok(Self {
             kubeconfig: server.kubeconfig_with_token("ccm", &token)?,
-            admin_kubeconfig: server.kubeconfig("admin")?,
+            peer_kubeconfig: server.kubeconfig(PEER)?,
             _server: server,
             folder,
             admin,
@@ -71,37 +79,34 @@ impl Cluster {
         Ok(Client::try_from(config)?)
     }
 
+    /// What fills the cluster, for tasks of their own.
+    pub(crate) fn handle(&self) -> Kubelets {
+        Kubelets {
+            nodes: self.nodes(),
+        }
+    }
+
     /// Makes nodes that have been up for a while: registered, and reported on once more.
     pub(crate) async fn fill(&self, names: &[String]) -> Result<()> {
+        let kubelets = self.handle();
         stream::iter(names)
-            .map(|name| async move {
-                self.register(name).await?;
-                let params = kubelets();
-                let report = Patch::Strategic(fat::heartbeat());
-                self.nodes().patch_status(name, &params, &report).await?;
-                anyhow::Ok(())
+            .map(|name| async {
+                kubelets.register(name).await?;
+                kubelets.patch(name, fat::heartbeat()).await
             })
             .buffer_unordered(FILLING)
             .try_collect()
             .await
     }
 
-    /// Makes one node as a kubelet registers itself: everything in one request.
-    pub(crate) async fn register(&self, name: &str) -> Result<()> {
-        let node: Node = serde_json::from_value(fat::node(name))?;
-        let params = PostParams {
-            field_manager: Some(KUBELET.to_owned()),
-            ..PostParams::default()
-        };
-        self.nodes().create(&params, &node).await?;
-        Ok(())
+    /// Makes one node as a kubelet registers itself.
+    pub(crate) async fn register(&self, name: &str) -> Result<Node> {
+        self.handle().register(name).await
     }
 
     /// Has the kubelet of one node fall silent.
     pub(crate) async fn silence(&self, name: &str) -> Result<()> {
-        let patch = Patch::Strategic(fat::silence());
-        self.nodes().patch_status(name, &kubelets(), &patch).await?;
-        Ok(())
+        self.handle().patch(name, fat::silence()).await
     }
 
     pub(crate) fn nodes(&self) -> Api<Node> {
@@ -111,6 +116,18 @@ impl Cluster {
     /// Every node as it is now.
     pub(crate) async fn all_nodes(&self) -> Result<Vec<Node>> {
         Ok(self.nodes().list(&ListParams::default()).await?.items)
+    }
+
+    pub(crate) fn services(&self) -> Api<Service> {
+        Api::default_namespaced(self.admin.clone())
+    }
+
+    /// The holder of the manager's Lease, if it has one.
+    pub(crate) async fn leader(&self) -> Result<Option<String>> {
+        let leases: Api<Lease> = Api::namespaced(self.admin.clone(), "kube-system");
+        let lease = leases.get_opt(LEASE).await?;
+        let holder = lease.and_then(|lease| lease.spec?.holder_identity);
+        Ok(holder.filter(|holder| !holder.is_empty()))
     }
 
     /// How many Events there are.
@@ -123,16 +140,42 @@ impl Cluster {
             .len())
     }
 
-    /// What the service account under test has asked so far.
+    /// What the manager under test has asked so far.
     pub(crate) fn asked(&self) -> Result<Vec<Entry>> {
         audit::read(&self.folder.path().join("audit.log"))
     }
 }
 
-fn kubelets() -> PatchParams {
-    PatchParams {
-        field_manager: Some(KUBELET.to_owned()),
-        ..PatchParams::default()
+/// The kubelets of a cluster.
+#[derive(Clone)]
+pub(crate) struct Kubelets {
+    nodes: Api<Node>,
+}
+
+impl Kubelets {
+    /// Makes one node as a kubelet registers itself: everything in one request.
+    pub(crate) async fn register(&self, name: &str) -> Result<Node> {
+        let node: Node = serde_json::from_value(fat::node(name))?;
+        let params = PostParams {
+            field_manager: Some(KUBELET.to_owned()),
+            ..PostParams::default()
+        };
+        Ok(self.nodes.create(&params, &node).await?)
+    }
+
+    /// Reports as a kubelet does every few seconds; `number` tells this report from the others.
+    pub(crate) async fn report(&self, name: &str, number: usize) -> Result<()> {
+        self.patch(name, fat::report(number)).await
+    }
+
+    async fn patch(&self, name: &str, status: Value) -> Result<()> {
+        let params = PatchParams {
+            field_manager: Some(KUBELET.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Strategic(status);
+        self.nodes.patch_status(name, &params, &patch).await?;
+        Ok(())
     }
 }
 
@@ -140,12 +183,32 @@ fn kubelets() -> PatchParams {
 async fn deploy(admin: &Client) -> Result<String> {
     let params = PostParams::default();
     for manifest in manifests("rbac.yaml")? {
-        if manifest["kind"] == "ClusterRole" {
-            let role: ClusterRole = serde_json::from_value(manifest)?;
-            Api::all(admin.clone()).create(&params, &role).await?;
-        } else if manifest["kind"] == "ClusterRoleBinding" {
-            let binding: ClusterRoleBinding = serde_json::from_value(manifest)?;
-            Api::all(admin.clone()).create(&params, &binding).await?;
+        let admin = admin.clone();
+        // The namespace of the Lease, and of the API server's own settings.
+        let namespace = manifest["metadata"]["namespace"].as_str();
+        let namespace = namespace.unwrap_or("kube-system").to_owned();
+        match manifest["kind"].as_str() {
+            Some("ClusterRole") => {
+                let role: ClusterRole = serde_json::from_value(manifest)?;
+                Api::all(admin).create(&params, &role).await?;
+            }
+            Some("ClusterRoleBinding") => {
+                let binding: ClusterRoleBinding = serde_json::from_value(manifest)?;
+                Api::all(admin).create(&params, &binding).await?;
+            }
+            Some("Role") => {
+                let role: Role = serde_json::from_value(manifest)?;
+                Api::namespaced(admin, &namespace)
+                    .create(&params, &role)
+                    .await?;
+            }
+            Some("RoleBinding") => {
+                let binding: RoleBinding = serde_json::from_value(manifest)?;
+                Api::namespaced(admin, &namespace)
+                    .create(&params, &binding)
+                    .await?;
+            }
+            kind => bail!("rbac.yaml has a {kind:?}"),
         }
     }
     let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), "kube-system");

@@ -17,8 +17,9 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
-use crate::measured::{Manager, Program};
-use crate::options::Options;
+use crate::course::Course;
+use crate::figure::{Figure, Key, Size, Subject, percentile};
+use crate::measured::{Launch, Manager};
 use crate::progress;
 use crate::start::Stage;
 use crate::watch::Watch;
@@ -33,46 +34,23 @@ const DRIP: Duration = Duration::from_millis(500);
 /// From the start of something until its effects on memory are over: of the process, and of the slow clients.
 const CALM: Duration = Duration::from_secs(2);
 
-/// What was measured beside one number of nodes.
-pub(crate) struct Endpoints {
-    /// From the start of the process, with compiled modules in the cache, to the first `/readyz` that says so.
-    pub(crate) ready: Duration,
-    /// Of one scrape, sorted.
-    pub(crate) scrapes: Vec<Duration>,
-    /// Of one probe in quiet, sorted.
-    pub(crate) probes: Vec<Duration>,
-    /// The same with slow clients.
-    pub(crate) besieged: Vec<Duration>,
-    /// How many slow clients there were.
-    pub(crate) slow_clients: usize,
-    /// How much the resident set grew by scraping, and by the slow clients, in KiB.
-    pub(crate) grown_by_scrapes: u64,
-    pub(crate) grown_by_slow_clients: u64,
-    /// How long the text of a scrape is, in bytes, and how many series it has.
-    pub(crate) size: usize,
-    pub(crate) series: usize,
-}
-
-/// Starts ccm twice on one stage, the second time with what the first one has compiled, and asks its port.
-pub(crate) async fn measure(
-    options: &Options,
-    stage: &Stage,
-    cache: &Path,
-    slow_clients: usize,
-) -> Result<Endpoints> {
+/// Starts ccm twice on one stage, the second time with what the first one has compiled, and asks its port. What a probe
+/// takes in quiet is what the other times are compared with.
+pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()> {
+    let stage = Stage::set(nodes).await?;
+    let slow_clients = course.options.slow_clients();
     let port = Port::reserve(stage.cluster.folder.path())?;
     let flags: Vec<&str> = port.flags.iter().map(String::as_str).collect();
-    let program = Program::Ccm {
-        cache,
+    let launch = Launch {
         flags: &flags,
+        ..course.launch(Subject::Ccm)
     };
-    let nodes = stage.ids.len();
     let start = |run: &str| {
         let run = format!("endpoints, {nodes} nodes, {run}");
         progress!("{run}");
-        Manager::start(options, program, &stage.cluster, &stage.cloud, &run)
+        Manager::start(course.options, &launch, &stage.cluster, &stage.cloud, &run)
     };
-    let mut watch = Watch::start(stage.cluster.admin.clone());
+    let mut watch = Watch::nodes(stage.cluster.admin.clone());
     let mut first = start("initialising")?;
     watch.until(nodes, || first.check()).await?;
     first.stop().await?;
@@ -87,7 +65,7 @@ pub(crate) async fn measure(
     let text = port.get(&client, "/metrics").await?;
     let before = manager.usage()?.resident;
     let scrapes = port.measure(&client, "/metrics", SCRAPES).await?;
-    let grown_by_scrapes = manager.usage()?.resident.saturating_sub(before);
+    let by_scrapes = manager.usage()?.resident.saturating_sub(before);
     let probes = port.measure(&client, "/livez", PROBES).await?;
 
     progress!("endpoints, {nodes} nodes, {slow_clients} slow clients");
@@ -95,20 +73,34 @@ pub(crate) async fn measure(
     let siege = siege(&port, slow_clients);
     tokio::time::sleep(CALM).await;
     let besieged = port.measure(&client, "/livez", PROBES).await?;
-    let grown_by_slow_clients = manager.usage()?.resident.saturating_sub(before);
+    let by_slow_clients = manager.usage()?.resident.saturating_sub(before);
     drop(siege);
     manager.stop().await?;
-    Ok(Endpoints {
-        ready,
-        scrapes,
-        probes,
-        besieged,
-        slow_clients,
-        grown_by_scrapes,
-        grown_by_slow_clients,
-        size: text.len(),
-        series: text.lines().filter(|line| !line.starts_with('#')).count(),
-    })
+
+    let key = |what: &str| Key::new("endpoints", Size::Nodes(nodes), Subject::Ccm, what);
+    let quiet = key("a probe in quiet, p50");
+    let time = |what: &str, took| {
+        Figure::time(key(what), took).over(quiet.clone(), "a probe in quiet", None)
+    };
+    let slow = format!("with {slow_clients} slow clients");
+    let series = text.lines().filter(|line| !line.starts_with('#')).count();
+    for figure in [
+        Figure::time(key("start to ready, warm cache"), ready).at_most(500.0),
+        Figure::time(quiet.clone(), percentile(&probes, 50)).shown(),
+        time("a scrape, p50", percentile(&scrapes, 50)).shown(),
+        time("a scrape, longest", percentile(&scrapes, 100)).at_most(20.0),
+        Figure::memory(key("memory by scrapes"), by_scrapes).at_most(1.0),
+        Figure::count(key("bytes of a scrape"), text.len()),
+        Figure::count(key("series of a scrape"), series),
+        time(&format!("a probe {slow}, p50"), percentile(&besieged, 50)),
+        time(&format!("a probe {slow}, p99"), percentile(&besieged, 99))
+            .at_most(50.0)
+            .shown(),
+        Figure::memory(key(&format!("memory {slow}")), by_slow_clients).at_most(16.0),
+    ] {
+        course.add(figure);
+    }
+    Ok(())
 }
 
 /// Where the port is, and what its clients trust.

@@ -77,6 +77,13 @@ pub(crate) fn heartbeat() -> Value {
     json!({"status": {"conditions": conditions("2026-01-01T00:05:10Z", "True")}})
 }
 
+/// One of many reports: only the times of the conditions differ.
+pub(crate) fn report(number: usize) -> Value {
+    let (minute, second) = (number / 60 % 60, number % 60);
+    let at = format!("2026-01-01T01:{minute:02}:{second:02}Z");
+    json!({"status": {"conditions": conditions(&at, "True")}})
+}
+
 /// What the node lifecycle controller writes when a kubelet has fallen silent.
 pub(crate) fn silence() -> Value {
     json!({"status": {"conditions": conditions("2026-01-01T00:09:10Z", "Unknown")}})

@@ -90,15 +90,15 @@ pub(crate) fn writes(entries: &[Entry], ids: &BTreeMap<String, u64>) -> Result<(
         let Entry {
             verb,
             resource,
-            node,
+            name,
             code,
             ..
         } = entry;
         ensure!(
             (200..300).contains(code),
-            "{verb} {resource} of {node} was answered with {code}"
+            "{verb} {resource} of {name} was answered with {code}"
         );
-        let count = counts.entry(node).or_default();
+        let count = counts.entry(name).or_default();
         if entry.is_event() {
             count.1 += 1;
         } else {
@@ -161,7 +161,7 @@ fn bodies(entries: &[Entry]) -> BTreeMap<(String, String), Value> {
             {
                 *name = Value::Null;
             }
-            ((entry.resource.clone(), entry.node.clone()), body)
+            ((entry.resource.clone(), entry.name.clone()), body)
         })
         .collect()
 }

@@ -1,4 +1,4 @@
-//! The benchmark of node initialisation: see README.md beside this file. It asserts nothing about time.
+//! The benchmark of the manager: see README.md beside this file. It asserts nothing about time.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -9,44 +9,78 @@
 mod arrivals;
 mod audit;
 mod bare;
+mod churn;
 mod cloud;
 mod cluster;
+mod course;
 mod endpoints;
+mod failover;
 mod fat;
+mod figure;
 mod gate;
+mod growth;
+mod initial;
 mod measured;
 mod options;
+mod output;
 mod plan;
-mod report;
+mod plot;
+mod ready;
 mod sandbox;
+mod services;
 mod start;
+mod steady;
+mod summary;
+mod trace;
+mod trouble;
 mod usage;
 mod watch;
 
 use std::process::ExitCode;
+use std::sync::LazyLock;
+use std::time::Instant;
 
 use clap::Parser as _;
 
 use options::Options;
 
-/// Tells the person who waits what happens now.
+/// When the benchmark began.
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Tells the person who waits what happens now, and how long it has been going on.
 macro_rules! progress {
-    ($($text:tt)*) => { eprintln!("… {}", format_args!($($text)*)) };
+    ($($text:tt)*) => {{
+        let seconds = $crate::BEGAN.elapsed().as_secs();
+        eprintln!("{:>3}:{:02} … {}", seconds / 60, seconds % 60, format_args!($($text)*))
+    }};
 }
 pub(crate) use progress;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let result = if std::env::args().nth(1).as_deref() == Some(cloud::ARGUMENT) {
-        cloud::serve().await
-    } else {
-        let options = Options::parse();
-        plan::carry_out(&options)
-            .await
-            .map(|report| print!("{report}"))
-    };
+fn main() -> ExitCode {
+    LazyLock::force(&BEGAN);
+    match std::env::args().nth(1).as_deref() {
+        // A child of the host that calls the sandbox.
+        Some(sandbox::COMPILE) => ccm_host::compile_child(),
+        Some(cloud::ARGUMENT) => ended(run(cloud::serve()).map(|()| true)),
+        _ => {
+            let options = Options::parse();
+            let report = run(plan::carry_out(&options)).map(|(report, is_well)| {
+                print!("{report}");
+                is_well
+            });
+            ended(report)
+        }
+    }
+}
+
+fn run<T>(task: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Runtime::new()?.block_on(task)
+}
+
+fn ended(result: anyhow::Result<bool>) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

@@ -4,32 +4,39 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use ccm_tests::process::Process;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::cloud::{Cloud, TOKEN};
 use crate::cluster::{Cluster, repository};
+use crate::figure::Subject;
 use crate::options::Options;
 use crate::usage::{self, Usage};
+
+/// Where load balancers are made.
+const PLACE: (&str, &str) = ("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1");
+/// What makes the vendor's manager as fast as its API server.
+const TUNED: [&str; 4] = [
+    "--kube-api-qps=2000",
+    "--kube-api-burst=4000",
+    "--concurrent-node-syncs=16",
+    "--concurrent-service-syncs=16",
+];
 
 /// How long it may take to end when asked to.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Which program.
+/// Which program, and how it is started.
 #[derive(Clone, Copy)]
-pub(crate) enum Program<'a> {
-    /// Ours, with this folder of compiled modules and further flags.
-    Ccm {
-        cache: &'a Path,
-        flags: &'a [&'a str],
-    },
-    /// The vendor's, with further flags.
-    Peer {
-        path: &'a Path,
-        flags: &'a [&'a str],
-    },
+pub(crate) struct Launch<'a> {
+    pub(crate) subject: Subject,
+    /// Ours only: the folder of compiled modules.
+    pub(crate) cache: &'a Path,
+    pub(crate) flags: &'a [&'a str],
+    /// Whether it leads only as long as it holds a Lease. Its renewals would count among the writes of an idle minute.
+    pub(crate) is_elected: bool,
 }
 
 pub(crate) struct Manager {
@@ -42,57 +49,22 @@ pub(crate) struct Manager {
 impl Manager {
     pub(crate) fn start(
         options: &Options,
-        program: Program<'_>,
+        launch: &Launch<'_>,
         cluster: &Cluster,
         cloud: &Cloud,
         run: &str,
     ) -> Result<Self> {
-        let command = match program {
-            Program::Ccm { cache, flags } => {
-                let config = cluster.folder.path().join("ccm.json");
-                std::fs::write(&config, configuration(&cloud.endpoint)?.to_string())?;
-                let mut command = Command::new(&options.ccm);
-                command
-                    // Renewals of a Lease would count among the writes of an idle minute; who leads is measured elsewhere.
-                    .args([
-                        "run",
-                        "--cloud-provider=hcloud",
-                        "--leader-elect=false",
-                        "--secure-port=0",
-                    ])
-                    .arg(format!("--kubeconfig={}", cluster.kubeconfig.display()))
-                    .arg(format!("--config={}", config.display()))
-                    .arg(format!("--compiled-cache-dir={}", cache.display()))
-                    .args(flags)
-                    .args(&options.ccm_flag)
-                    .env_clear()
-                    .env("CLOUD_TOKEN", TOKEN);
-                command
-            }
-            Program::Peer { path, flags } => {
-                let mut command = Command::new(path);
-                command
-                    .args([
-                        "--cloud-provider=hcloud",
-                        "--leader-elect=false",
-                        "--route-reconciliation-period=30s",
-                    ])
-                    .args([
-                        "--configure-cloud-routes=false",
-                        "--allow-untagged-cloud",
-                        "--webhook-secure-port=0",
-                    ])
-                    .arg(format!(
-                        "--kubeconfig={}",
-                        cluster.admin_kubeconfig.display()
-                    ))
-                    .args(flags)
-                    .env_clear()
-                    .env("HCLOUD_ENDPOINT", &cloud.endpoint)
-                    .env("HCLOUD_TOKEN", TOKEN);
-                command
-            }
+        let mut command = match (launch.subject, &options.peer) {
+            (Subject::Ccm, _) => ours(options, launch, cluster, cloud)?,
+            (Subject::PeerDefaults, Some(path)) => peer(path, &[], cluster, cloud),
+            (Subject::PeerTuned, Some(path)) => peer(path, &TUNED, cluster, cloud),
+            (subject, _) => bail!("{} is no program", subject.name()),
         };
+        if launch.subject != Subject::Ccm {
+            command.args(&options.peer_flag);
+        }
+        let elected = format!("--leader-elect={}", launch.is_elected);
+        command.arg(elected).args(launch.flags);
         let log = log_file(options, cluster, run)?;
         let (began_at, began) = (Timestamp::now(), Instant::now());
         Ok(Self {
@@ -119,6 +91,16 @@ impl Manager {
         self.process.output()
     }
 
+    /// The end of what it logged.
+    pub(crate) fn tail(&self) -> String {
+        self.process.tail()
+    }
+
+    /// Ends it as a crash does. Returns when it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill();
+    }
+
     /// Asks it to stop, and fails unless it does so in order.
     pub(crate) async fn stop(mut self) -> Result<()> {
         self.process.terminate()?;
@@ -130,6 +112,48 @@ impl Manager {
         );
         Ok(())
     }
+}
+
+fn ours(
+    options: &Options,
+    launch: &Launch<'_>,
+    cluster: &Cluster,
+    cloud: &Cloud,
+) -> Result<Command> {
+    let config = cluster.folder.path().join("ccm.json");
+    std::fs::write(&config, configuration(&cloud.endpoint)?.to_string())?;
+    let mut command = Command::new(&options.ccm);
+    command
+        .args(["run", "--cloud-provider=hcloud", "--secure-port=0"])
+        .arg(format!("--kubeconfig={}", cluster.kubeconfig.display()))
+        .arg(format!("--config={}", config.display()))
+        .arg(format!("--compiled-cache-dir={}", launch.cache.display()))
+        .args(&options.ccm_flag)
+        .env_clear()
+        .env("CLOUD_TOKEN", TOKEN);
+    Ok(command)
+}
+
+fn peer(path: &Path, flags: &[&str], cluster: &Cluster, cloud: &Cloud) -> Command {
+    let mut command = Command::new(path);
+    command
+        .args([
+            "--cloud-provider=hcloud",
+            "--route-reconciliation-period=30s",
+            "--configure-cloud-routes=false",
+            "--allow-untagged-cloud",
+            "--webhook-secure-port=0",
+        ])
+        .arg(format!(
+            "--kubeconfig={}",
+            cluster.peer_kubeconfig.display()
+        ))
+        .args(flags)
+        .env_clear()
+        .env("HCLOUD_ENDPOINT", &cloud.endpoint)
+        .env("HCLOUD_TOKEN", TOKEN)
+        .env(PLACE.0, PLACE.1);
+    command
 }
 
 fn log_file(options: &Options, cluster: &Cluster, run: &str) -> Result<PathBuf> {
@@ -163,6 +187,10 @@ fn configuration(endpoint: &str) -> Result<Value> {
     Ok(json!({
         "apiVersion": "wasm-ccm.dev/v1alpha1",
         "kind": "ProviderConfiguration",
-        "providers": [{"name": "hcloud", "grants": {"targets": [target]}}],
+        "providers": [{
+            "name": "hcloud",
+            "config": {PLACE.0: PLACE.1},
+            "grants": {"targets": [target]},
+        }],
     }))
 }

@@ -1,89 +1,316 @@
-//! How much of the provider's calls was spent in the sandbox: what ccm logs about each call, less the time in which
-//! at least one of its requests was on the wire. Reads a log of `-v=4 --logging-format=json`.
+//! What a call costs because the provider runs in the sandbox: the same logic with the same answers, compiled natively
+//! under the SDK's `TestHost`, and as a component in the real host with its fresh instance. One after the other, so that
+//! both have the same machine.
 
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
+use anyhow::{Context as _, Result, ensure};
+use ccm_core::cloud::{CloudNode, CloudProvider as _, Lookup, Readiness};
+use ccm_core::permit::{CloudRequest, Permit};
+use ccm_guest::testing::{Answer, TestHost, config, json, node, ready};
+use ccm_host::egress::FetchError;
+use ccm_host::grant::{Credential, Grants, Secret, TargetGrant};
+use ccm_host::{
+    CallUsage, Compiler, GuestConfig, Host, HostOptions, InjectedFault, Interceptor, Isolation,
+    Loading, Module, Provider,
+};
+use guest_hcloud::provider::Hetzner;
 
-/// All calls of one run together.
+use crate::cloud::{Cloud, TOKEN, Weather};
+use crate::cluster::repository;
+use crate::course::Course;
+use crate::figure::{Figure, Key, Size, Subject, percentile};
+use crate::{fat, progress};
+
+/// The argument that makes this program compile modules for its own host.
+pub(crate) const COMPILE: &str = "__compile";
+
+/// The scheme of a cloud that the provider does not have: it answers without a request.
+const FOREIGN: &str = "another";
+
+/// Requests of one call that were on the wire, from the first byte to the last.
 #[derive(Default)]
-pub(crate) struct Sandbox {
-    pub(crate) calls: usize,
-    pub(crate) took: Duration,
-    /// An upper bound: requests are logged in whole milliseconds, rounded down.
-    pub(crate) inside: Duration,
+struct Wire(Mutex<Vec<(Instant, Instant)>>);
+
+impl Interceptor for Wire {
+    fn before(&self, _: &CloudRequest) -> InjectedFault {
+        InjectedFault::None
+    }
+
+    fn ended(&self, _: &CloudRequest, _: &Result<u16, FetchError>, _: Option<u16>, took: Duration) {
+        let now = Instant::now();
+        let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        spans.push((now - took, now));
+    }
+
+    fn called(&self, _: &CallUsage, _: &[String]) {}
 }
 
-struct Span {
-    from: Timestamp,
-    to: Timestamp,
-}
-
-pub(crate) fn read(log: &str) -> Result<Sandbox> {
-    let (mut calls, mut requests) = (Vec::new(), Vec::new());
-    for line in log.lines().filter(|line| line.starts_with('{')) {
-        let line: Value = serde_json::from_str(line)?;
-        let to = || -> Result<Timestamp> {
-            let millis = line["ts"].as_f64().context("a line without a time")?;
-            Ok(Timestamp::from_microsecond(
-                (millis * 1000.0).round() as i64
-            )?)
-        };
-        if line["msg"] == "find" {
-            let took = line["took"].as_str().context("a call without a length")?;
-            calls.push(Span::ending(to()?, length(took)?)?);
-        } else if line["logger"] == "egress" {
-            let took = line["ms"].as_u64().context("a request without a length")?;
-            requests.push(Span::ending(to()?, Duration::from_millis(took))?);
+impl Wire {
+    /// How long at least one request was on the wire since the last time.
+    fn take(&self) -> Duration {
+        let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spans = std::mem::take(&mut *spans);
+        spans.sort_unstable();
+        let mut covered = Duration::ZERO;
+        let mut reached = None;
+        for (from, to) in spans {
+            let from = reached.map_or(from, |reached| from.max(reached));
+            covered += to.saturating_duration_since(from);
+            reached = Some(reached.map_or(to, |reached: Instant| reached.max(to)));
         }
-    }
-    requests.sort_by_key(|span| span.from);
-    let mut all = Sandbox::default();
-    for call in &calls {
-        let took = call.length();
-        all.calls += 1;
-        all.took += took;
-        all.inside += took.saturating_sub(covered(call, &requests));
-    }
-    Ok(all)
-}
-
-impl Span {
-    fn ending(to: Timestamp, took: Duration) -> Result<Self> {
-        let from = to - SignedDuration::try_from(took)?;
-        Ok(Self { from, to })
-    }
-
-    fn length(&self) -> Duration {
-        Duration::try_from(self.to.duration_since(self.from)).unwrap_or_default()
+        covered
     }
 }
 
-/// How much of a span the others cover; they are in the order of their beginnings.
-fn covered(whole: &Span, parts: &[Span]) -> Duration {
-    let mut reached = whole.from;
-    let mut covered = Duration::ZERO;
-    for part in parts {
-        let (from, to) = (part.from.max(reached), part.to.min(whole.to));
-        if to > from {
-            covered += Span { from, to }.length();
-            reached = to;
+/// The times of one kind of call, in the order of the calls.
+#[derive(Default)]
+struct Times {
+    whole: Vec<Duration>,
+    wire: Vec<Duration>,
+    inside: Vec<Duration>,
+    native: Vec<Duration>,
+    tax: Vec<Duration>,
+    empty: Vec<Duration>,
+    /// Calls that need no request, in the sandbox and natively.
+    foreign: Vec<Duration>,
+    foreign_native: Vec<Duration>,
+}
+
+pub(crate) async fn measure(course: &mut Course<'_>) -> Result<()> {
+    let wire = Arc::new(Wire::default());
+    let mut cloud = Cloud::start(Weather::Fair).await?;
+    let mut ids = Vec::new();
+    let provider = load(&cloud.endpoint, &wire).await?;
+    for (nodes, calls) in course.options.calls() {
+        progress!("sandbox, {nodes} nodes a call, {calls} calls");
+        // The cloud has these servers only, so that its list is as long as the question.
+        let names = fat::names(nodes);
+        ids.extend(cloud.add(&names[ids.len()..]).await?);
+        let ids: &[u64] = &ids;
+        let answers = answers(&provider, &mut cloud, ids).await?;
+        let mut times = Times::default();
+        // One that is not counted: connections, caches.
+        for counted in [1, calls] {
+            times = Times::default();
+            for _ in 0..counted {
+                one(&provider, &wire, &answers, ids, &mut times).await?;
+            }
         }
+        add(course, nodes, &times);
     }
-    covered
+    Ok(())
 }
 
-/// As `Duration` prints itself: `1.5s`, `20.3ms`, `7µs`.
-fn length(text: &str) -> Result<Duration> {
-    let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
-    let unit = match &text[digits.len()..] {
-        "s" => 1.0,
-        "ms" => 1e-3,
-        "µs" => 1e-6,
-        "ns" => 1e-9,
-        _ => anyhow::bail!("{text:?} is not a length of time"),
+/// The embedded module in a host of its own.
+async fn load(endpoint: &str, wire: &Arc<Wire>) -> Result<Provider> {
+    let host = Host::new(HostOptions {
+        compiler: Compiler {
+            program: std::env::current_exe()?,
+            arguments: vec![COMPILE.into()],
+        },
+        cache_dir: None,
+        isolation: Isolation::InProcess,
+    })?;
+    let wasm = embedded_guests::HCLOUD;
+    let manifest = ccm_host::inspect("hcloud", wasm)?.manifest;
+    let api = manifest.targets.iter().find(|target| target.name == "api");
+    let grant = TargetGrant {
+        endpoint: endpoint.parse()?,
+        credential: Credential::Bearer(Secret::new(TOKEN.to_owned())),
+        ..api.context("a module without its target")?.as_grant()
     };
-    Ok(Duration::from_secs_f64(digits.parse::<f64>()? * unit))
+    let module = Module {
+        source: "embedded:hcloud".to_owned(),
+        wasm: wasm.to_vec(),
+    };
+    let loading = Loading {
+        grants: Grants {
+            targets: vec![grant],
+            annotation_prefixes: Vec::new(),
+        },
+        config: GuestConfig {
+            schemes: Vec::new(),
+            cluster_name: "kubernetes".to_owned(),
+            cluster_cidrs: Vec::new(),
+            values: Default::default(),
+        },
+        interceptor: Some(Arc::clone(wire) as Arc<dyn Interceptor>),
+        ..Loading::default()
+    };
+    Ok(host.load_as(module, loading).await?)
+}
+
+/// What the cloud answers to the requests of one call, by path and query.
+async fn answers(
+    provider: &Provider,
+    cloud: &mut Cloud,
+    ids: &[u64],
+) -> Result<HashMap<String, String>> {
+    cloud.take_requests().await?;
+    let reply = provider
+        .find_fresh(&told("hcloud", ids), permit())
+        .await
+        .context("the provider does not answer")?;
+    let found = |lookup: &&Lookup| matches!(lookup, Lookup::Found(_));
+    let found = reply.lookups.iter().filter(found).count();
+    ensure!(found == ids.len(), "{found} of {} were found", ids.len());
+    let client = reqwest::Client::new();
+    let mut answers = HashMap::new();
+    for asked in cloud.take_requests().await? {
+        let url = format!("{}{}", cloud.endpoint, asked.path);
+        let answer = client.get(url).bearer_auth(TOKEN).send().await?;
+        answers.insert(asked.path, answer.error_for_status()?.text().await?);
+    }
+    Ok(answers)
+}
+
+/// One call of each kind.
+async fn one(
+    provider: &Provider,
+    wire: &Wire,
+    answers: &HashMap<String, String>,
+    ids: &[u64],
+    times: &mut Times,
+) -> Result<()> {
+    let native = native(answers, "hcloud", ids)?;
+    wire.take();
+    let whole = sandboxed(provider, "hcloud", ids).await?;
+    let on_the_wire = wire.take();
+    let inside = whole.saturating_sub(on_the_wire);
+    times.native.push(native);
+    times.whole.push(whole);
+    times.wire.push(on_the_wire);
+    times.inside.push(inside);
+    times.tax.push(inside.saturating_sub(native));
+    times.empty.push(sandboxed(provider, "hcloud", &[]).await?);
+    let foreign = sandboxed(provider, FOREIGN, ids).await?;
+    times.foreign.push(foreign);
+    ensure!(
+        wire.take().is_zero(),
+        "a request about another cloud's nodes"
+    );
+    times
+        .foreign_native
+        .push(self::native(answers, FOREIGN, ids)?);
+    Ok(())
+}
+
+async fn sandboxed(provider: &Provider, scheme: &str, ids: &[u64]) -> Result<Duration> {
+    let (nodes, permit) = (told(scheme, ids), permit());
+    let began = Instant::now();
+    let reply = provider.find_fresh(&nodes, permit).await;
+    let took = began.elapsed();
+    let answered = reply.context("in the sandbox")?.lookups.len();
+    ensure!(answered == ids.len(), "{answered} answers");
+    Ok(took)
+}
+
+fn native(answers: &HashMap<String, String>, scheme: &str, ids: &[u64]) -> Result<Duration> {
+    let manifest = std::fs::read_to_string(repository().join("guests/hcloud/manifest.json"))?;
+    let answers = answers.clone();
+    let script = move |seen: &ccm_guest::testing::Seen| -> Answer {
+        match answers.get(&seen.path) {
+            Some(answer) => json(200, answer),
+            None => json(404, "{}"),
+        }
+    };
+    let host = TestHost::new(&manifest, script);
+    let nodes: Vec<_> = ids
+        .iter()
+        .zip(fat::names(ids.len()))
+        .map(|(id, name)| ready(node(&name, Some(&format!("{scheme}://{id}")))))
+        .collect();
+    let config = config(&[]);
+    let began = Instant::now();
+    let provider: Hetzner = host
+        .init(&config)
+        .map_err(|error| anyhow::anyhow!("natively: {error:?}"))?;
+    let reply = host.find(&provider, nodes);
+    let took = began.elapsed();
+    let reply = reply.map_err(|error| anyhow::anyhow!("natively: {error:?}"))?;
+    ensure!(
+        reply.lookups.len() == ids.len(),
+        "natively {} answers",
+        reply.lookups.len()
+    );
+    Ok(took)
+}
+
+fn told(scheme: &str, ids: &[u64]) -> Vec<CloudNode> {
+    let nodes = ids.iter().zip(fat::names(ids.len()));
+    let nodes = nodes.map(|(id, name)| CloudNode {
+        uid: format!("uid-of-{name}"),
+        name,
+        provider_id: Some(format!("{scheme}://{id}")),
+        labels: Default::default(),
+        annotations: Default::default(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+        system_uuid: None,
+        created: 0,
+        readiness: Readiness::Ready,
+        initialized: true,
+    });
+    nodes.collect()
+}
+
+fn permit() -> Arc<Permit> {
+    let end = ccm_host::egress::now().after(Duration::from_secs(60));
+    Arc::new(Permit::read_only(end))
+}
+
+fn add(course: &mut Course<'_>, nodes: usize, times: &Times) {
+    let key = |what: &str| Key::new("sandbox", Size::Nodes(nodes), Subject::Ccm, what);
+    let at = |times: &[Duration], percent| {
+        let mut sorted = times.to_vec();
+        sorted.sort_unstable();
+        percentile(&sorted, percent)
+    };
+    let parts: [(&str, &[Duration]); 6] = [
+        ("a call with its requests", &times.whole),
+        ("on the wire", &times.wire),
+        ("inside", &times.inside),
+        ("the same natively", &times.native),
+        ("tax: inside less natively", &times.tax),
+        ("instance, init and an empty answer", &times.empty),
+    ];
+    for (what, times) in parts {
+        for percent in [50, 99] {
+            let figure = Figure::micros(key(&format!("{what}, p{percent}")), at(times, percent));
+            let has_goal = what.starts_with("tax") && percent == 99 && nodes == 1;
+            let figure = figure.at_most(has_goal.then_some(250.0));
+            let is_shown = percent == 50 && what != "on the wire";
+            course.add(if is_shown { figure.shown() } else { figure });
+        }
+    }
+    let [empty, foreign, foreign_native, inside, native] = [
+        &times.empty,
+        &times.foreign,
+        &times.foreign_native,
+        &times.inside,
+        &times.native,
+    ]
+    .map(|times| at(times, 50));
+    // What a call without requests needs beyond its instance and the guest's own work.
+    let conversion = foreign.saturating_sub(empty + foreign_native);
+    let rest = inside.saturating_sub(native + empty + conversion);
+    course.add(Figure::micros(
+        key("of it conversion of nodes and answers, p50"),
+        conversion,
+    ));
+    course.add(Figure::micros(
+        key("of it egress but the wire, and slower code, p50"),
+        rest,
+    ));
+    let (inside, whole): (Duration, Duration) =
+        (times.inside.iter().sum(), times.whole.iter().sum());
+    let share = inside.as_secs_f64() / whole.as_secs_f64() * 100.0;
+    course.add(Figure::new(
+        key("inside, share of the whole call"),
+        share,
+        "%",
+    ));
 }

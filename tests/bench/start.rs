@@ -1,23 +1,23 @@
-//! W1 and W8: the manager starts with nodes present, or with none.
+//! The stage of every workload, and one start of a manager on it: W1 and W8. Adds no figures.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::audit::Entry;
-use crate::cloud::Cloud;
+use crate::cloud::{Cloud, Weather};
 use crate::cluster::Cluster;
-use crate::measured::{Manager, Program};
+use crate::figure::Subject;
+use crate::measured::{Launch, Manager};
 use crate::options::Options;
 use crate::usage::{Children, Usage};
 use crate::watch::Watch;
 use crate::{fat, gate, progress};
 
 /// How long what is bound to happen may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Between filling a cluster and measuring in it.
 const CALM: Duration = Duration::from_secs(1);
 /// The period of upstream's look at nodes that are not ready.
@@ -32,8 +32,12 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) async fn set(nodes: usize) -> Result<Self> {
+        Self::set_in(nodes, Weather::Fair).await
+    }
+
+    pub(crate) async fn set_in(nodes: usize, weather: Weather) -> Result<Self> {
         progress!("a fresh cluster with {nodes} nodes");
-        let (cluster, mut cloud) = (Cluster::start().await?, Cloud::start().await?);
+        let (cluster, mut cloud) = (Cluster::start().await?, Cloud::start(weather).await?);
         let names = fat::names(nodes);
         let ids = cloud.add(&names).await?;
         cluster.fill(&names).await?;
@@ -49,11 +53,28 @@ impl Stage {
     pub(crate) fn server_ids(&self) -> Vec<u64> {
         self.ids.values().copied().collect()
     }
+
+    /// Checks every node that there is now.
+    ///
+    /// # Errors
+    /// The first node that is not as it must be.
+    pub(crate) async fn check_nodes(&self, subject: Subject) -> Result<()> {
+        let nodes = self.cluster.all_nodes().await?;
+        gate::end_state(&nodes, &self.ids, owner(subject))
+    }
+}
+
+/// What a program calls itself on a node, if it does.
+pub(crate) fn owner(subject: Subject) -> Option<&'static str> {
+    match subject {
+        Subject::Ccm | Subject::Bare => Some("hcloud"),
+        Subject::PeerDefaults | Subject::PeerTuned => None,
+    }
 }
 
 /// What a start with nodes took.
 pub(crate) struct Start {
-    /// Until the first write reached the API server; nothing of it is logged for a peer.
+    /// Until the first write reached the API server.
     pub(crate) first_write: Option<Duration>,
     pub(crate) first: Duration,
     pub(crate) last: Duration,
@@ -82,27 +103,26 @@ pub(crate) struct Idle {
 pub(crate) async fn measure(
     options: &Options,
     stage: &mut Stage,
-    program: Program<'_>,
+    launch: &Launch<'_>,
     run: &str,
     idle: Option<Duration>,
 ) -> Result<Start> {
     let nodes = stage.ids.len();
-    let mut watch = Watch::start(stage.cluster.admin.clone());
+    let mut watch = Watch::nodes(stage.cluster.admin.clone());
     progress!("{run}");
-    let mut manager = Manager::start(options, program, &stage.cluster, &stage.cloud, run)?;
+    let mut manager = Manager::start(options, launch, &stage.cluster, &stage.cloud, run)?;
     let children = Children::watch(manager.id());
     watch.until(1, || manager.check()).await?;
     let compiler_peak = children.peak();
     watch.until(nodes, || manager.check()).await?;
     let (first, last) = watch.ends().context("no node was seen")?;
     drop(watch);
-    let ours = matches!(program, Program::Ccm { .. });
+    let ours = launch.subject == Subject::Ccm;
     let events = until_told(&stage.cluster, if ours { nodes } else { 0 }, &mut manager).await?;
     let usage = manager.usage()?;
     let asked = stage.cluster.asked()?;
     let cloud_calls = stage.cloud.take_requests().await?.len();
-    let state = stage.cluster.all_nodes().await?;
-    gate::end_state(&state, &stage.ids, ours.then_some("hcloud"))?;
+    stage.check_nodes(launch.subject).await?;
     if ours {
         gate::writes(&asked, &stage.ids)?;
     }
@@ -129,17 +149,16 @@ pub(crate) async fn measure(
     })
 }
 
-/// Starts ccm where there are no nodes: how long until it watches for them.
+/// Starts a manager where there are no nodes: how long until it watches for them.
 pub(crate) async fn until_watching(
     options: &Options,
     stage: &Stage,
-    cache: &Path,
+    launch: &Launch<'_>,
     run: &str,
 ) -> Result<Duration> {
     progress!("{run}");
-    let program = Program::Ccm { cache, flags: &[] };
     let before = stage.cluster.asked()?.len();
-    let mut manager = Manager::start(options, program, &stage.cluster, &stage.cloud, run)?;
+    let mut manager = Manager::start(options, launch, &stage.cluster, &stage.cloud, run)?;
     let deadline = Instant::now() + PATIENCE;
     loop {
         manager.check()?;
@@ -151,7 +170,7 @@ pub(crate) async fn until_watching(
             return Ok(took);
         }
         if Instant::now() > deadline {
-            bail!("ccm does not watch nodes:\n{}", manager.log());
+            bail!("no watch of nodes:\n{}", manager.log());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -183,9 +202,9 @@ async fn watch_idle(
     run: &str,
 ) -> Result<Idle> {
     progress!("{run}: nothing to do for {length:?}, then as long with one node that is not ready");
-    let (before, cpu) = (stage.cluster.asked()?.len(), manager.usage()?.cpu);
+    let (before, cpu) = (stage.cluster.asked()?.len(), manager.usage()?.exact_cpu);
     tokio::time::sleep(length).await;
-    let cpu = manager.usage()?.cpu.saturating_sub(cpu);
+    let cpu = manager.usage()?.exact_cpu.saturating_sub(cpu);
     let name = stage.ids.keys().next().context("no nodes")?;
     stage.cluster.silence(name).await?;
     stage.cloud.take_requests().await?;
@@ -197,7 +216,7 @@ async fn watch_idle(
     Ok(Idle {
         lasted: length,
         writes: writes.count(),
-        calls_per_check: calls as f64 / (length.as_secs_f64() / CHECK.as_secs_f64()),
+        calls_per_check: calls as f64 / length.div_duration_f64(CHECK).max(1.0),
         cpu,
     })
 }

@@ -1,6 +1,6 @@
 //! What a process has used, as Linux tells it in `/proc`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -18,6 +18,8 @@ const SEARCH: Duration = Duration::from_millis(10);
 pub(crate) struct Usage {
     /// User and system time of the process itself.
     pub(crate) cpu: Duration,
+    /// The same of its threads that are still there, in nanoseconds where the kernel says so, for short times.
+    pub(crate) exact_cpu: Duration,
     /// The same of the children that have ended.
     pub(crate) children_cpu: Duration,
     /// The largest resident set so far, in KiB.
@@ -37,12 +39,26 @@ pub(crate) fn of(process: u32) -> Result<Usage> {
         Ok(fields.get(field - 3).context("a short stat")?.parse()?)
     };
     let status = std::fs::read_to_string(folder.join("status"))?;
+    let cpu = TICK * (ticks(14)? + ticks(15)?);
     Ok(Usage {
-        cpu: TICK * (ticks(14)? + ticks(15)?),
+        cpu,
+        exact_cpu: scheduled(&folder).unwrap_or(cpu),
         children_cpu: TICK * (ticks(16)? + ticks(17)?),
         peak: kib(&status, "VmHWM:").context("no peak")?,
         resident: kib(&status, "VmRSS:").context("no resident set")?,
     })
+}
+
+/// What the scheduler has given to the threads of a process: the first number of each thread's `schedstat`.
+fn scheduled(process: &Path) -> Option<Duration> {
+    let threads = std::fs::read_dir(process.join("task")).ok()?;
+    let times = threads.flatten().filter_map(|thread| {
+        // A thread may have ended between two looks.
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    });
+    let sum = times.sum();
+    (sum > 0).then(|| Duration::from_nanos(sum))
 }
 
 fn kib(status: &str, field: &str) -> Option<u64> {

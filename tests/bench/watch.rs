@@ -1,6 +1,6 @@
-//! Who sees a node become initialised, and when: one watch of the driver's, over the metadata of labelled nodes only, so
-//! that the observer costs next to nothing. That the label comes with the taint's removal is held by the end state and
-//! the bodies of the writes.
+//! When an object has become so: one watch of the driver's. Of nodes it sees the metadata of labelled ones only, so that
+//! the observer costs next to nothing. That the label comes with the taint's removal is held by the end state and the
+//! bodies of the writes.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use futures::TryStreamExt as _;
-use k8s_openapi::api::core::v1::Node;
+use futures::{Stream, TryStreamExt as _};
+use k8s_openapi::api::core::v1::{Node, Service};
 use kube::api::{WatchEvent, WatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::watch;
@@ -18,8 +18,11 @@ use tokio::task::JoinHandle;
 /// Set by our provider and by the vendor's Go manager, in the write that removes the taint.
 const LABEL: &str = "instance.hetzner.cloud/provided-by";
 
-/// Longer than any run that goes well.
-const PATIENCE: Duration = Duration::from_secs(900);
+/// How long nothing may happen. The slowest program initialises seven nodes a second.
+const STILL: Duration = Duration::from_secs(120);
+
+/// The seconds after which the API server ends a watch.
+const LENGTH: u32 = 290;
 
 /// The watch, until it is dropped.
 pub(crate) struct Watch {
@@ -28,17 +31,76 @@ pub(crate) struct Watch {
     task: JoinHandle<()>,
 }
 
+/// What the watching task fills.
+struct Sightings {
+    seen: Arc<Mutex<HashMap<String, Instant>>>,
+    said: watch::Sender<usize>,
+}
+
 impl Watch {
-    /// Begins to watch.
-    pub(crate) fn start(client: Client) -> Self {
-        let seen = Arc::<Mutex<HashMap<String, Instant>>>::default();
-        let (said, count) = watch::channel(0);
+    /// Begins to watch for initialised nodes.
+    pub(crate) fn nodes(client: Client) -> Self {
+        let params = WatchParams::default().labels(LABEL).timeout(LENGTH);
         let api = Api::<Node>::all(client);
-        let all = seen.clone();
+        Self::start(move |sightings| {
+            let (api, params) = (api.clone(), params.clone());
+            async move {
+                let events = api.watch_metadata(&params, "0").await?;
+                look(events, &sightings, |event| match event {
+                    WatchEvent::Added(node) | WatchEvent::Modified(node) => Some(node.name_any()),
+                    _ => None,
+                })
+                .await
+            }
+        })
+    }
+
+    /// Begins to watch for Services with an address.
+    pub(crate) fn services(client: Client) -> Self {
+        Self::of_services(client, |event| match event {
+            WatchEvent::Added(service) | WatchEvent::Modified(service) => {
+                let status = service.status.as_ref()?.load_balancer.as_ref()?;
+                let addresses = status.ingress.as_ref()?;
+                (!addresses.is_empty()).then(|| service.name_any())
+            }
+            _ => None,
+        })
+    }
+
+    /// Begins to watch for Services that are gone.
+    pub(crate) fn ends_of_services(client: Client) -> Self {
+        Self::of_services(client, |event| match event {
+            WatchEvent::Deleted(service) => Some(service.name_any()),
+            _ => None,
+        })
+    }
+
+    fn of_services(client: Client, is_so: fn(&WatchEvent<Service>) -> Option<String>) -> Self {
+        let params = WatchParams::default().timeout(LENGTH);
+        let api = Api::<Service>::default_namespaced(client);
+        Self::start(move |sightings| {
+            let (api, params) = (api.clone(), params.clone());
+            async move {
+                let events = api.watch(&params, "0").await?;
+                look(events, &sightings, is_so).await
+            }
+        })
+    }
+
+    fn start<Look>(look: impl Fn(Arc<Sightings>) -> Look + Send + 'static) -> Self
+    where
+        Look: Future<Output = Result<()>> + Send,
+    {
+        let (said, count) = watch::channel(0);
+        let seen = Arc::default();
+        let sightings = Arc::new(Sightings {
+            seen: Arc::clone(&seen),
+            said,
+        });
         let task = tokio::spawn(async move {
             // An API server ends every watch after some minutes; what was seen already is not seen again.
             loop {
-                let Err(error) = look(&api, &all, &said).await else {
+                let Err(error) = look(Arc::clone(&sightings)).await else {
                     continue;
                 };
                 eprintln!("the driver's watch begins anew: {error:#}");
@@ -48,13 +110,16 @@ impl Watch {
         Self { seen, count, task }
     }
 
-    /// Waits until so many nodes have been seen; `check` fails when there is no point in waiting.
+    /// Waits until so many objects have been seen; `check` fails when there is no point in waiting.
+    ///
+    /// # Errors
+    /// `check` failed, or nothing has happened for too long.
     pub(crate) async fn until(
         &mut self,
         wanted: usize,
         mut check: impl FnMut() -> Result<()>,
     ) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let mut last = (0, Instant::now());
         loop {
             let changed = self.count.wait_for(|count| *count >= wanted);
             if tokio::time::timeout(Duration::from_millis(100), changed)
@@ -64,16 +129,22 @@ impl Watch {
                 return Ok(());
             }
             check()?;
-            if Instant::now() > deadline {
-                bail!(
-                    "only {} of {wanted} nodes were initialised in time",
-                    *self.count.borrow()
-                );
+            let count = *self.count.borrow();
+            if count != last.0 {
+                last = (count, Instant::now());
+            }
+            if last.1.elapsed() > STILL {
+                bail!("{count} of {wanted}, and no further one for {STILL:?}");
             }
         }
     }
 
-    /// When each node was seen first.
+    /// How many have been seen.
+    pub(crate) fn count(&self) -> usize {
+        *self.count.borrow()
+    }
+
+    /// When each object was seen first.
     pub(crate) fn seen(&self) -> HashMap<String, Instant> {
         self.seen
             .lock()
@@ -94,26 +165,27 @@ impl Drop for Watch {
     }
 }
 
-async fn look(
-    api: &Api<Node>,
-    seen: &Mutex<HashMap<String, Instant>>,
-    said: &watch::Sender<usize>,
+async fn look<K>(
+    events: impl Stream<Item = kube::Result<WatchEvent<K>>>,
+    sightings: &Sightings,
+    is_so: impl Fn(&WatchEvent<K>) -> Option<String>,
 ) -> Result<()> {
-    let params = WatchParams::default().labels(LABEL).timeout(290);
-    let mut events = pin!(api.watch_metadata(&params, "0").await?);
+    let mut events = pin!(events);
     while let Some(event) = events.try_next().await? {
         let now = Instant::now();
-        let node = match event {
-            WatchEvent::Added(node) | WatchEvent::Modified(node) => node,
-            WatchEvent::Error(error) => bail!("{error}"),
-            WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => continue,
-        };
+        if let WatchEvent::Error(error) = &event {
+            bail!("{error}");
+        }
+        let Some(name) = is_so(&event) else { continue };
         let count = {
-            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.entry(node.name_any()).or_insert(now);
+            let mut seen = sightings
+                .seen
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            seen.entry(name).or_insert(now);
             seen.len()
         };
-        said.send_replace(count);
+        sightings.said.send_replace(count);
     }
     Ok(())
 }

@@ -79,7 +79,7 @@ fn change_type(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusa
     let spec = &find(world, id)?.spec;
     let certificates = spec.services.iter().map(|one| one.http.certificates.len());
     let fits = spec.services.len() <= size.max_services()
-        && spec.targets.len() <= size.max_targets()
+        && spec.targets.len() <= world.max_targets(size)
         && certificates.sum::<usize>() <= size.max_certificates();
     if !fits {
         let message = "the load balancer type does not fit for the load balancer";

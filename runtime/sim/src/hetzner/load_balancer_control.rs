@@ -101,6 +101,11 @@ impl Hetzner {
         self.rules(|rules| rules.quota = quota);
     }
 
+    /// Sets how many targets a load balancer of any type may have, in place of the vendor's limits, which are at most 150.
+    pub fn set_max_targets(&self, targets: usize) {
+        self.rules(|rules| rules.max_targets = Some(targets));
+    }
+
     /// Sets the response to a change of a load balancer while an action runs on it.
     pub fn set_load_balancer_locking(&self, locking: Locking) {
         self.rules(|rules| rules.locking = locking);

@@ -26,6 +26,8 @@ pub enum Locking {
 pub(super) struct LoadBalancerRules {
     /// How many load balancers requests may create; the handle may add more.
     pub(super) quota: usize,
+    /// How many targets a load balancer of any type may have, in place of the vendor's limits.
+    pub(super) max_targets: Option<usize>,
     pub(super) locking: Locking,
     /// Whether public addresses stay unknown until the creation has ended.
     pub(super) late_addresses: bool,
@@ -41,6 +43,7 @@ impl Default for LoadBalancerRules {
     fn default() -> Self {
         Self {
             quota: 1_000,
+            max_targets: None,
             locking: Locking::default(),
             late_addresses: false,
             old_deletion: false,
@@ -72,6 +75,11 @@ impl World {
     pub(super) fn offer(&self, size: LoadBalancerType) -> Offer {
         let offers = &self.load_balancer_rules.offers;
         offers.get(&size).copied().unwrap_or_default()
+    }
+
+    pub(super) fn max_targets(&self, size: LoadBalancerType) -> usize {
+        let lifted = self.load_balancer_rules.max_targets;
+        lifted.unwrap_or_else(|| size.max_targets())
     }
 
     pub(super) fn add_load_balancer(&mut self, spec: LoadBalancerSpec) -> u64 {

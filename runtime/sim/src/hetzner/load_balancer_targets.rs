@@ -135,7 +135,7 @@ pub(super) fn allowed(
         }
         Target::Ip(ip) => allowed_address(world, balancer, *ip)?,
     }
-    if known.len() >= balancer.spec.load_balancer_type.max_targets() {
+    if known.len() >= world.max_targets(balancer.spec.load_balancer_type) {
         return Err(Refusal::over_limit("load_balancer_target_limit"));
     }
     Ok(target)

@@ -115,7 +115,7 @@ impl LoadBalancerType {
         json!({
             "id": facts.id, "name": facts.name, "description": facts.description,
             "max_connections": facts.max_connections, "max_services": facts.max_services,
-            "max_targets": facts.max_targets, "max_assigned_certificates": facts.max_certificates,
+            "max_targets": world.max_targets(self), "max_assigned_certificates": facts.max_certificates,
             "deprecated": deprecated, "deprecation": deprecation, "prices": prices,
         })
     }
