@@ -277,10 +277,8 @@ impl Figures {
 
     /// Puts together what belongs together; within that, as it was measured.
     pub(crate) fn sort(&mut self) {
-        self.all.sort_by(|one, other| {
-            let place = |figure: &Figure| (figure.key.workload, figure.key.size);
-            place(one).cmp(&place(other))
-        });
+        self.all
+            .sort_by_key(|figure| (figure.key.workload, figure.key.size));
     }
 
     /// The ratio of the medians; nothing if the other one was not measured.

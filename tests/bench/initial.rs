@@ -15,17 +15,16 @@ use crate::{fat, gate, progress, trace};
 
 /// How many connections the goals compare with.
 pub(crate) const CONNECTIONS: usize = 8;
-/// The other numbers of connections, up to this many nodes.
+/// The other numbers of connections, at this many nodes.
 const OTHER_CONNECTIONS: ([usize; 2], usize) = ([1, 32], 1_000);
-/// A start that logs every call, up to this many nodes; with more, its log is what would be measured.
-const TRACED: usize = 5_000;
 /// The largest cluster in which the peer is measured with its defaults, unless everything is.
 pub(crate) const PEERS_DEFAULTS: usize = 1_000;
 
 /// Both at one size: the bare client and every program, each on a cluster of its own.
 pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()> {
+    let is_thorough = course.is_first() && course.options.is_thorough(nodes);
     // What the first start is held against: the bodies of the bare client.
-    let bodies = match course.is_first() {
+    let bodies = match is_thorough {
         true => Some(first_bare(course, nodes).await?),
         false => None,
     };
@@ -42,7 +41,7 @@ pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()>
     if course.is_first() && is_smallest && !course.options.is_small() {
         cold(course, nodes).await?;
     }
-    if course.is_first() && nodes <= TRACED {
+    if is_thorough {
         traced(course, nodes).await?;
     }
     Ok(())
@@ -61,13 +60,9 @@ fn named(connections: usize, form: Form) -> String {
     format!("{connections} connections, {}", form.name())
 }
 
-/// What is measured once: the form with Events, other numbers of connections, lists, and the cloud's pages.
+/// What is measured once: the form with Events, other numbers of connections, and the cloud's pages.
 async fn first_bare(course: &mut Course<'_>, nodes: usize) -> Result<Vec<Entry>> {
     let stage = Stage::set(nodes).await?;
-    let (list, bytes) = bare::list(&stage.cluster).await?;
-    course.add(Figure::time(w0(nodes, "bare list"), list));
-    let size = bytes as f64 / 1_048_576.0;
-    course.add(Figure::new(w0(nodes, "bare list's size"), size, "MiB"));
     let writes = write(&stage, CONNECTIONS, Form::WithEvents).await?;
     add_writes(course, nodes, CONNECTIONS, Form::WithEvents, &writes);
     let size = fat::average_size(&stage.cluster.all_nodes().await?)? as f64 / 1024.0;
@@ -78,7 +73,7 @@ async fn first_bare(course: &mut Course<'_>, nodes: usize) -> Result<Vec<Entry>>
     ));
     let asked = stage.cluster.asked()?;
     drop(stage);
-    if nodes <= OTHER_CONNECTIONS.1 && !course.options.is_small() {
+    if nodes == OTHER_CONNECTIONS.1 {
         for connections in OTHER_CONNECTIONS.0 {
             let stage = Stage::set(nodes).await?;
             let writes = write(&stage, connections, Form::WithoutEvents).await?;
@@ -107,6 +102,10 @@ async fn write(stage: &Stage, connections: usize, form: Form) -> Result<Writes> 
 
 async fn without_events(course: &mut Course<'_>, nodes: usize) -> Result<()> {
     let stage = Stage::set(nodes).await?;
+    let (list, bytes) = bare::list(&stage.cluster).await?;
+    course.add(Figure::time(w0(nodes, "bare list"), list));
+    let size = bytes as f64 / 1_048_576.0;
+    course.add(Figure::new(w0(nodes, "bare list's size"), size, "MiB"));
     let writes = write(&stage, CONNECTIONS, Form::WithoutEvents).await?;
     add_writes(course, nodes, CONNECTIONS, Form::WithoutEvents, &writes);
     Ok(())

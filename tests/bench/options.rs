@@ -186,6 +186,11 @@ impl Options {
         subjects
     }
 
+    /// Whether a size gets everything that is measured once: the larger ones only in the full form.
+    pub(crate) fn is_thorough(&self, nodes: usize) -> bool {
+        self.full || nodes <= 1_000
+    }
+
     /// The folder for results, if there is one.
     pub(crate) fn output(&self) -> Option<PathBuf> {
         let default = (!self.is_small()).then(|| PathBuf::from("target/bench"));
@@ -197,7 +202,7 @@ impl Options {
     pub(crate) fn arrivals(&self) -> &'static [(usize, u32)] {
         self.by_form(
             &[(20, 20)],
-            &[(200, 10), (1_000, 100)],
+            &[(100, 10), (1_000, 100)],
             &[(1_000, 10), (1_000, 100)],
         )
     }
@@ -207,7 +212,7 @@ impl Options {
         let seconds = Duration::from_secs;
         self.by_form(
             (10, 2, seconds(4)),
-            (500, 50, seconds(45)),
+            (500, 50, seconds(30)),
             (500, 50, seconds(300)),
         )
     }
@@ -217,7 +222,7 @@ impl Options {
         let seconds = Duration::from_secs;
         self.by_form(
             (&[20][..], seconds(3)),
-            (&[1_000][..], seconds(40)),
+            (&[1_000][..], seconds(30)),
             (&[1_000, 5_000][..], seconds(600)),
         )
     }

@@ -101,7 +101,7 @@ pub(crate) async fn live(
     watch.until(targets, || manager.check()).await?;
     drop(watch);
     let names = names(services);
-    let mut rig = Rig::new(&mut stage).await?;
+    let mut rig = Rig::new(&mut stage);
 
     let mut watch = Watch::services(rig.stage.cluster.admin.clone());
     rig.begin().await?;
@@ -145,13 +145,13 @@ struct Rig<'a> {
 }
 
 impl<'a> Rig<'a> {
-    async fn new(stage: &'a mut Stage) -> Result<Self> {
-        Ok(Self {
+    fn new(stage: &'a mut Stage) -> Self {
+        Self {
             stage,
             began: Instant::now(),
             asked: 0,
             phases: Vec::new(),
-        })
+        }
     }
 
     async fn begin(&mut self) -> Result<()> {
