@@ -434,6 +434,8 @@ fn flags_that_the_documents_name_exist() {
         let options = text(&format!("runtime/ccm/src/{options}"));
         known.extend(between(&options, "    pub ", ":").map(|field| field.replace('_', "-")));
     }
+    let options = text("tests/bench/options.rs");
+    known.extend(between(&options, "    pub(crate) ", ":").map(|field| field.replace('_', "-")));
     for own in ["runtime/ccm/src/cli.rs", "runtime/ccm/src/status.rs"] {
         known.extend(between(&text(own), ".long(\"", "\"").map(str::to_owned));
     }
