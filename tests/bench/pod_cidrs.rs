@@ -9,8 +9,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ccm_core::effect::{Decision, Effect, Outcome, When};
-use ccm_core::ipam::{CidrSet, Holder, Memory, decide};
+use ccm_core::effect::{Decision, EventOutcome, Performed, When};
+use ccm_core::ipam::{CidrSet, Holder, IpamEffect, IpamOutcome, Memory, decide};
 use ccm_core::settings::{IpamSettings, OtherAllocatorRules, PodNetwork};
 use k8s_openapi::api::core::v1::{Node, NodeSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -95,15 +95,15 @@ fn serve(memory: &mut Memory, node: &Arc<Node>) {
     while let Decision::Do(effects) = decide(&facts) {
         for effect in &effects {
             let outcome = match effect {
-                Effect::PatchPodCidrs(_, patch) => {
+                IpamEffect::Patch(_, patch) => {
                     let mut written = Node::clone(node);
                     let spec = written.spec.get_or_insert_default();
                     spec.pod_cidrs = Some(patch.pod_cidrs.clone());
-                    Outcome::Node(Ok(Some(Box::new(written))))
+                    IpamOutcome::Node(Ok(Some(Box::new(written))))
                 }
-                _ => Outcome::Recorded,
+                _ => IpamOutcome::Event(EventOutcome::Recorded),
             };
-            facts.absorb(effect, outcome);
+            facts.absorb(effect, Performed::Ended(outcome));
         }
     }
     memory.conclude(&facts, &When::AwaitChange);

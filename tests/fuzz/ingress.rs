@@ -5,9 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ccm_core::effect::{
-    Answered, Decision, Effect, InUse, Outcome, ServiceEffect, ServiceOutcome, Witnesses,
-};
+use ccm_core::effect::{Answered, Decision, EventOutcome, InUse, Performed};
 use ccm_core::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Ingress, IpMode, LoadBalancerStatus, PortStatus,
     Protocol,
@@ -16,7 +14,9 @@ use ccm_core::moment::{Moment, Now};
 use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::patch::ServicePatch;
 use ccm_core::permit::Mode;
-use ccm_core::service::{Account, Facts, RetainedState, Targets, World, decide};
+use ccm_core::service::{
+    Account, Facts, RetainedState, ServiceAction, ServiceOutcome, Targets, Witnesses, World, decide,
+};
 use ccm_core::settings::{IngressRules, ServiceRules};
 use ccm_tests::fuzz::{Target, Verdict};
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -127,22 +127,19 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
             Decision::Done((end, _)) => return Ok(Verdict::Refused(format!("{said} {end}"))),
         };
         for effect in effects {
-            let Effect::Service(_, act) = &effect else {
-                return Err(format!("not about a Service: {effect}"));
-            };
-            let outcome = match act {
-                ServiceEffect::Ensure(_) => ServiceOutcome::Ensured(Ok(answered(reply.clone()))),
-                ServiceEffect::Vouch(_) => ServiceOutcome::Vouched(Ok(Witnesses::default())),
-                ServiceEffect::ReadNamespace => ServiceOutcome::NamespaceGoes(false),
-                ServiceEffect::Read => {
+            let outcome = match &effect.action {
+                ServiceAction::Ensure(_) => ServiceOutcome::Ensured(Ok(answered(reply.clone()))),
+                ServiceAction::Vouch(_) => ServiceOutcome::Vouched(Ok(Witnesses::default())),
+                ServiceAction::ReadNamespace => ServiceOutcome::NamespaceGoes(false),
+                ServiceAction::Read => {
                     ServiceOutcome::Service(Ok(Some(Box::new(Service::clone(&SERVICE)))))
                 }
-                ServiceEffect::Patch(patch) => {
+                ServiceAction::Patch(patch) => {
                     may_be_written(patch, &reply)?;
                     is_stored |= patch.status.is_some();
                     ServiceOutcome::Service(Ok(Some(Box::new(Service::clone(&SERVICE)))))
                 }
-                ServiceEffect::RecordEvent(event) => {
+                ServiceAction::RecordEvent(event) => {
                     hold(
                         is_one_line(&event.message) && event.message.len() <= 1024,
                         || format!("{event:?}"),
@@ -150,12 +147,11 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
                     if event.event_type == ccm_core::cloud::EventType::Warning {
                         said.push_str(&event.message);
                     }
-                    facts.absorb(&effect, Outcome::Recorded);
-                    continue;
+                    ServiceOutcome::Event(EventOutcome::Recorded)
                 }
                 other => return Err(format!("nothing of the answer asks for {other:?}")),
             };
-            facts.absorb(&effect, Outcome::Service(outcome));
+            facts.absorb(&effect, Performed::Ended(outcome));
         }
     }
     Err("the reconciliation does not end".to_owned())

@@ -10,25 +10,30 @@ mod cluster_executor;
 mod deferred_events;
 mod events;
 mod node;
+mod node_lifecycle;
+mod node_requests;
 mod other_allocator;
 mod request;
 mod route;
 mod service;
 
+use std::fmt::Display;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use ccm_core::audit::Author;
 use ccm_core::brake::{Brake, Rise};
-use ccm_core::cloud::CloudProvider;
-use ccm_core::effect::{Effect, Outcome, ServiceEffect, ServiceOutcome};
-use ccm_core::node::object::is_uninitialized;
+use ccm_core::cloud::{CloudEvent, CloudProvider};
+use ccm_core::effect::{
+    BudgetOutcome, ClusterError, Effect, EventOutcome, Modification, Performed,
+};
+use ccm_core::node::object::{NodeRef, is_uninitialized};
 use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::permit::Mode;
 use ccm_core::service::Account;
 use ccm_core::well_known::FIELD_MANAGER;
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
+use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -42,7 +47,6 @@ use crate::metrics::Metrics;
 use crate::plan::Planner;
 use cloud::Cloud;
 use deferred_events::NodeWrite;
-use events::about_service;
 use request::stopping;
 use service::Services;
 
@@ -183,104 +187,13 @@ impl EffectExecutor {
         self.cloud.provider.annotation_prefixes().into()
     }
 
-    /// Executes one effect for the reconciliation that holds `turn`. Never panics; every failure is part of the
-    /// outcome.
-    pub(crate) async fn perform<'a>(
-        &'a self,
-        effect: &Effect,
-        controller: &'static str,
-        priority: Priority,
-        turn: &mut WritePermit<'a>,
-    ) -> Outcome {
-        if withholds(self.cluster.mode, effect) {
-            self.planner().withheld(effect, controller);
-            return Outcome::Withheld;
-        }
-        let priority = match priority {
-            Priority::New => (&self.new, &self.cluster.new, &self.cluster.new_nodes),
-            Priority::Known => (&self.known, &self.cluster.known, &self.cluster.known_nodes),
-        };
-        // Whoever decides acts under its own identity, if it has one.
-        let client = self.cluster.clients.of(controller);
-        let nodes = || Api::all(client.clone());
-        // The requests are boxed: thousands of reconciliations wait for a look-up while only a few write, and unboxed
-        // each future would be as large as the largest of these.
-        match effect {
-            Effect::Find(node) => Outcome::Looked(self.find(priority.0, node).await),
-            Effect::CastVote(node, word) => self.confer(node, word),
-            Effect::ReadNode(node) => Box::pin(node::read(&self.cluster, &nodes(), node)).await,
-            Effect::ReadPods(node) => Box::pin(node::read_pods(&self.cluster, client, node)).await,
-            Effect::Survey(survey) => Outcome::Surveyed(self.survey(survey).await),
-            Effect::TakeBudget(node, brake, rise) => {
-                let object = format!("node/{}", node.name);
-                Box::pin(self.take(&object, *brake, *rise)).await
-            }
-            Effect::Hold(node, condition) => {
-                self.metrics().held_deletion(condition, self.name());
-                let object = format_args!("node/{}", node.name);
-                tracing::warn!(controller, %object, condition, "the node's deletion is held");
-                Outcome::Recorded
-            }
-            Effect::DeleteNode(node, deletion) => match self.may_write(priority, turn).await {
-                Ok(()) => Box::pin(self.delete(&nodes(), node, deletion)).await,
-                Err(outcome) => outcome,
-            },
-            Effect::PatchNodeStatus(node, patch) => match self.may_write(priority, turn).await {
-                Ok(()) => Box::pin(self.patch_status(&nodes(), node, patch)).await,
-                Err(outcome) => outcome,
-            },
-            Effect::PatchNode(node, patch) => match self.may_write(priority, turn).await {
-                Ok(()) => Box::pin(self.patch(&nodes(), node, patch)).await,
-                Err(outcome) => outcome,
-            },
-            Effect::PatchPodCidrs(node, patch) => match self.may_write(priority, turn).await {
-                Ok(()) => {
-                    let nodes = nodes();
-                    let patched = node::patch_pod_cidrs(&self.cluster, &nodes, node, patch);
-                    Box::pin(patched).await
-                }
-                Err(outcome) => outcome,
-            },
-            Effect::PatchNetworkCondition(node, patch) => {
-                match self.may_write(priority, turn).await {
-                    Ok(()) => Box::pin(self.patch_network_condition(&nodes(), node, patch)).await,
-                    Err(outcome) => outcome,
-                }
-            }
-            Effect::RecordNodeEvent(node, event) => {
-                // Counted before the node is not any more: an end waits for nodes, and then for Events.
-                let _writing = self.cluster.deferred_events.begin();
-                // Whoever waits for the permit goes first.
-                *turn = WritePermit::default();
-                Box::pin(self.cluster.record_node_event(controller, node, event)).await
-            }
-            Effect::Service(service, ServiceEffect::TakeBudget(brake, rise)) => {
-                match Box::pin(self.take(&service.to_string(), *brake, *rise)).await {
-                    // The budget lease could not be written.
-                    Outcome::Node(Err(error)) => {
-                        Outcome::Service(ServiceOutcome::Service(Err(error)))
-                    }
-                    outcome => outcome,
-                }
-            }
-            Effect::Service(service, ServiceEffect::Vouch(vouching)) => {
-                let ownership = self.ownership();
-                let vouched = self.services.vouched(service, &ownership, *vouching);
-                let vouched = Box::pin(vouched).await;
-                Outcome::Service(ServiceOutcome::Vouched(vouched))
-            }
-            Effect::Service(service, ServiceEffect::RecordEvent(event)) => {
-                let about = about_service(service);
-                Box::pin(self.cluster.events.record(controller, &about, event)).await
-            }
-            Effect::Service(service, effect) => {
-                Box::pin(self.services.perform(service, effect)).await
-            }
-            Effect::Route(effect) => Box::pin(self.route(effect)).await,
-        }
+    /// The client of this controller: whoever decides acts under its own identity, if it has one.
+    fn client(&self, controller: &str) -> &Client {
+        self.cluster.clients.of(controller)
     }
 
-    async fn take(&self, object: &str, brake: Brake, rise: Rise) -> Outcome {
+    /// Takes one change of `object` from a budget.
+    async fn take<T: Display + Sync>(&self, object: &T, brake: Brake, rise: Rise) -> BudgetOutcome {
         let objects = || match brake {
             // Counts only the provider's own nodes; the nodes of others must not enlarge its deletion budget.
             Brake::NodeDeletion
@@ -293,70 +206,126 @@ impl EffectExecutor {
                 self.cluster.service_index().served_by(self.name())
             }
         };
-        let budget_store = &self.cluster.budget_store;
-        budget_store
-            .take(self.name(), object, (brake, rise), objects)
-            .await
+        let (budget_store, object) = (&self.cluster.budget_store, object.to_string());
+        let taken = budget_store.take(self.name(), &object, (brake, rise), objects);
+        taken.await
+    }
+
+    /// Records an Event about a node.
+    async fn record_node_event(
+        &self,
+        controller: &'static str,
+        (node, event): (&NodeRef, &CloudEvent),
+        turn: &mut WritePermit<'_>,
+    ) -> EventOutcome {
+        // Counted before the node is not any more: an end waits for nodes, and then for Events.
+        let _writing = self.cluster.deferred_events.begin();
+        // Whoever waits for the permit goes first.
+        *turn = WritePermit::default();
+        Box::pin(self.cluster.record_node_event(controller, node, event)).await
+    }
+
+    /// Performs a write to a node when the reconciliation may write. The request is boxed, and made only then: thousands
+    /// of reconciliations wait for a look-up while only a few write, and each future would otherwise be as large as the
+    /// largest request.
+    async fn write<'a, T, F: Future<Output = Result<T, ClusterError>>>(
+        &'a self,
+        priority: Priority,
+        turn: &mut WritePermit<'a>,
+        request: impl FnOnce() -> F,
+    ) -> Result<T, ClusterError> {
+        self.may_write(priority, turn).await?;
+        Box::pin(request()).await
     }
 
     /// Acquires the reconciliation's write permit if it has none, then checks that the tenure still allows writes.
     async fn may_write<'a>(
-        &self,
-        (priority, all, nodes): (&'a LaneState, &'a Semaphore, &'a NodeWrites),
+        &'a self,
+        priority: Priority,
         turn: &mut WritePermit<'a>,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), ClusterError> {
+        let cluster = &*self.cluster;
+        let (all, nodes) = match priority {
+            Priority::New => (&cluster.new, &cluster.new_nodes),
+            Priority::Known => (&cluster.known, &cluster.known_nodes),
+        };
         if turn.permits.is_none() {
             turn.counted = Some(nodes.begin());
             // The provider's permit comes first: then only a few reconciliations of each provider wait for the
             // cluster's permit, however many nodes the provider has.
-            let (Ok(own), Ok(all)) = (priority.writes.acquire().await, all.acquire().await) else {
-                return Err(Outcome::Node(Err(stopping())));
+            let own = self.lane(priority).writes.acquire().await;
+            let (Ok(own), Ok(all)) = (own, all.acquire().await) else {
+                return Err(stopping());
             };
             turn.permits = Some([own, all]);
         }
-        if nodes.are_closed() || !self.cluster.tenure.may_begin(boottime()) {
-            return Err(Outcome::Node(Err(stopping())));
+        if nodes.are_closed() || !cluster.tenure.may_begin(boottime()) {
+            return Err(stopping());
         }
         Ok(())
     }
+
+    fn lane(&self, priority: Priority) -> &LaneState {
+        match priority {
+            Priority::New => &self.new,
+            Priority::Known => &self.known,
+        }
+    }
+}
+
+impl Executor for EffectExecutor {
+    fn name(&self) -> &str {
+        EffectExecutor::name(self)
+    }
+
+    fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+/// Executes effects, for a provider or for the cluster.
+pub(crate) trait Executor: Send + Sync {
+    /// The provider's name, for logs.
+    fn name(&self) -> &str;
+    /// The cluster that it acts on.
+    fn cluster(&self) -> &Cluster;
+}
+
+/// Executes one controller's effects.
+pub(crate) trait Perform<E: Effect>: Executor {
+    /// Executes one effect, which the mode permits, for the reconciliation that holds `turn`. Never panics; every failure
+    /// is part of the outcome.
+    fn carry_out<'a>(
+        &'a self,
+        effect: &E,
+        priority: Priority,
+        turn: &mut WritePermit<'a>,
+    ) -> impl Future<Output = Performed<E::Outcome>> + Send;
+}
+
+/// Executes one effect for the reconciliation that holds `turn`, unless the mode withholds it.
+pub(crate) async fn perform<'a, E: Effect, P: Perform<E>>(
+    executor: &'a P,
+    effect: &E,
+    priority: Priority,
+    turn: &mut WritePermit<'a>,
+) -> Performed<E::Outcome> {
+    let cluster = executor.cluster();
+    if withholds(cluster.mode, &effect.modification()) {
+        cluster.planner.withheld(effect);
+        return Performed::Withheld;
+    }
+    executor.carry_out(effect, priority, turn).await
 }
 
 /// Whether `mode` withholds the effect.
-fn withholds(mode: Mode, effect: &Effect) -> bool {
+fn withholds(mode: Mode, modification: &Modification<'_>) -> bool {
+    let is_write = matches!(modification, Modification::Event | Modification::Object(_));
     match mode {
         Mode::Enforce => false,
-        Mode::Plan => is_write(effect),
+        Mode::Plan => is_write,
         // Changes at the cloud are not even computed.
-        Mode::Observe => is_write(effect) || is_cloud_change(effect),
-    }
-}
-
-/// Whether the effect changes anything stored by the API server.
-fn is_write(effect: &Effect) -> bool {
-    match effect {
-        Effect::PatchNode(..)
-        | Effect::PatchNodeStatus(..)
-        | Effect::PatchPodCidrs(..)
-        | Effect::PatchNetworkCondition(..)
-        | Effect::DeleteNode(..)
-        | Effect::RecordNodeEvent(..) => true,
-        Effect::Find(_)
-        | Effect::Survey(_)
-        | Effect::CastVote(..)
-        | Effect::ReadNode(_)
-        | Effect::ReadPods(_)
-        | Effect::TakeBudget(..)
-        | Effect::Hold(..)
-        | Effect::Route(_) => false,
-        Effect::Service(_, effect) => effect.is_write(),
-    }
-}
-
-fn is_cloud_change(effect: &Effect) -> bool {
-    match effect {
-        Effect::Service(_, effect) => effect.is_cloud_change(),
-        Effect::Route(effect) => effect.is_cloud_change(),
-        _ => false,
+        Mode::Observe => is_write || matches!(modification, Modification::Cloud),
     }
 }
 

@@ -23,11 +23,11 @@ use tokio::task::JoinSet;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::controller_lifecycle::{CUT_OFF, Ended, Handle, Runnable, run_until};
-use crate::executor::ClusterExecutor;
+use crate::executor::{ClusterExecutor, Executor as _};
 use crate::metrics::QueueName;
 use crate::node::{NodeChange, wait_until};
 use crate::queue::{Capacity, Queue};
-use crate::reconcile::{Conclusion, Performer as _, reconcile};
+use crate::reconcile::{Conclusion, reconcile};
 use crate::workers::Workers;
 use crate::{Settings, Stopped};
 

@@ -4,18 +4,16 @@
 
 use std::sync::Arc;
 
-use ccm_core::cloud::{FindReply, ProviderError};
-use ccm_core::effect::{Effect, Outcome};
 use ccm_core::moment::Moment;
 use ccm_core::node::object::name;
-use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey};
+use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey, Surveyed};
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
 use ccm_core::well_known::NODE_LIFECYCLE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::clock::Clock;
-use crate::executor::{EffectExecutor, Priority, WritePermit};
+use crate::executor::EffectExecutor;
 use crate::reconcile::{Conclusion, reconcile};
 use crate::workers::Workers;
 
@@ -34,7 +32,7 @@ pub(crate) struct NodeLifecycleController {
 /// The result of a task.
 enum Ended {
     /// An answer and the moment it arrived.
-    Survey(Arc<Survey>, Box<Result<FindReply, ProviderError>>, Moment),
+    Survey(Box<(Survey, Surveyed)>, Moment),
     /// A concluded reconciliation.
     Reconciliation(Box<Conclusion<Facts>>),
 }
@@ -142,7 +140,8 @@ impl NodeLifecycleController {
     fn end(&mut self, names: &[String], ended: Option<Ended>) {
         let now = self.clock.now();
         match ended {
-            Some(Ended::Survey(survey, answer, at)) => {
+            Some(Ended::Survey(answered, at)) => {
+                let (survey, Surveyed(answer)) = *answered;
                 self.memory.absorb(&survey, &answer, at);
                 let nodes = self.executor.cluster.sorted_nodes();
                 self.hear_of_others();
@@ -176,24 +175,8 @@ impl NodeLifecycleController {
 }
 
 async fn ask(survey: Survey, executor: &EffectExecutor, clock: Clock) -> Ended {
-    let survey = Arc::new(survey);
-    let effect = Effect::Survey(survey.clone());
-    let outcome = executor
-        .perform(
-            &effect,
-            NODE_LIFECYCLE_CONTROLLER,
-            Priority::Known,
-            &mut WritePermit::default(),
-        )
-        .await;
-    let object = "nodes";
-    let provider = executor.name();
-    tracing::debug!(target: "decision", controller = NODE_LIFECYCLE_CONTROLLER, provider, object, %effect, %outcome);
-    let answer = match outcome {
-        Outcome::Surveyed(answer) => answer,
-        other => Err(ProviderError::Internal(format!(
-            "a survey ended with: {other}"
-        ))),
-    };
-    Ended::Survey(survey, Box::new(answer), clock.now())
+    let surveyed = executor.survey(&survey).await;
+    let (controller, provider, object) = (NODE_LIFECYCLE_CONTROLLER, executor.name(), "nodes");
+    tracing::debug!(target: "decision", controller, provider, object, effect = %survey, outcome = %surveyed);
+    Ended::Survey(Box::new((survey, surveyed)), clock.now())
 }

@@ -69,10 +69,10 @@ impl Planner {
         self.book.open().set_partial();
     }
 
-    /// Records a write to the cluster that the controller computed and the mode withheld.
-    pub(crate) fn withheld(&self, effect: &Effect, controller: &'static str) {
+    /// Records a write to the cluster that a controller computed and the mode withheld.
+    pub(crate) fn withheld<E: Effect>(&self, effect: &E) {
         if self.mode == Mode::Plan
-            && let Some(planned) = Planned::of_effect(effect, controller)
+            && let Some(planned) = Planned::of_effect(effect)
         {
             self.add(planned);
         }
@@ -199,19 +199,21 @@ mod tests {
 
     use ccm_core::audit::{Author, NoAudit};
     use ccm_core::brake::Brake;
-    use ccm_core::effect::NodeDeletion;
     use ccm_core::node::object::NodeRef;
+    use ccm_core::node_lifecycle::{LifecycleEffect, NodeDeletion};
     use ccm_core::permit::Access;
     use prometheus_client::registry::Registry;
 
     use super::*;
 
-    fn deletion(name: &str) -> Effect {
+    const CONTROLLER: &str = LifecycleEffect::CONTROLLER;
+
+    fn deletion(name: &str) -> LifecycleEffect {
         let node = NodeRef {
             name: name.to_owned(),
             uid: "u".to_owned(),
         };
-        Effect::DeleteNode(
+        LifecycleEffect::Delete(
             node,
             NodeDeletion {
                 resource_version: "7".to_owned(),
@@ -257,9 +259,9 @@ mod tests {
     #[test]
     fn what_is_planned_is_counted_by_kind_and_counted_down_when_it_is_settled() {
         let (planner, book, registry) = planner(Mode::Plan);
-        planner.withheld(&deletion("a"), "node");
-        planner.withheld(&deletion("a"), "node");
-        planner.withheld(&deletion("b"), "node");
+        planner.withheld(&deletion("a"));
+        planner.withheld(&deletion("a"));
+        planner.withheld(&deletion("b"));
         refuse(&planner, Refusal::Mode("plan"));
         let text = scraped(&registry);
         assert!(text.contains("ccm_plan_pending{kind=\"node\"} 2"), "{text}");
@@ -267,10 +269,10 @@ mod tests {
             text.contains("ccm_plan_pending{kind=\"cloud\"} 1"),
             "{text}"
         );
-        planner.concluded("node/a", "node", &When::AwaitChange, true);
+        planner.concluded("node/a", CONTROLLER, &When::AwaitChange, true);
         planner.concluded("node/b", "another", &When::AwaitChange, false);
         assert_eq!(book.plan().changes().count(), 3);
-        planner.concluded("node/a", "node", &When::AwaitChange, false);
+        planner.concluded("node/a", CONTROLLER, &When::AwaitChange, false);
         planner.gone("node/b");
         let text = scraped(&registry);
         assert!(text.contains("ccm_plan_pending{kind=\"node\"} 0"), "{text}");
@@ -286,13 +288,13 @@ mod tests {
         let waits = When::Blocked {
             why: "the cloud is away".to_owned(),
         };
-        planner.concluded("node/a", "node", &waits, false);
+        planner.concluded("node/a", CONTROLLER, &waits, false);
         assert!(!book.plan().is_sure());
-        planner.concluded("node/a", "node", &When::AwaitChange, false);
+        planner.concluded("node/a", CONTROLLER, &When::AwaitChange, false);
         assert!(book.plan().is_sure());
         // A change was withheld, and a later step failed.
-        planner.withheld(&deletion("a"), "node");
-        planner.concluded("node/a", "node", &waits, true);
+        planner.withheld(&deletion("a"));
+        planner.concluded("node/a", CONTROLLER, &waits, true);
         assert!(!book.plan().is_sure());
     }
 
@@ -300,7 +302,7 @@ mod tests {
     fn only_plan_mode_makes_a_plan_and_only_the_mode_is_a_reason_to_plan() {
         for mode in [Mode::Enforce, Mode::Observe] {
             let (planner, book, _) = planner(mode);
-            planner.withheld(&deletion("a"), "node");
+            planner.withheld(&deletion("a"));
             refuse(&planner, Refusal::Mode("observe"));
             assert_eq!(book.plan().changes().count(), 0);
         }

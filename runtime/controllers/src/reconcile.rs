@@ -7,78 +7,35 @@
 //! What goes well is silent at the default level: what was changed at the cloud or deleted is in the audit, and what an
 //! operator should know is an Event. A wait that has no failure is told once, and again when it lasts.
 
-use ccm_core::effect::{Decision, Effect, Outcome, ServiceEffect, When};
+use ccm_core::effect::{Decision, Effect, Modification, Performed, When};
 use ccm_core::node::object::name;
 use ccm_core::retry;
-use ccm_core::well_known::{
-    IPAM_CONTROLLER, NODE_CONTROLLER, NODE_LIFECYCLE_CONTROLLER, SERVICE_CONTROLLER,
-};
 use ccm_core::{ipam, node, node_lifecycle, service};
 use k8s_openapi::api::core::v1::Node;
 
-use crate::activity::{Activity, ActivitySubject};
+use crate::activity::ActivitySubject;
 use crate::clock::Clock;
-use crate::executor::{EffectExecutor, Priority, WritePermit};
-use crate::plan::Planner;
+use crate::executor::{Executor, Perform, Priority, WritePermit, perform};
 
 /// More rounds than any reconciliation needs. Only a defect reaches it, and then costs one object its reconciliation
 /// instead of the process a CPU.
 const MOST_ROUNDS: u32 = 128;
 
-/// Executes the effects of a reconciliation: a provider's executor or the cluster executor.
-pub(crate) trait Performer: Send + Sync {
-    /// The provider's name, for logs.
-    fn name(&self) -> &str;
-    /// Where decisions and their ends are told.
-    fn activity(&self) -> &Activity;
-    /// Records withheld writes in plan mode.
-    fn planner(&self) -> &Planner;
-    /// Executes one effect for the reconciliation that holds `turn`.
-    fn perform<'a>(
-        &'a self,
-        effect: &Effect,
-        controller: &'static str,
-        priority: Priority,
-        turn: &mut WritePermit<'a>,
-    ) -> impl Future<Output = Outcome> + Send;
-}
-
-impl Performer for EffectExecutor {
-    fn name(&self) -> &str {
-        EffectExecutor::name(self)
-    }
-
-    fn activity(&self) -> &Activity {
-        &self.cluster.activity
-    }
-
-    fn planner(&self) -> &Planner {
-        EffectExecutor::planner(self)
-    }
-
-    async fn perform<'a>(
-        &'a self,
-        effect: &Effect,
-        controller: &'static str,
-        priority: Priority,
-        turn: &mut WritePermit<'a>,
-    ) -> Outcome {
-        EffectExecutor::perform(self, effect, controller, priority, turn).await
-    }
-}
+/// How a controller's effect may end.
+type OutcomeOf<E> = Performed<<E as Effect>::Outcome>;
 
 /// The facts of one controller's reconciliation.
 pub(crate) trait Facts {
+    /// What the controller orders.
+    type Effect: Effect;
     /// The state that `decide` returns at the end for the next reconciliation of the object.
     type Retained;
-    /// The controller's name.
-    const CONTROLLER: &'static str;
     /// Decides what to do next.
-    fn decide(&self, clock: Clock) -> Decision<(When, Self::Retained)>;
+    fn decide(&self, clock: Clock) -> Decision<Self::Effect, (When, Self::Retained)>;
     /// The state for the next reconciliation after one that was stopped before its end.
     fn cut_short(&self, when: &When, clock: Clock) -> Self::Retained;
-    /// Adds the outcome of `effect`.
-    fn absorb(&mut self, effect: &Effect, outcome: Outcome);
+    /// Adds what became of `effect`.
+    fn absorb(&mut self, effect: &Self::Effect, performed: OutcomeOf<Self::Effect>);
     /// The object's name in logs and plans.
     fn object(&self) -> String;
     /// The scheduling class of its effects.
@@ -98,11 +55,11 @@ pub(crate) trait Facts {
 }
 
 impl Facts for node::Facts {
+    type Effect = node::NodeEffect;
     /// The changes in the provider's answer that need confirmation, if it has answered.
     type Retained = Option<node::Proposal>;
-    const CONTROLLER: &'static str = NODE_CONTROLLER;
 
-    fn decide(&self, clock: Clock) -> Decision<(When, Self::Retained)> {
+    fn decide(&self, clock: Clock) -> Decision<Self::Effect, (When, Self::Retained)> {
         node::decide(self, clock.now())
     }
 
@@ -110,8 +67,8 @@ impl Facts for node::Facts {
         node::cut_short(self)
     }
 
-    fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
-        node::Facts::absorb(self, effect, outcome);
+    fn absorb(&mut self, effect: &Self::Effect, performed: OutcomeOf<Self::Effect>) {
+        node::Facts::absorb(self, effect, performed);
     }
 
     fn object(&self) -> String {
@@ -132,17 +89,17 @@ impl Facts for node::Facts {
 }
 
 impl Facts for node_lifecycle::Facts {
+    type Effect = node_lifecycle::LifecycleEffect;
     type Retained = ();
-    const CONTROLLER: &'static str = NODE_LIFECYCLE_CONTROLLER;
 
-    fn decide(&self, clock: Clock) -> Decision<(When, ())> {
+    fn decide(&self, clock: Clock) -> Decision<Self::Effect, (When, ())> {
         node_lifecycle::decide(self, clock.both()).map_end(|when| (when, ()))
     }
 
     fn cut_short(&self, _: &When, _: Clock) {}
 
-    fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
-        node_lifecycle::Facts::absorb(self, effect, outcome);
+    fn absorb(&mut self, effect: &Self::Effect, performed: OutcomeOf<Self::Effect>) {
+        node_lifecycle::Facts::absorb(self, effect, performed);
     }
 
     fn is_deletion(&self) -> bool {
@@ -168,10 +125,10 @@ impl Facts for node_lifecycle::Facts {
 }
 
 impl Facts for service::Facts {
+    type Effect = service::ServiceEffect;
     type Retained = service::RetainedState;
-    const CONTROLLER: &'static str = SERVICE_CONTROLLER;
 
-    fn decide(&self, clock: Clock) -> Decision<(When, Self::Retained)> {
+    fn decide(&self, clock: Clock) -> Decision<Self::Effect, (When, Self::Retained)> {
         service::decide(self, clock.both())
     }
 
@@ -179,8 +136,8 @@ impl Facts for service::Facts {
         service::cut_short(self, when, clock.now())
     }
 
-    fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
-        service::Facts::absorb(self, effect, outcome);
+    fn absorb(&mut self, effect: &Self::Effect, performed: OutcomeOf<Self::Effect>) {
+        service::Facts::absorb(self, effect, performed);
     }
 
     fn is_deletion(&self) -> bool {
@@ -210,17 +167,17 @@ impl Facts for service::Facts {
 }
 
 impl Facts for ipam::Facts {
+    type Effect = ipam::IpamEffect;
     type Retained = ();
-    const CONTROLLER: &'static str = IPAM_CONTROLLER;
 
-    fn decide(&self, _: Clock) -> Decision<(When, ())> {
+    fn decide(&self, _: Clock) -> Decision<Self::Effect, (When, ())> {
         ipam::decide(self).map_end(|when| (when, ()))
     }
 
     fn cut_short(&self, _: &When, _: Clock) {}
 
-    fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
-        ipam::Facts::absorb(self, effect, outcome);
+    fn absorb(&mut self, effect: &Self::Effect, performed: OutcomeOf<Self::Effect>) {
+        ipam::Facts::absorb(self, effect, performed);
     }
 
     fn object(&self) -> String {
@@ -260,9 +217,9 @@ impl<F: Facts> Conclusion<F> {
 }
 
 /// Runs one reconciliation of one object.
-pub(crate) async fn reconcile<F: Facts, D: Performer>(
+pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
     mut facts: F,
-    executor: &D,
+    executor: &X,
     clock: Clock,
 ) -> Conclusion<F> {
     let mut has_written = false;
@@ -274,8 +231,8 @@ pub(crate) async fn reconcile<F: Facts, D: Performer>(
             Decision::Done((when, retained)) => {
                 log_end(&facts, executor, &when, clock, has_failed);
                 if !facts.is_anothers() {
-                    let (planner, object) = (executor.planner(), facts.object());
-                    planner.concluded(&object, F::CONTROLLER, &when, has_withheld);
+                    let (planner, object) = (&executor.cluster().planner, facts.object());
+                    planner.concluded(&object, F::Effect::CONTROLLER, &when, has_withheld);
                 }
                 return Conclusion {
                     when,
@@ -288,15 +245,17 @@ pub(crate) async fn reconcile<F: Facts, D: Performer>(
         };
         for effect in &effects {
             let priority = facts.priority();
-            let outcome = executor
-                .perform(effect, F::CONTROLLER, priority, &mut turn)
-                .await;
-            log_effect(&facts, executor, effect, &outcome, priority);
-            let goes_on = outcome.is_success();
-            has_written |= goes_on && is_write(effect);
-            has_withheld |= matches!(outcome, Outcome::Withheld) && !is_event(effect);
-            has_failed |= !goes_on && !matches!(outcome, Outcome::Withheld);
-            facts.absorb(effect, outcome);
+            let performed = perform(executor, effect, priority, &mut turn).await;
+            log_effect(&facts, executor, effect, &performed, priority);
+            let goes_on = performed.is_success();
+            let is_withheld = matches!(performed, Performed::Withheld);
+            match effect.modification() {
+                Modification::Event => {}
+                Modification::Object(_) if goes_on => has_written = true,
+                _ => has_withheld |= is_withheld,
+            }
+            has_failed |= !goes_on && !is_withheld;
+            facts.absorb(effect, performed);
             if !goes_on {
                 break;
             }
@@ -315,37 +274,19 @@ pub(crate) async fn reconcile<F: Facts, D: Performer>(
     }
 }
 
-fn is_write(effect: &Effect) -> bool {
-    matches!(
-        effect,
-        Effect::PatchNode(..)
-            | Effect::PatchNodeStatus(..)
-            | Effect::PatchPodCidrs(..)
-            | Effect::PatchNetworkCondition(..)
-            | Effect::Service(_, ServiceEffect::Patch(_))
-    )
-}
-
-fn is_event(effect: &Effect) -> bool {
-    matches!(
-        effect,
-        Effect::RecordNodeEvent(..) | Effect::Service(_, ServiceEffect::RecordEvent(_))
-    )
-}
-
 fn named(node: &Node) -> String {
     format!("node/{}", name(node))
 }
 
-fn log_effect<F: Facts, D: Performer>(
+fn log_effect<F: Facts>(
     facts: &F,
-    executor: &D,
-    effect: &Effect,
-    outcome: &Outcome,
+    executor: &impl Executor,
+    effect: &F::Effect,
+    outcome: &OutcomeOf<F::Effect>,
     priority: Priority,
 ) {
-    let (controller, provider, object) = (F::CONTROLLER, executor.name(), facts.object());
-    if priority == Priority::Known && outcome.is_success() && matches!(effect, Effect::Find(_)) {
+    let (controller, provider, object) = (F::Effect::CONTROLLER, executor.name(), facts.object());
+    if priority == Priority::Known && outcome.is_success() && effect.is_routine() {
         // A pass over thousands of unchanged nodes has one for each.
         tracing::trace!(target: "decision", controller, provider, object, %effect, %outcome);
     } else {
@@ -356,20 +297,19 @@ fn log_effect<F: Facts, D: Performer>(
             controller,
         };
         let is_success = outcome.is_success();
-        executor
-            .activity()
-            .decided(about, effect, outcome, is_success);
+        let activity = &executor.cluster().activity;
+        activity.decided(about, effect, outcome, is_success);
     }
 }
 
-fn log_end<F: Facts, D: Performer>(
+fn log_end<F: Facts>(
     facts: &F,
-    executor: &D,
+    executor: &impl Executor,
     when: &When,
     clock: Clock,
     has_failed: bool,
 ) {
-    let (controller, provider, object) = (F::CONTROLLER, executor.name(), facts.object());
+    let (controller, provider, object) = (F::Effect::CONTROLLER, executor.name(), facts.object());
     let attempt = facts.failures().saturating_add(1);
     if matches!(when, When::AwaitChange) {
         tracing::debug!(target: "reconciliation", controller, provider, object, done = %when);
@@ -398,9 +338,8 @@ fn log_end<F: Facts, D: Performer>(
         When::Retry { after, .. } | When::NotBefore { after, .. } => Some(clock.timer(*after)),
     };
     let is_deletion = facts.is_deletion();
-    executor
-        .activity()
-        .ended(about, when, attempt, after, is_deletion);
+    let activity = &executor.cluster().activity;
+    activity.ended(about, when, attempt, after, is_deletion);
 }
 
 /// Number of attempts that an object may need without anything being wrong: with the cloud's backoff, half a minute.

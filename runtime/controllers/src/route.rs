@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::cloud_route::ListRoutesReply;
-use ccm_core::effect::{Decision, Effect, Outcome, RouteEffect, RouteOutcome, When};
+use ccm_core::effect::{Decision, Performed, When};
 use ccm_core::moment::Moment;
-use ccm_core::route::{self, About, CarryOver, Facts, Foreign, Key, Pass, RetainedState, Tally};
+use ccm_core::route::{
+    self, About, CarryOver, Facts, Foreign, Key, Pass, RetainedState, RouteEffect, RouteListing,
+    RouteOutcome, RoutesListed, Tally,
+};
 use ccm_core::settings::RouteSettings;
 use ccm_core::well_known::ROUTE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
@@ -16,7 +19,7 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::executor::{EffectExecutor, Priority, WritePermit};
+use crate::executor::{EffectExecutor, Priority};
 use crate::metrics::{QueueMeter, QueueName};
 use crate::node::{NodeChange, wait_until};
 use crate::reconcile::{self, Conclusion, Severity, Wait, reconcile};
@@ -272,27 +275,19 @@ impl RouteController {
 }
 
 async fn ask(nodes: Arc<[Arc<Node>]>, executor: &EffectExecutor) -> Ended {
-    let effect = Effect::Route(RouteEffect::List(nodes));
-    let mut turn = WritePermit::default();
-    let outcome = executor
-        .perform(&effect, ROUTE_CONTROLLER, Priority::Known, &mut turn)
-        .await;
+    let listing = RouteListing(nodes);
+    let listed = executor.list_routes(&listing).await;
     let (controller, provider, object) = (ROUTE_CONTROLLER, executor.name(), LISTING);
-    tracing::debug!(target: "decision", controller, provider, object, %effect, %outcome);
-    let answer = match outcome {
-        Outcome::Route(RouteOutcome::Listed(answer)) => answer,
-        other => Err(ProviderError::Internal(format!(
-            "a listing ended with: {other}"
-        ))),
-    };
+    tracing::debug!(target: "decision", controller, provider, object, effect = %listing, outcome = %listed);
+    let RoutesListed(answer) = listed;
     Ended::Listing(Box::new(answer))
 }
 
 impl reconcile::Facts for Facts {
+    type Effect = RouteEffect;
     type Retained = CarryOver;
-    const CONTROLLER: &'static str = ROUTE_CONTROLLER;
 
-    fn decide(&self, clock: Clock) -> Decision<(When, CarryOver)> {
+    fn decide(&self, clock: Clock) -> Decision<RouteEffect, (When, CarryOver)> {
         route::decide(self, clock.both())
     }
 
@@ -300,8 +295,8 @@ impl reconcile::Facts for Facts {
         route::cut_short(self, clock.now())
     }
 
-    fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
-        Facts::absorb(self, effect, outcome);
+    fn absorb(&mut self, effect: &RouteEffect, performed: Performed<RouteOutcome>) {
+        Facts::absorb(self, effect, performed);
     }
 
     fn object(&self) -> String {

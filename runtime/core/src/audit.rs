@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::brake::{Brake, BudgetLevel};
-use crate::effect::{ClusterError, Outcome};
+use crate::effect::ClusterError;
 use crate::moment::Moment;
 use crate::permit::{CloudRequest, Refusal};
 
@@ -318,16 +318,16 @@ impl Deletion {
         })
     }
 
-    /// Takes the API server's answer, or its absence.
-    pub fn ended(mut self, now: Moment, outcome: &Outcome) {
+    /// Takes the API server's answer, or its absence. `None`: the object did not exist any more.
+    pub fn ended(mut self, now: Moment, result: &Result<Option<()>, ClusterError>) {
         self.record.took = Some(self.began.until(now));
-        self.record.end = match outcome {
-            Outcome::Deleted => End::Done,
-            Outcome::Node(Ok(None)) => End::Refused("not-found"),
-            Outcome::Node(Err(ClusterError::Conflict(_))) => End::Refused("conflict"),
-            Outcome::Node(Err(ClusterError::Rejected(_))) => End::Refused("rejected"),
-            Outcome::Node(Err(ClusterError::Denied(_))) => End::Refused("denied"),
-            _ => End::Unknown,
+        self.record.end = match result {
+            Ok(Some(())) => End::Done,
+            Ok(None) => End::Refused("not-found"),
+            Err(ClusterError::Conflict(_)) => End::Refused("conflict"),
+            Err(ClusterError::Rejected(_)) => End::Refused("rejected"),
+            Err(ClusterError::Denied(_)) => End::Refused("denied"),
+            Err(ClusterError::Unavailable(_)) => End::Unknown,
         };
     }
 }

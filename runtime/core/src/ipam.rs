@@ -12,6 +12,7 @@
 mod allocator;
 mod bits;
 mod cidr_set;
+mod effect;
 mod facts;
 mod flags;
 mod holder;
@@ -19,7 +20,7 @@ mod memory;
 pub mod other_allocator;
 
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::effect::{ClusterError, Decision, Effect, When};
+use crate::effect::{ClusterError, Decision, When};
 use crate::event::reasons;
 use crate::node::object::{name, node_ref, uid};
 use crate::patch::PodCidrsPatch;
@@ -27,6 +28,7 @@ use crate::retry;
 
 pub use allocator::{Allocator, Exhausted, InvalidPodCidr, pod_cidrs};
 pub use cidr_set::{Allocated, BlockCounts, CidrSet, CidrSetError, Span};
+pub use effect::{IpamEffect, IpamOutcome};
 pub use facts::{Facts, RetainedState};
 pub use flags::{PodNetworkFlags, PodNetworks};
 pub use holder::Holder;
@@ -42,13 +44,13 @@ const INVALID: &str = reasons::INVALID_POD_CIDR;
 const PATIENCE: u32 = 3;
 
 /// Decides what to do next about the node in `facts`. Pure.
-pub fn decide(facts: &Facts) -> Decision {
+pub fn decide(facts: &Facts) -> Decision<IpamEffect> {
     let node = &facts.node;
     if facts.is_over() {
         return Decision::Done(When::AwaitChange);
     }
     if facts.has_to_read_again() {
-        return Decision::Do(vec![Effect::ReadNode(node_ref(node))]);
+        return Decision::Do(vec![IpamEffect::Read(node_ref(node))]);
     }
     if !pod_cidrs(node).is_empty() {
         return report(facts);
@@ -67,7 +69,7 @@ pub fn decide(facts: &Facts) -> Decision {
 }
 
 /// Writes the reserved blocks (IPAM-026).
-fn write(facts: &Facts, blocks: &[ipnet::IpNet]) -> Decision {
+fn write(facts: &Facts, blocks: &[ipnet::IpNet]) -> Decision<IpamEffect> {
     if blocks.is_empty() {
         return Decision::Done(When::AwaitChange);
     }
@@ -75,12 +77,12 @@ fn write(facts: &Facts, blocks: &[ipnet::IpNet]) -> Decision {
         uid: uid(&facts.node).to_owned(),
         pod_cidrs: blocks.iter().map(ToString::to_string).collect(),
     };
-    Decision::Do(vec![Effect::PatchPodCidrs(node_ref(&facts.node), patch)])
+    Decision::Do(vec![IpamEffect::Patch(node_ref(&facts.node), patch)])
 }
 
 /// No block is free (IPAM-025). Freeing a block wakes a waiting node; the timed retry covers releases that were not
 /// noticed.
-fn wait(facts: &Facts, exhausted: Exhausted) -> Decision {
+fn wait(facts: &Facts, exhausted: Exhausted) -> Decision<IpamEffect> {
     if facts.past.told != Some(NOT_AVAILABLE) && !facts.has_told() {
         return say(facts, NOT_AVAILABLE, &exhausted.to_string());
     }
@@ -91,7 +93,7 @@ fn wait(facts: &Facts, exhausted: Exhausted) -> Decision {
 }
 
 /// The write failed (IPAM-027).
-fn failed(facts: &Facts, error: &ClusterError) -> Decision {
+fn failed(facts: &Facts, error: &ClusterError) -> Decision<IpamEffect> {
     let failures = facts.past.failures.saturating_add(1);
     let is_worth_it = !matches!(error, ClusterError::Unavailable(_)) || failures >= PATIENCE;
     if is_worth_it && facts.past.told != Some(NOT_ASSIGNED) && !facts.has_told() {
@@ -104,7 +106,7 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision {
 }
 
 /// The node has pod CIDRs. Reports what is wrong with them; a person has to fix it.
-fn report(facts: &Facts) -> Decision {
+fn report(facts: &Facts) -> Decision<IpamEffect> {
     if facts.invalid_pod_cidrs.is_empty() || facts.has_told() {
         return Decision::Done(When::AwaitChange);
     }
@@ -116,15 +118,15 @@ fn report(facts: &Facts) -> Decision {
 }
 
 /// An Event in upstream's format.
-fn say(facts: &Facts, reason: &'static str, why: &str) -> Decision {
+fn say(facts: &Facts, reason: &'static str, why: &str) -> Decision<IpamEffect> {
     let name = name(&facts.node);
     let message = format!("Node {name} status is now: {reason} ({why})");
     Decision::Do(vec![event(facts, reason, message)])
 }
 
-fn event(facts: &Facts, reason: &'static str, message: String) -> Effect {
+fn event(facts: &Facts, reason: &'static str, message: String) -> IpamEffect {
     let event = CloudEvent::new(EventType::Warning, reason, message);
-    Effect::RecordNodeEvent(node_ref(&facts.node), event)
+    IpamEffect::RecordEvent(node_ref(&facts.node), event)
 }
 
 #[cfg(test)]

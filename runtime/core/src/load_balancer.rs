@@ -187,6 +187,20 @@ pub struct Pending {
     pub hint: Option<Arc<[u8]>>,
 }
 
+impl fmt::Display for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pending {:?}", self.retry_after)
+    }
+}
+
+/// How a label shows a request's hint.
+pub(crate) fn hint_label(hint: &Option<Arc<[u8]>>) -> &'static str {
+    match hint {
+        Some(_) => " hint",
+        None => "",
+    }
+}
+
 /// A requested change of one annotation of the Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnnotationChange {
@@ -271,6 +285,15 @@ pub enum Progress {
     Done,
     /// Begun, not finished.
     Pending(Pending),
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Progress::Done => f.write_str("done"),
+            Progress::Pending(pending) => pending.fmt(f),
+        }
+    }
 }
 
 /// The reply to `update-targets` and `delete`.

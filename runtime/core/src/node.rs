@@ -13,6 +13,7 @@
 pub mod addresses;
 mod claims;
 mod confirm;
+mod effect;
 mod facts;
 pub mod labels;
 pub mod object;
@@ -26,7 +27,7 @@ use k8s_openapi::api::core::v1::{Node, NodeAddress};
 
 use crate::answer_check::{self, Checked, Known};
 use crate::cloud::instance::{Address, CloudEvent, EventType, Lookup};
-use crate::effect::{Decision, Effect, Looked, When};
+use crate::effect::{Decision, When};
 use crate::moment::Moment;
 use crate::node_index::AddressClash;
 use crate::node_ownership::{Owner, owner, stored_provider_id};
@@ -35,13 +36,14 @@ use crate::well_known::{CONTROL_PLANE, OWNER_LABEL, PROVIDED_NODE_IP, UNINITIALI
 use object::{is_uninitialized, node_ref, taints, uid};
 
 pub use confirm::Proposal;
+pub use effect::{CandidateVote, Looked, NodeEffect, NodeOutcome};
 pub use facts::{Facts, RetainedState};
 use waiting::Obstacle;
 
 /// Decides what to do next about the node in `facts`; at the end, also which changes in the provider's answer need
 /// confirmation (`None`: there was no answer, so the previous proposal stands). Pure: the same facts and moment give the
 /// same decision.
-pub fn decide(facts: &Facts, now: Moment) -> Decision<(When, Option<Proposal>)> {
+pub fn decide(facts: &Facts, now: Moment) -> Decision<NodeEffect, (When, Option<Proposal>)> {
     let found = found(facts);
     next(facts, now, &found).map_end(|when| (when, confirm::proposal(facts, &found)))
 }
@@ -51,12 +53,12 @@ pub fn cut_short(facts: &Facts) -> Option<Proposal> {
     confirm::proposal(facts, &found(facts))
 }
 
-fn next(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision {
+fn next(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffect> {
     if facts.is_over() {
         return Decision::Done(When::AwaitChange);
     }
     if facts.has_to_read_again() {
-        return Decision::Do(vec![Effect::ReadNode(node_ref(&facts.node))]);
+        return Decision::Do(vec![NodeEffect::Read(node_ref(&facts.node))]);
     }
     if let Some(error) = facts.trouble() {
         return waiting::wait(facts, now, &Obstacle::Cluster(error));
@@ -69,7 +71,7 @@ fn next(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision {
 }
 
 /// NODE-013 and section 2.3, in this project's order (departs from NODE-044 and NODE-045).
-fn initialise(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision {
+fn initialise(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffect> {
     let node = &facts.node;
     let others = match owner(node, &facts.ownership) {
         Owner::Other(whose) => {
@@ -100,17 +102,17 @@ fn initialise(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision {
         Ok(None) => {}
         Err(obstacle) => return waiting::wait(facts, now, &obstacle),
     }
-    let mut effects = vec![Effect::PatchNode(
+    let mut effects = vec![NodeEffect::Patch(
         node_ref(node),
         initial_patch(facts, checked),
     )];
     effects.extend(events(facts, checked));
-    effects.push(Effect::RecordNodeEvent(node_ref(node), synced()));
+    effects.push(NodeEffect::RecordEvent(node_ref(node), synced()));
     Decision::Do(effects)
 }
 
 /// An initialised node: labels on every change (NODE-012), addresses in the periodic pass.
-fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision {
+fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffect> {
     let node = &facts.node;
     let owner = owner(node, &facts.ownership);
     if !matches!(owner, Owner::Recorded | Owner::Implied) {
@@ -118,7 +120,7 @@ fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision {
     }
     // The last write of the initialisation was made, but its response was lost.
     if facts.is_unanswered() && owner == Owner::Recorded {
-        return Decision::Do(vec![Effect::RecordNodeEvent(node_ref(node), synced())]);
+        return Decision::Do(vec![NodeEffect::RecordEvent(node_ref(node), synced())]);
     }
     let changes = labels::reconcile(stored_labels(node));
     if !changes.is_empty() && !facts.labels_settled() {
@@ -197,8 +199,8 @@ fn found(facts: &Facts) -> Found<'_> {
     }
 }
 
-fn ask(node: &Arc<Node>) -> Decision {
-    Decision::Do(vec![Effect::Find(node.clone())])
+fn ask(node: &Arc<Node>) -> Decision<NodeEffect> {
+    Decision::Do(vec![NodeEffect::Find(node.clone())])
 }
 
 /// Another node with the same machine. If only one of the two has the provider ID stored, only the other one is
@@ -234,7 +236,7 @@ fn write_addresses<'a>(
     facts: &Facts,
     now: Moment,
     checked: &Checked,
-) -> Result<Option<Effect>, Obstacle<'a>> {
+) -> Result<Option<NodeEffect>, Obstacle<'a>> {
     if facts.addresses_settled() {
         return Ok(None);
     }
@@ -251,7 +253,7 @@ fn write_addresses<'a>(
         uid: uid(node).to_owned(),
         addresses,
     };
-    Ok(Some(Effect::PatchNodeStatus(node_ref(node), patch)))
+    Ok(Some(NodeEffect::PatchStatus(node_ref(node), patch)))
 }
 
 /// The new value of the stored addresses; `None` if they are correct.
@@ -292,13 +294,13 @@ fn initial_patch(facts: &Facts, checked: &Checked) -> NodePatch {
     }
 }
 
-fn patch_labels(node: &Node, labels: BTreeMap<String, String>) -> Decision {
+fn patch_labels(node: &Node, labels: BTreeMap<String, String>) -> Decision<NodeEffect> {
     let patch = NodePatch {
         uid: uid(node).to_owned(),
         labels,
         ..NodePatch::default()
     };
-    Decision::Do(vec![Effect::PatchNode(node_ref(node), patch)])
+    Decision::Do(vec![NodeEffect::Patch(node_ref(node), patch)])
 }
 
 fn owner_label(facts: &Facts) -> BTreeMap<String, String> {
@@ -306,13 +308,13 @@ fn owner_label(facts: &Facts) -> BTreeMap<String, String> {
 }
 
 /// The provider's Events, and one that lists what was left out of its answer.
-fn events(facts: &Facts, checked: &Checked) -> Vec<Effect> {
+fn events(facts: &Facts, checked: &Checked) -> Vec<NodeEffect> {
     let mut events = provider_events(facts.looked().and_then(|looked| looked.as_ref().ok()));
     events.extend(answer_check::faults_event(&checked.faults));
     let node = node_ref(&facts.node);
     events
         .into_iter()
-        .map(|event| Effect::RecordNodeEvent(node.clone(), event))
+        .map(|event| NodeEffect::RecordEvent(node.clone(), event))
         .collect()
 }
 

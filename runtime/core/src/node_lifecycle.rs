@@ -13,6 +13,7 @@
 mod contradictions;
 pub mod deletion_guard;
 mod drain;
+mod effect;
 mod facts;
 mod history;
 mod lookup_verdict;
@@ -30,7 +31,7 @@ use crate::answer_check;
 use crate::brake::{Brake, Rise};
 use crate::budget_reservation::{Reservation, why_in_vain};
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::effect::{ClusterError, Decision, Effect, NodeDeletion, When};
+use crate::effect::{ClusterError, Decision, When};
 use crate::moment::{Moment, Now};
 use crate::node::object::{is_ready, name, node_ref, taints, uid};
 use crate::node_ownership::owner;
@@ -40,6 +41,7 @@ use crate::well_known::SHUTDOWN_TAINT;
 
 pub use deletion_guard::Held;
 pub use drain::is_drained;
+pub use effect::{DeletionResult, LifecycleEffect, LifecycleOutcome, NodeDeletion, Surveyed};
 pub use facts::{Facts, Finding};
 pub use lookup_verdict::vouches;
 pub use memory::{Memory, Pass};
@@ -50,12 +52,12 @@ pub use survey::{Survey, witnesses};
 const SAID: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// Returns the next effect for the node in `facts`, or when to ask again. Pure.
-pub fn decide(facts: &Facts, now: Now) -> Decision {
+pub fn decide(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
     if facts.is_over() {
         return Decision::Done(When::AwaitChange);
     }
     if facts.has_to_read_again() {
-        return Decision::Do(vec![Effect::ReadNode(node_ref(&facts.node))]);
+        return Decision::Do(vec![LifecycleEffect::Read(node_ref(&facts.node))]);
     }
     if let Some(error) = facts.trouble() {
         return failed(facts, error);
@@ -80,7 +82,7 @@ pub fn decide(facts: &Facts, now: Now) -> Decision {
 
 /// LIFE-013, LIFE-014: only while the brake has budget. Otherwise a provider that calls every machine switched off
 /// would empty the cluster (F17).
-fn taint(facts: &Facts, now: Now) -> Decision {
+fn taint(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
     let node = &facts.node;
     if taints(node).iter().any(is_shutdown_taint) {
         return Decision::Done(When::AwaitChange);
@@ -111,7 +113,7 @@ fn taint(facts: &Facts, now: Now) -> Decision {
 /// Why a change may not be made yet.
 enum Unpaid {
     /// Perform this first.
-    First(Decision),
+    First(Decision<LifecycleEffect>),
     /// The budget is exhausted until this moment.
     Braked(Moment),
 }
@@ -133,14 +135,14 @@ fn pay(facts: &Facts, brake: Brake, now: Now) -> Result<(), Unpaid> {
                 Brake::NodeDeletion => Rise::since(facts.past.braked, now.moment),
                 _ => Rise::NONE,
             };
-            let effect = Effect::TakeBudget(node_ref(&facts.node), brake, rise);
+            let effect = LifecycleEffect::TakeBudget(node_ref(&facts.node), brake, rise);
             Err(Unpaid::First(Decision::Do(vec![effect])))
         }
     }
 }
 
 /// LIFE-005, LIFE-015; also as soon as the cloud says that the machine runs again (EDGE-011).
-fn untaint(facts: &Facts) -> Decision {
+fn untaint(facts: &Facts) -> Decision<LifecycleEffect> {
     let mut all = taints(&facts.node).to_vec();
     let before = all.len();
     all.retain(|one| !has_shutdown_key_and_effect(one));
@@ -150,7 +152,7 @@ fn untaint(facts: &Facts) -> Decision {
     write(facts, all, TaintChange::Removed("shutdown"))
 }
 
-fn write(facts: &Facts, taints: Vec<Taint>, change: TaintChange) -> Decision {
+fn write(facts: &Facts, taints: Vec<Taint>, change: TaintChange) -> Decision<LifecycleEffect> {
     let node = &facts.node;
     let patch = NodePatch {
         uid: uid(node).to_owned(),
@@ -161,18 +163,22 @@ fn write(facts: &Facts, taints: Vec<Taint>, change: TaintChange) -> Decision {
         }),
         ..NodePatch::default()
     };
-    Decision::Do(vec![Effect::PatchNode(node_ref(node), patch)])
+    Decision::Do(vec![LifecycleEffect::Patch(node_ref(node), patch)])
 }
 
 /// LIFE-010, after every condition of the guard. The node is re-read from the API server first: the cache may be stale,
 /// and a node that is Ready by now stays.
-fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decision {
+fn delete(
+    facts: &Facts,
+    evidence: &deletion_guard::Evidence,
+    now: Now,
+) -> Decision<LifecycleEffect> {
     let is_wanted = facts.is_drained() || deletion_guard::is_wanted(&facts.node, &facts.rules, now);
     if let Err(held) = deletion_guard::check(&facts.node, evidence, &facts.rules, is_wanted, now) {
         return unless_drained(facts, &held, now);
     }
     if !facts.is_read() {
-        return Decision::Do(vec![Effect::ReadNode(node_ref(&facts.node))]);
+        return Decision::Do(vec![LifecycleEffect::Read(node_ref(&facts.node))]);
     }
     let brake = (!is_wanted).then_some(Brake::NodeDeletion);
     if let Some(brake) = brake {
@@ -208,20 +214,20 @@ fn delete(facts: &Facts, evidence: &deletion_guard::Evidence, now: Now) -> Decis
         brake,
         reason: evidence.reason(),
     };
-    effects.push(Effect::DeleteNode(node_ref(&facts.node), deletion));
+    effects.push(LifecycleEffect::Delete(node_ref(&facts.node), deletion));
     Decision::Do(effects)
 }
 
 /// Holds the deletion, unless the node was drained on purpose, which is checked only now.
-fn unless_drained(facts: &Facts, held: &Held, now: Now) -> Decision {
+fn unless_drained(facts: &Facts, held: &Held, now: Now) -> Decision<LifecycleEffect> {
     match held.yields_to_meaning() && facts.may_be_drained() {
-        true => Decision::Do(vec![Effect::ReadPods(node_ref(&facts.node))]),
+        true => Decision::Do(vec![LifecycleEffect::ReadPods(node_ref(&facts.node))]),
         false => hold(facts, held, now),
     }
 }
 
 /// Holds the deletion; reported when the condition is new, and every 10 min. The usual half-minute wait is no Event.
-fn hold(facts: &Facts, held: &Held, now: Now) -> Decision {
+fn hold(facts: &Facts, held: &Held, now: Now) -> Decision<LifecycleEffect> {
     let after = held.again(now);
     let told = held.told(now);
     let why = match held {
@@ -235,7 +241,7 @@ fn hold(facts: &Facts, held: &Held, now: Now) -> Decision {
     decision.unwrap_or(Decision::Done(When::Retry { after, why }))
 }
 
-fn say_held(facts: &Facts, held: &Held, why: &str, now: Now) -> Option<Decision> {
+fn say_held(facts: &Facts, held: &Held, why: &str, now: Now) -> Option<Decision<LifecycleEffect>> {
     let said = facts.past.held.as_ref();
     let is_known = said.is_some_and(|(condition, at)| {
         *condition == held.condition() && at.after(SAID) > now.moment
@@ -243,7 +249,7 @@ fn say_held(facts: &Facts, held: &Held, why: &str, now: Now) -> Option<Decision>
     if is_known || facts.has_held() {
         return None;
     }
-    let effect = Effect::Hold(node_ref(&facts.node), held.condition());
+    let effect = LifecycleEffect::Hold(node_ref(&facts.node), held.condition());
     let told = event(
         facts,
         EventType::Warning,
@@ -254,7 +260,7 @@ fn say_held(facts: &Facts, held: &Held, why: &str, now: Now) -> Option<Decision>
 }
 
 /// A request to the API server failed. DeletingNodeFailed is reported once per cause (LIFE-010, EDGE-006).
-fn failed(facts: &Facts, error: &ClusterError) -> Decision {
+fn failed(facts: &Facts, error: &ClusterError) -> Decision<LifecycleEffect> {
     let failures = facts.past.failures.saturating_add(1);
     let is_final = error.is_final();
     let after = match &facts.finding {
@@ -289,7 +295,7 @@ const FORBIDDEN: retry::Backoff = retry::Backoff {
 };
 
 /// `None`: already reported, in this reconciliation or recently.
-fn say(facts: &Facts, reason: &'static str, why: &str) -> Option<Decision> {
+fn say(facts: &Facts, reason: &'static str, why: &str) -> Option<Decision<LifecycleEffect>> {
     if facts.has_said(reason) || facts.past.said == Some(reason) {
         return None;
     }
@@ -302,9 +308,9 @@ fn say(facts: &Facts, reason: &'static str, why: &str) -> Option<Decision> {
     )]))
 }
 
-fn event(facts: &Facts, event_type: EventType, reason: &str, message: &str) -> Effect {
+fn event(facts: &Facts, event_type: EventType, reason: &str, message: &str) -> LifecycleEffect {
     let event = CloudEvent::new(event_type, reason, message.to_owned());
-    Effect::RecordNodeEvent(node_ref(&facts.node), event)
+    LifecycleEffect::RecordEvent(node_ref(&facts.node), event)
 }
 
 /// The taint of LIFE-013.

@@ -85,6 +85,21 @@ impl fmt::Display for TaintChange {
     }
 }
 
+impl fmt::Display for NodePatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(provider_id) = &self.provider_id {
+            write!(f, " providerID={provider_id}")?;
+        }
+        if !self.labels.is_empty() {
+            write!(f, " labels({})", self.labels.len())?;
+        }
+        match &self.taints {
+            Some(taints) => write!(f, " {} taints({})", taints.change, taints.taints.len()),
+            None => Ok(()),
+        }
+    }
+}
+
 impl NodePatch {
     /// The patch body.
     pub fn to_json(&self) -> Value {

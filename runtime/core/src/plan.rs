@@ -9,7 +9,7 @@
 //! Bookkeeping, a write of nothing but labels, annotations and conditions in this project's domain, is listed by itself:
 //! nobody else reads it, and a plan that has nothing else counts as empty.
 
-mod bookkeeping;
+pub(crate) mod bookkeeping;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use crate::audit::Refused;
-use crate::effect::{Effect, ServiceEffect};
+use crate::effect::{Effect, Modification};
 use crate::permit::CloudRequest;
 use crate::well_known::{ROUTE_CONTROLLER, SERVICE_CONTROLLER};
 
@@ -86,45 +86,20 @@ pub enum PlanVerdict {
 }
 
 impl Planned {
-    /// The change by this controller's effect, if it writes to the cluster; `None` otherwise.
-    pub fn of_effect(effect: &Effect, by: &'static str) -> Option<Planned> {
-        let (node, verb) = match effect {
-            Effect::PatchNodeStatus(node, _) => (node, "patch status"),
-            Effect::PatchNode(node, _) => (node, "patch"),
-            Effect::PatchPodCidrs(node, _) => (node, "patch"),
-            Effect::PatchNetworkCondition(node, _) => (node, "patch status"),
-            Effect::DeleteNode(node, _) => (node, "delete"),
-            Effect::Find(_)
-            | Effect::Survey(_)
-            | Effect::CastVote(..)
-            | Effect::ReadNode(_)
-            | Effect::ReadPods(_)
-            | Effect::TakeBudget(..)
-            | Effect::Hold(..)
-            | Effect::RecordNodeEvent(..) => return None,
-            Effect::Service(service, ServiceEffect::Patch(_)) => {
-                return Some(Planned {
-                    kind: "service",
-                    object: service.to_string(),
-                    verb: "patch".to_owned(),
-                    what: effect.to_string(),
-                    said: None,
-                    by,
-                    place: ChangePlace::Cluster,
-                    is_bookkeeping: bookkeeping::is_all(effect),
-                });
-            }
-            Effect::Service(..) | Effect::Route(_) => return None,
+    /// The change by this effect, if it writes an object of the cluster; `None` otherwise.
+    pub fn of_effect<E: Effect>(effect: &E) -> Option<Planned> {
+        let Modification::Object(write) = effect.modification() else {
+            return None;
         };
         Some(Planned {
-            kind: "node",
-            object: format!("node/{}", node.name),
-            verb: verb.to_owned(),
+            kind: write.kind,
+            object: write.object.to_string(),
+            verb: write.verb.to_owned(),
             what: effect.to_string(),
             said: None,
-            by,
+            by: E::CONTROLLER,
             place: ChangePlace::Cluster,
-            is_bookkeeping: bookkeeping::is_all(effect),
+            is_bookkeeping: write.is_bookkeeping,
         })
     }
 

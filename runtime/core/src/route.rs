@@ -18,6 +18,7 @@ mod change;
 mod condition;
 mod desired_routes;
 mod destination_state;
+mod effect;
 mod facts;
 mod list_schedule;
 mod listing;
@@ -32,12 +33,13 @@ use std::time::Duration;
 use crate::answer_check;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::effect::{Decision, Effect, When};
+use crate::effect::{Decision, When};
 use crate::moment::{Moment, Now};
 use crate::node::object::node_ref;
 use crate::retry::Backoff;
 
 pub use carry_over::CarryOver;
+pub use effect::{RouteEffect, RouteListing, RouteOutcome, RoutesListed};
 pub use facts::{About, Facts, Key};
 pub use network::read as read_network;
 pub use retained_state::{Foreign, Pass, RetainedState};
@@ -56,7 +58,7 @@ const BEGUN: Backoff = Backoff {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns the next effect for the routes in `facts`, or when to reconcile again with the state to retain. Pure.
-pub fn decide(facts: &Facts, now: Now) -> Decision<(When, CarryOver)> {
+pub fn decide(facts: &Facts, now: Now) -> Decision<RouteEffect, (When, CarryOver)> {
     if facts.state.is_over {
         let end = (When::AwaitChange, cut_short(facts, now.moment));
         return Decision::Done(end);
@@ -64,21 +66,21 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<(When, CarryOver)> {
     if let About::Node(node) = &facts.about
         && facts.state.refusals.has_to_read_again()
     {
-        return Decision::Do(vec![Effect::ReadNode(node_ref(node))]);
+        return Decision::Do(vec![RouteEffect::ReadNode(node_ref(node))]);
     }
     if let Some(error) = facts.state.refusals.trouble() {
         return Decision::Done(carry_over::failed(facts, error, now.moment));
     }
     let ask = facts.current().and_then(|change| facts.ask(change));
     if let Some(ask) = ask {
-        return Decision::Do(vec![Effect::Route(ask)]);
+        return Decision::Do(vec![ask]);
     }
     if let About::Node(node) = &facts.about {
         if let Some(event) = facts.to_tell(now.moment) {
-            return Decision::Do(vec![Effect::RecordNodeEvent(node_ref(node), event)]);
+            return Decision::Do(vec![RouteEffect::RecordEvent(node_ref(node), event)]);
         }
         if let Some(patch) = facts.condition(now) {
-            return Decision::Do(vec![Effect::PatchNetworkCondition(node_ref(node), patch)]);
+            return Decision::Do(vec![RouteEffect::PatchCondition(node_ref(node), patch)]);
         }
     }
     Decision::Done(carry_over::finished(facts, now.moment))

@@ -18,6 +18,7 @@ mod change_filter;
 mod cleanup;
 mod cloud_service;
 mod conditions;
+mod effect;
 mod effective_targets;
 mod ensure;
 mod facts;
@@ -37,7 +38,7 @@ use crate::event::reasons;
 use k8s_openapi::api::core::v1::Service;
 
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::effect::{Decision, Effect, ServiceEffect, When};
+use crate::effect::{Decision, When};
 use crate::moment::{Moment, Now};
 use crate::patch::{FinalizerChange, ServicePatch};
 use crate::permit::Mode;
@@ -47,6 +48,9 @@ pub use account_proof::{Account, is_same};
 pub use change_filter::{is_news, needs_update};
 pub use cloud_service::{
     cloud_service, health_check, needs_health_check, requests_only_local_traffic,
+};
+pub use effect::{
+    OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, Vouching, Witnesses,
 };
 pub use facts::Facts;
 pub use ip_index::Addresses;
@@ -67,7 +71,7 @@ use work::Work;
 
 /// Returns the next effects for the Service in `facts`, or when to reconcile again and the state for that
 /// reconciliation. Pure: equal facts and moments give equal decisions.
-pub fn decide(facts: &Facts, now: Now) -> Decision<(When, RetainedState)> {
+pub fn decide(facts: &Facts, now: Now) -> Decision<ServiceEffect, (When, RetainedState)> {
     let last = match step(facts, now) {
         Step::Do(effects) => return perform(facts, effects),
         last => last,
@@ -89,16 +93,18 @@ pub fn cut_short(facts: &Facts, when: &When, now: Moment) -> RetainedState {
     carry_over::after(facts, &Step::Do(Vec::new()), when, now)
 }
 
-fn perform<End>(facts: &Facts, effects: Vec<ServiceEffect>) -> Decision<End> {
-    let service = service_ref(&facts.service);
-    let about = |effect| Effect::Service(service.clone(), effect);
-    Decision::Do(effects.into_iter().map(about).collect())
+fn perform<End>(facts: &Facts, actions: Vec<ServiceAction>) -> Decision<ServiceEffect, End> {
+    let about = |action| ServiceEffect {
+        service: service_ref(&facts.service),
+        action,
+    };
+    Decision::Do(actions.into_iter().map(about).collect())
 }
 
 /// Next step of a reconciliation.
 enum Step<'a> {
     /// Perform these effects.
-    Do(Vec<ServiceEffect>),
+    Do(Vec<ServiceAction>),
     /// An obstacle delays or blocks the reconciliation.
     Wait(Obstacle<'a>),
     /// The load balancer is as requested; nothing to do.
@@ -126,14 +132,14 @@ fn step(facts: &Facts, now: Now) -> Step<'_> {
         return Step::Rest;
     }
     if state.refusals.refusals.has_to_read_again() {
-        return Step::Do(vec![ServiceEffect::Read]);
+        return Step::Do(vec![ServiceAction::Read]);
     }
     if let Some(trouble) = facts.trouble() {
         return Step::Wait(Obstacle::Cluster(trouble));
     }
     if !facts.owed().is_empty() {
         let events = facts.owed().iter().cloned();
-        return Step::Do(events.map(ServiceEffect::RecordEvent).collect());
+        return Step::Do(events.map(ServiceAction::RecordEvent).collect());
     }
     if state.work.is_withheld() {
         return Step::Rest;
@@ -234,7 +240,7 @@ fn only_look(facts: &Facts) -> Option<Step<'_>> {
             let doing = waiting::Doing::Check;
             Step::Wait(Obstacle::Provider { doing, error })
         }
-        _ => Step::Do(vec![ServiceEffect::Get(
+        _ => Step::Do(vec![ServiceAction::Get(
             cloud_service(&facts.service).into(),
         )]),
     })
@@ -282,17 +288,17 @@ fn others_finalizers(service: &Service) -> Vec<String> {
         .collect()
 }
 
-fn normal(reason: &str, message: &str) -> ServiceEffect {
+fn normal(reason: &str, message: &str) -> ServiceAction {
     event(EventType::Normal, reason, message)
 }
 
-fn warning(reason: &str, message: &str) -> ServiceEffect {
+fn warning(reason: &str, message: &str) -> ServiceAction {
     event(EventType::Warning, reason, message)
 }
 
-fn event(event_type: EventType, reason: &str, message: &str) -> ServiceEffect {
+fn event(event_type: EventType, reason: &str, message: &str) -> ServiceAction {
     let message = crate::answer_check::message(message);
-    ServiceEffect::RecordEvent(CloudEvent::new(event_type, reason, message))
+    ServiceAction::RecordEvent(CloudEvent::new(event_type, reason, message))
 }
 
 #[cfg(test)]

@@ -6,10 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::brake::{Allowances, Brake, ClusterBudgets, Objects, Rise};
-use ccm_core::effect::{ClusterError, Decision, Effect, NodeDeletion, Outcome, When};
+use ccm_core::effect::{
+    BudgetOutcome, ClusterError, Decision, EventOutcome, Outcome as _, Performed, When,
+};
 use ccm_core::moment::{Moment, Now};
 use ccm_core::node::object::NodeRef;
-use ccm_core::node_lifecycle::{Facts, Finding, Memory, Pass, Survey, decide};
+use ccm_core::node_lifecycle::{
+    DeletionResult, Facts, Finding, LifecycleEffect, LifecycleOutcome, Memory, NodeDeletion, Pass,
+    Survey, decide,
+};
 use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::settings::LifecycleRules;
 use ccm_core::well_known;
@@ -270,7 +275,7 @@ impl World {
             for effect in effects {
                 let outcome = self.perform(&effect);
                 let goes_on = outcome.is_success();
-                facts.absorb(&effect, outcome);
+                facts.absorb(&effect, Performed::Ended(outcome));
                 if !goes_on {
                     break;
                 }
@@ -280,40 +285,50 @@ impl World {
         When::AwaitChange
     }
 
-    fn perform(&mut self, effect: &Effect) -> Outcome {
-        let away = || Outcome::Node(Err(ClusterError::Unavailable("503".to_owned())));
+    fn perform(&mut self, effect: &LifecycleEffect) -> LifecycleOutcome {
+        let away = || ClusterError::Unavailable("503".to_owned());
         match effect {
-            Effect::ReadNode(_) if self.is_rough && self.random.per_cent(3) => away(),
-            Effect::ReadNode(node) => {
-                let stored = self.nodes.get(&node.name);
-                Outcome::Node(Ok(stored.map(|one| Box::new(Node::clone(&one.node)))))
+            LifecycleEffect::Read(_) if self.is_rough && self.random.per_cent(3) => {
+                LifecycleOutcome::Node(Err(away()))
             }
-            Effect::TakeBudget(_, brake, rise) => {
+            LifecycleEffect::Read(node) => LifecycleOutcome::Node(Ok(self.stored(&node.name))),
+            LifecycleEffect::TakeBudget(_, brake, rise) => {
                 let (now, count) = (self.both().moment, self.nodes.len());
                 let objects = Objects {
                     own: count,
                     all: count,
                 };
-                match self.budgets.take(PROVIDER, *brake, now, objects, *rise) {
-                    Err(_) if self.mutant == Some(Mutant::NoBrake) => Outcome::Budget(Ok(())),
-                    taken => Outcome::Budget(taken.map(drop)),
-                }
+                let taken = match self.budgets.take(PROVIDER, *brake, now, objects, *rise) {
+                    Err(_) if self.mutant == Some(Mutant::NoBrake) => Ok(()),
+                    taken => taken.map(drop),
+                };
+                LifecycleOutcome::Budget(*brake, BudgetOutcome::Answered(taken))
             }
-            Effect::PatchNode(node, patch) => {
+            LifecycleEffect::Patch(node, patch) => {
                 let taints = patch.taints.as_ref().map(|taints| taints.taints.clone());
                 self.write(&node.name, |node| {
                     node.spec.get_or_insert_default().taints = taints;
                 });
-                let stored = self.nodes.get(&node.name);
-                Outcome::Node(Ok(stored.map(|one| Box::new(Node::clone(&one.node)))))
+                LifecycleOutcome::Node(Ok(self.stored(&node.name)))
             }
-            Effect::DeleteNode(..) if self.is_rough && self.random.per_cent(5) => away(),
-            Effect::DeleteNode(node, deletion) => self.delete(node, deletion),
-            _ => Outcome::Recorded,
+            LifecycleEffect::Delete(..) if self.is_rough && self.random.per_cent(5) => {
+                LifecycleOutcome::Deleted(Err(away()))
+            }
+            LifecycleEffect::Delete(node, deletion) => {
+                LifecycleOutcome::Deleted(self.delete(node, deletion))
+            }
+            LifecycleEffect::ReadPods(_) => LifecycleOutcome::Drained(false),
+            LifecycleEffect::Hold(_, condition) => LifecycleOutcome::Held(condition),
+            LifecycleEffect::RecordEvent(..) => LifecycleOutcome::Event(EventOutcome::Recorded),
         }
     }
 
-    fn delete(&mut self, node: &NodeRef, deletion: &NodeDeletion) -> Outcome {
+    fn stored(&self, name: &str) -> Option<Box<Node>> {
+        let stored = self.nodes.get(name)?;
+        Some(Box::new(Node::clone(&stored.node)))
+    }
+
+    fn delete(&mut self, node: &NodeRef, deletion: &NodeDeletion) -> DeletionResult {
         if self.is_rough && self.random.per_cent(5) {
             // Somebody else was quicker: the name belongs to another machine now.
             self.add(&node.name, self.now, self.now, true);
@@ -321,13 +336,13 @@ impl World {
             self.write(&node.name, |_| {});
         }
         let Some(stored) = self.nodes.get(&node.name) else {
-            return Outcome::Node(Ok(None));
+            return Ok(None);
         };
         let metadata = &stored.node.metadata;
         let is_it = metadata.uid.as_deref() == Some(&node.uid)
             && metadata.resource_version.as_deref() == Some(&deletion.resource_version);
         if !is_it && self.mutant != Some(Mutant::NoPreconditions) {
-            return Outcome::Node(Err(ClusterError::Conflict("changed".to_owned())));
+            return Err(ClusterError::Conflict("changed".to_owned()));
         }
         self.judge(&node.name, deletion.brake);
         let stored = self.nodes.remove(&node.name).unwrap();
@@ -341,11 +356,10 @@ impl World {
             is_marked: stored.is_marked,
         });
         if self.is_rough && self.random.per_cent(5) {
-            return Outcome::Node(Err(ClusterError::Unavailable(
-                "the answer was lost".to_owned(),
-            )));
+            let why = "the answer was lost".to_owned();
+            return Err(ClusterError::Unavailable(why));
         }
-        Outcome::Deleted
+        Ok(Some(()))
     }
 
     /// Everything that has to be so when a node goes.

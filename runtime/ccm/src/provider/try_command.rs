@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ccm_core::cloud::{CloudProvider as _, ProviderError};
 use ccm_core::cloud_node::cloud_node;
-use ccm_core::effect::Looked;
+use ccm_core::node::Looked;
 use ccm_core::node_index::{Clashes, NodeIndex};
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::tenure::Tenure;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use ccm_core::cloud::{Lookup, ProviderError};
 use ccm_core::cloud_node::cloud_node;
-use ccm_core::effect::{ServiceRef, Vouching, Witnesses};
 use ccm_core::load_balancer::Found;
 use ccm_core::node::object::name;
 use ccm_core::node_lifecycle::{vouches, witnesses};
 use ccm_core::node_ownership::OwnershipContext;
-use ccm_core::service::{Account, cloud_service, is_same};
+use ccm_core::service::{Account, ServiceRef, Vouching, Witnesses, cloud_service, is_same};
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::Api;
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex as StdMutex};
 
 use ccm_core::audit::BrakeState;
 use ccm_core::brake::{Allowances, Brake, ClusterBudgets, Objects, Rise, Spent};
-use ccm_core::effect::{ClusterError, Outcome};
+use ccm_core::effect::{BudgetOutcome, ClusterError};
 use ccm_core::moment::Moment;
 use ccm_core::permit::Mode;
 use ccm_core::tenure::Tenure;
@@ -96,32 +96,42 @@ impl BudgetStore {
         object: &str,
         (brake, rise): (Brake, Rise),
         objects: impl Fn() -> Objects,
-    ) -> Outcome {
+    ) -> BudgetOutcome {
+        let taken = self.try_take(provider, object, (brake, rise), objects);
+        taken
+            .await
+            .map_or_else(BudgetOutcome::Failed, BudgetOutcome::Answered)
+    }
+
+    async fn try_take(
+        &self,
+        provider: &str,
+        object: &str,
+        (brake, rise): (Brake, Rise),
+        objects: impl Fn() -> Objects,
+    ) -> Result<Result<(), Moment>, ClusterError> {
         if self.mode != Mode::Enforce {
             // Outside enforce mode nothing is changed and nothing is spent: the plan shows what would happen
             // eventually.
-            return Outcome::Budget(Ok(()));
+            return Ok(Ok(()));
         }
-        if !BudgetLease::keeps(brake) {
-            let taken = self.take_from_memory(provider, object, (brake, rise), objects());
-            return Outcome::Budget(taken.map(|_| ()));
+        let is_kept = BudgetLease::keeps(brake);
+        if is_kept {
+            self.restore().await?;
+            if !self.tenure.may_begin(boottime()) {
+                return Err(stopping());
+            }
         }
-        if let Err(error) = self.restore().await {
-            return Outcome::Node(Err(error));
+        let (number, spent) =
+            match self.take_from_memory(provider, object, (brake, rise), objects()) {
+                Ok(taken) => taken,
+                Err(free) => return Ok(Err(free)),
+            };
+        if is_kept && let Err(error) = self.write_down(number).await {
+            locked(&self.balance).budgets.give_back(brake, &spent);
+            return Err(error);
         }
-        if !self.tenure.may_begin(boottime()) {
-            return Outcome::Node(Err(stopping()));
-        }
-        match self.take_from_memory(provider, object, (brake, rise), objects()) {
-            Ok((number, spent)) => match self.write_down(number).await {
-                Ok(()) => Outcome::Budget(Ok(())),
-                Err(error) => {
-                    locked(&self.balance).budgets.give_back(brake, &spent);
-                    Outcome::Node(Err(error))
-                }
-            },
-            Err(free) => Outcome::Budget(Err(free)),
-        }
+        Ok(Ok(()))
     }
 
     /// Returns the last withdrawal of `provider` after its change was refused for good, so that another change can use

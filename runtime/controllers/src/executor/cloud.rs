@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::cloud::{CallFailure, CloudNode, CloudProvider, FindReply, ProviderError, Reply};
-use ccm_core::effect::Outcome;
+use ccm_core::effect::Performed;
 use ccm_core::permit::Permit;
 use tokio::task::JoinSet;
 
@@ -47,15 +47,15 @@ pub(super) fn made<T>(permit: &Permit, answer: Result<T, ProviderError>) -> Resu
     }
 }
 
-/// Converts the result of such a call into an outcome for the reconciliation.
-pub(super) fn outcome<T>(
+/// Converts the result of such a call for the reconciliation.
+pub(super) fn performed<T, O>(
     answer: Result<T, Unmade>,
-    answered: impl FnOnce(Result<T, CallFailure>) -> Outcome,
-) -> Outcome {
+    outcome: impl FnOnce(Result<T, CallFailure>) -> O,
+) -> Performed<O> {
     match answer {
-        Ok(answer) => answered(Ok(answer)),
-        Err(Unmade::Failed(failure)) => answered(Err(failure)),
-        Err(Unmade::Withheld) => Outcome::Withheld,
+        Ok(answer) => Performed::Ended(outcome(Ok(answer))),
+        Err(Unmade::Failed(failure)) => Performed::Ended(outcome(Err(failure))),
+        Err(Unmade::Withheld) => Performed::Withheld,
     }
 }
 

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use ccm_core::effect::{ClusterError, Effect, Outcome};
+use ccm_core::effect::Performed;
+use ccm_core::ipam::{IpamEffect, IpamOutcome};
 use ccm_core::well_known::IPAM_CONTROLLER;
 use kube::Api;
 
+use super::node_requests::{patch_node, read_node};
 use super::request::stopping;
-use super::{Priority, WritePermit, node, withholds};
-use crate::activity::Activity;
+use super::{Executor, Perform, Priority, WritePermit};
 use crate::clock::{Clock, boottime};
 use crate::cluster::Cluster;
-use crate::plan::Planner;
 use crate::pruned_objects::PrunedNode;
-use crate::reconcile::Performer;
 
 /// Stands in logs in place of a provider's name.
 const NOBODY: &str = "-";
@@ -38,58 +37,42 @@ impl ClusterExecutor {
     pub(crate) fn clock(&self) -> Clock {
         self.cluster.clock
     }
-
-    async fn carry_out(&self, effect: &Effect, controller: &'static str) -> Outcome {
-        if withholds(self.cluster.mode, effect) {
-            self.planner().withheld(effect, controller);
-            return Outcome::Withheld;
-        }
-        match effect {
-            Effect::ReadNode(node) => Box::pin(node::read(&self.cluster, &self.nodes, node)).await,
-            Effect::PatchPodCidrs(node, patch) => {
-                if !self.cluster.tenure.may_begin(boottime()) {
-                    return Outcome::Node(Err(stopping()));
-                }
-                Box::pin(node::patch_pod_cidrs(
-                    &self.cluster,
-                    &self.nodes,
-                    node,
-                    patch,
-                ))
-                .await
-            }
-            Effect::RecordNodeEvent(node, event) => {
-                Box::pin(self.cluster.record_node_event(controller, node, event)).await
-            }
-            other => {
-                tracing::error!(controller, effect = %other, "this act needs a provider; this is a defect");
-                let why = "there is no provider to do this".to_owned();
-                Outcome::Node(Err(ClusterError::Denied(why)))
-            }
-        }
-    }
 }
 
-impl Performer for ClusterExecutor {
+impl Executor for ClusterExecutor {
     fn name(&self) -> &str {
         NOBODY
     }
 
-    fn activity(&self) -> &Activity {
-        &self.cluster.activity
+    fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
+}
 
-    fn planner(&self) -> &Planner {
-        &self.cluster.planner
-    }
-
-    async fn perform<'a>(
+impl Perform<IpamEffect> for ClusterExecutor {
+    async fn carry_out<'a>(
         &'a self,
-        effect: &Effect,
-        controller: &'static str,
+        effect: &IpamEffect,
         _: Priority,
         _: &mut WritePermit<'a>,
-    ) -> Outcome {
-        self.carry_out(effect, controller).await
+    ) -> Performed<IpamOutcome> {
+        let cluster = &*self.cluster;
+        let (client, tenure) = (cluster.clients.of(IPAM_CONTROLLER), &*cluster.tenure);
+        Performed::Ended(match effect {
+            IpamEffect::Read(node) => {
+                IpamOutcome::Node(Box::pin(read_node(client, tenure, node)).await)
+            }
+            IpamEffect::Patch(..) if !tenure.may_begin(boottime()) => {
+                IpamOutcome::Node(Err(stopping()))
+            }
+            IpamEffect::Patch(node, patch) => {
+                let request = patch_node(client, tenure, node, patch.to_json());
+                IpamOutcome::Node(Box::pin(request).await)
+            }
+            IpamEffect::RecordEvent(node, event) => {
+                let recorded = cluster.record_node_event(IPAM_CONTROLLER, node, event);
+                IpamOutcome::Event(Box::pin(recorded).await)
+            }
+        })
     }
 }

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ccm_core::cloud::CloudEvent;
-use ccm_core::effect::{Outcome, ServiceRef};
+use ccm_core::effect::EventOutcome;
 use ccm_core::event::EventSubject;
 use ccm_core::node::object::NodeRef;
+use ccm_core::service::ServiceRef;
 use ccm_core::tenure::Tenure;
 use ccm_core::well_known::{
     IPAM_CONTROLLER, IPAM_EVENTS, ROUTE_CONTROLLER, ROUTE_EVENTS, SERVICE_EVENTS,
@@ -71,9 +72,9 @@ impl Cluster {
         controller: &'static str,
         node: &NodeRef,
         event: &CloudEvent,
-    ) -> Outcome {
+    ) -> EventOutcome {
         if !self.new_nodes.are_none() && self.deferred_events.add(controller, node, event) {
-            return Outcome::Deferred;
+            return EventOutcome::Deferred;
         }
         let about = about_node(node, controller);
         self.events.record(controller, &about, event).await
@@ -103,9 +104,9 @@ impl Events {
         controller: &str,
         about: &EventSubject<'_>,
         event: &CloudEvent,
-    ) -> Outcome {
+    ) -> EventOutcome {
         if !self.tenure.may_begin(boottime()) {
-            return Outcome::Unrecorded(stopping().to_string());
+            return EventOutcome::Unrecorded(stopping().to_string());
         }
         let api: Api<Event> = Api::namespaced(self.clients.of(controller).clone(), about.home());
         let recorded = self.recorder.lock().await.record(about, event, wall());
@@ -129,9 +130,9 @@ impl Events {
                 %error,
                 "an Event could not be recorded"
             );
-            return Outcome::Unrecorded(error.to_string());
+            return EventOutcome::Unrecorded(error.to_string());
         }
-        Outcome::Recorded
+        EventOutcome::Recorded
     }
 }
 

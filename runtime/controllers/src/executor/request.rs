@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ccm_core::effect::ClusterError;
+use ccm_core::effect::{ClusterError, ObjectResult};
 use ccm_core::failure;
 use ccm_core::tenure::Tenure;
 
@@ -50,8 +50,6 @@ pub(super) fn meaning<T>(error: kube::Error) -> Result<Option<T>, ClusterError> 
 }
 
 /// Unwraps the object of a response into the form that outcomes hold.
-pub(super) fn unwrapped<T>(
-    read: Result<Option<Pruned<T>>, ClusterError>,
-) -> Result<Option<Box<T>>, ClusterError> {
+pub(super) fn unwrapped<T>(read: Result<Option<Pruned<T>>, ClusterError>) -> ObjectResult<T> {
     Ok(read?.map(|object| Box::new(object.0)))
 }

@@ -1,19 +1,21 @@
-//! Effects on routes: provider calls. The executor has already permitted each of them.
+//! The route controller's effects: provider calls, and the nodes' condition.
 
 use std::sync::Arc;
 
 use ccm_core::answer_check::check_event;
 use ccm_core::audit::Subject;
-use ccm_core::cloud::{CallFailure, ProviderError};
+use ccm_core::cloud::ProviderError;
 use ccm_core::cloud_node::cloud_node;
 use ccm_core::cloud_route::{CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply};
-use ccm_core::effect::{Answered, Outcome, RouteEffect, RouteOutcome};
+use ccm_core::effect::{Answered, Effect as _, Performed};
 use ccm_core::moment::Moment;
 use ccm_core::permit::Permit;
+use ccm_core::route::{RouteEffect, RouteListing, RouteOutcome, RoutesListed};
 use k8s_openapi::api::core::v1::Node;
 
-use super::EffectExecutor;
-use super::cloud::{Cloud, Unmade, apart, made, outcome};
+use super::cloud::{Cloud, Unmade, apart, made, performed};
+use super::node_requests::{patch_node_status, read_node};
+use super::{EffectExecutor, Perform, Priority, WritePermit};
 use crate::clock::boottime;
 use crate::metrics::RouteOperation;
 
@@ -21,30 +23,53 @@ use crate::metrics::RouteOperation;
 /// route with two.
 const MOST_CHANGES: u32 = 4;
 
-impl EffectExecutor {
-    /// Executes one effect on routes.
-    pub(super) async fn route(&self, effect: &RouteEffect) -> Outcome {
-        Outcome::Route(match effect {
-            RouteEffect::List(nodes) => RouteOutcome::Listed(self.list_routes(nodes).await),
+impl Perform<RouteEffect> for EffectExecutor {
+    async fn carry_out<'a>(
+        &'a self,
+        effect: &RouteEffect,
+        priority: Priority,
+        turn: &mut WritePermit<'a>,
+    ) -> Performed<RouteOutcome> {
+        const CONTROLLER: &str = RouteEffect::CONTROLLER;
+        let (client, tenure) = (self.client(CONTROLLER), &*self.cluster.tenure);
+        Performed::Ended(match effect {
             RouteEffect::Create(request) => {
-                let answer = self.create_route(request.clone()).await;
-                return outcome(answer, changed);
+                let answer = Box::pin(self.create_route(request.clone())).await;
+                return performed(answer, RouteOutcome::Changed);
             }
             RouteEffect::Delete(request) => {
-                let answer = self.delete_route(request.clone()).await;
-                return outcome(answer, changed);
+                let answer = Box::pin(self.delete_route(request.clone())).await;
+                return performed(answer, RouteOutcome::Changed);
             }
             RouteEffect::TakeBudget(destination, brake, rise, ours) => {
                 let object = format!("route/{destination}");
                 let objects = self.cluster.count_routes(self.name(), *ours);
                 let budget_store = &self.cluster.budget_store;
                 let taken = budget_store.take(self.name(), &object, (*brake, *rise), || objects);
-                return Box::pin(taken).await;
+                RouteOutcome::Budget(Box::pin(taken).await)
+            }
+            RouteEffect::ReadNode(node) => {
+                RouteOutcome::Node(Box::pin(read_node(client, tenure, node)).await)
+            }
+            RouteEffect::PatchCondition(node, patch) => {
+                let request = || patch_node_status(client, tenure, node, patch.to_json());
+                RouteOutcome::Node(self.write(priority, turn, request).await)
+            }
+            RouteEffect::RecordEvent(node, event) => {
+                let about = (node, event);
+                RouteOutcome::Event(self.record_node_event(CONTROLLER, about, turn).await)
             }
         })
     }
+}
 
-    async fn list_routes(&self, nodes: &[Arc<Node>]) -> Result<ListRoutesReply, ProviderError> {
+impl EffectExecutor {
+    /// Lists the provider's routes.
+    pub(crate) async fn list_routes(&self, RouteListing(nodes): &RouteListing) -> RoutesListed {
+        RoutesListed(self.listed_routes(nodes).await)
+    }
+
+    async fn listed_routes(&self, nodes: &[Arc<Node>]) -> Result<ListRoutesReply, ProviderError> {
         let permit = Arc::new(self.cloud.permit(0)?);
         let cloud = self.cloud.clone();
         let nodes: Vec<_> = nodes.iter().map(|node| cloud_node(node)).collect();
@@ -127,10 +152,6 @@ impl EffectExecutor {
         let permit = permit.sharing(self.services.budget());
         Ok((self.cloud.clone(), Arc::new(permit)))
     }
-}
-
-fn changed(answer: Result<Answered<RouteReply>, CallFailure>) -> Outcome {
-    Outcome::Route(RouteOutcome::Changed(answer))
 }
 
 fn answered(reply: RouteReply, permit: &Permit) -> Answered<RouteReply> {

@@ -1,5 +1,5 @@
-//! Effects on Services: provider calls about load balancers, and status writes. The executor has already permitted each
-//! of them, and no two effects on the same Service run at once: the caller serialises the reconciliations of a Service.
+//! The service controller's effects: provider calls about load balancers, and status writes. No two on the same Service
+//! run at once: the caller serialises the reconciliations of a Service.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex};
 use ccm_core::audit::Subject;
 use ccm_core::brake::{Allowances, Brake, SharedBudget};
 use ccm_core::cloud::{Owner, ProviderError};
-use ccm_core::effect::{
-    Answered, ClusterError, InUse, Outcome, OwnerState, ServiceEffect, ServiceOutcome, ServiceRef,
-};
+use ccm_core::effect::{Answered, InUse, ObjectResult, Performed};
 use ccm_core::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, GetReply, LoadBalancerStatus,
     ProgressReply, UpdateRequest,
@@ -17,14 +15,16 @@ use ccm_core::load_balancer::{
 use ccm_core::moment::Moment;
 use ccm_core::patch::ServicePatch;
 use ccm_core::permit::Permit;
+use ccm_core::service::{OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef};
 use ccm_core::well_known::SERVICE_CONTROLLER;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::ListParams;
 use kube::{Api, Client};
 
-use super::cloud::{Cloud, Unmade, apart, made, outcome};
+use super::cloud::{Cloud, Unmade, apart, made, performed};
+use super::events::about_service;
 use super::request::{in_time, stopping, unwrapped};
-use super::{params, strategic};
+use super::{EffectExecutor, Perform, Priority, WritePermit, params, strategic};
 use crate::clock::boottime;
 use crate::metrics::Operation;
 use crate::pruned_objects::PrunedService;
@@ -35,6 +35,66 @@ const MOST_CHANGES: u32 = 256;
 
 /// Page size for listing Services; client-go's value.
 const PAGE: u32 = 500;
+
+impl Perform<ServiceEffect> for EffectExecutor {
+    async fn carry_out<'a>(
+        &'a self,
+        effect: &ServiceEffect,
+        _: Priority,
+        _: &mut WritePermit<'a>,
+    ) -> Performed<ServiceOutcome> {
+        Box::pin(self.act(&effect.service, &effect.action)).await
+    }
+}
+
+impl EffectExecutor {
+    async fn act(&self, service: &ServiceRef, action: &ServiceAction) -> Performed<ServiceOutcome> {
+        let services = &self.services;
+        Performed::Ended(match action {
+            ServiceAction::Ensure(request) => {
+                let answer = services.ensure(service, request.clone()).await;
+                let answer = answer.map(|(reply, mutations)| Answered {
+                    in_use: services.in_use(service, &reply),
+                    reply,
+                    mutations,
+                });
+                return performed(answer, ServiceOutcome::Ensured);
+            }
+            ServiceAction::UpdateTargets(request) => {
+                let answer = services.update_targets(service, request.clone()).await;
+                return performed(answer, ServiceOutcome::Progressed);
+            }
+            ServiceAction::Delete(request) => {
+                let answer = services.remove(service, request.clone()).await;
+                return performed(answer, ServiceOutcome::Progressed);
+            }
+            ServiceAction::Get(known) => {
+                ServiceOutcome::Got(services.look(service, known.clone()).await)
+            }
+            ServiceAction::FindOwner(owner) => ServiceOutcome::Owner(services.owner(owner).await),
+            ServiceAction::Vouch(vouching) => {
+                let ownership = self.ownership();
+                let vouched = services.vouched(service, &ownership, *vouching).await;
+                ServiceOutcome::Vouched(vouched)
+            }
+            ServiceAction::ReadNamespace => {
+                ServiceOutcome::NamespaceGoes(services.namespace_goes(service).await)
+            }
+            ServiceAction::Read => ServiceOutcome::Service(services.read(service).await),
+            ServiceAction::TakeBudget(brake, rise) => {
+                let taken = self.take(service, *brake, *rise).await;
+                ServiceOutcome::Budget(*brake, taken)
+            }
+            ServiceAction::Patch(patch) => {
+                ServiceOutcome::Service(services.write(service, patch).await)
+            }
+            ServiceAction::RecordEvent(event) => {
+                let (events, about) = (&self.cluster.events, about_service(service));
+                ServiceOutcome::Event(events.record(SERVICE_CONTROLLER, &about, event).await)
+            }
+        })
+    }
+}
 
 /// The part of the executor that handles Services.
 pub(super) struct Services {
@@ -62,46 +122,6 @@ impl Services {
     /// The budget shared by all changes at the provider's cloud.
     pub(super) fn budget(&self) -> Arc<SharedBudget> {
         self.budget.clone()
-    }
-
-    /// Executes one effect on a Service. The executor itself handles Events, budgets and effects that need nodes.
-    pub(super) async fn perform(&self, service: &ServiceRef, effect: &ServiceEffect) -> Outcome {
-        let progressed = |answer| Outcome::Service(ServiceOutcome::Progressed(answer));
-        Outcome::Service(match effect {
-            ServiceEffect::Ensure(request) => {
-                let answer = self.ensure(service, request.clone()).await;
-                return outcome(answer, |answer| {
-                    let answered = answer.map(|(reply, mutations)| Answered {
-                        in_use: self.in_use(service, &reply),
-                        reply,
-                        mutations,
-                    });
-                    Outcome::Service(ServiceOutcome::Ensured(answered))
-                });
-            }
-            ServiceEffect::UpdateTargets(request) => {
-                let answer = self.update_targets(service, request.clone()).await;
-                return outcome(answer, progressed);
-            }
-            ServiceEffect::Delete(request) => {
-                let answer = self.remove(service, request.clone()).await;
-                return outcome(answer, progressed);
-            }
-            ServiceEffect::Get(known) => {
-                ServiceOutcome::Got(self.look(service, known.clone()).await)
-            }
-            ServiceEffect::ReadNamespace => {
-                ServiceOutcome::NamespaceGoes(self.namespace_goes(service).await)
-            }
-            ServiceEffect::FindOwner(owner) => ServiceOutcome::Owner(self.owner(owner).await),
-            ServiceEffect::Read => ServiceOutcome::Service(self.read(service).await),
-            ServiceEffect::Patch(patch) => {
-                ServiceOutcome::Service(self.write(service, patch).await)
-            }
-            ServiceEffect::Vouch(_)
-            | ServiceEffect::TakeBudget(..)
-            | ServiceEffect::RecordEvent(_) => return Outcome::Recorded,
-        })
     }
 
     async fn ensure(
@@ -249,10 +269,7 @@ impl Services {
 
     /// Reads the Service from the API server: by a list of one, because the ClusterRole of the Go managers grants no
     /// `get` on Services.
-    pub(super) async fn read(
-        &self,
-        service: &ServiceRef,
-    ) -> Result<Option<Box<Service>>, ClusterError> {
+    pub(super) async fn read(&self, service: &ServiceRef) -> ObjectResult<Service> {
         let by_name = ListParams::default().fields(&format!("metadata.name={}", service.name));
         let api = self.api(service);
         let listed = in_time(&self.cloud.cluster.tenure, api.list(&by_name)).await?;
@@ -260,11 +277,7 @@ impl Services {
     }
 
     /// Writes the Service's status (SVC-080).
-    async fn write(
-        &self,
-        service: &ServiceRef,
-        patch: &ServicePatch,
-    ) -> Result<Option<Box<Service>>, ClusterError> {
+    async fn write(&self, service: &ServiceRef, patch: &ServicePatch) -> ObjectResult<Service> {
         if !self.cloud.cluster.tenure.may_begin(boottime()) {
             return Err(stopping());
         }

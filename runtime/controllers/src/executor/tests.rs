@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use ccm_core::cloud::{CloudEvent, EventType};
-use ccm_core::effect::ServiceRef;
+use ccm_core::effect::{EventOutcome, Outcome as _};
+use ccm_core::node::NodeOutcome;
 use ccm_core::node::object::NodeRef;
+use ccm_core::service::ServiceRef;
 use ccm_core::tenure::Tenure;
 use ccm_sim::cluster::{Cluster as SimCluster, Fault, FaultEffect, Verb};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -11,7 +13,7 @@ use kube::core::Status;
 
 use ccm_core::well_known::NODE_CONTROLLER;
 
-use super::events::{Events, Recorded, Recorder, about_node};
+use super::events::{Events, Recorded, Recorder, about_node, about_service};
 use super::request::meaning;
 use super::*;
 
@@ -143,7 +145,7 @@ async fn an_event_that_the_api_server_does_not_have_is_not_called_done() {
         .record(NODE_CONTROLLER, &about, &event("second"))
         .await;
     assert!(
-        matches!(&refused, Outcome::Unrecorded(why) if why.contains("503")),
+        matches!(&refused, EventOutcome::Unrecorded(why) if why.contains("503")),
         "{refused}"
     );
     // The lease is another one's by now: nothing is sent, and nothing is called done.
@@ -156,6 +158,7 @@ async fn an_event_that_the_api_server_does_not_have_is_not_called_done() {
         withheld.to_string().starts_with("not recorded: "),
         "{withheld}"
     );
-    assert!(withheld.is_success(), "nothing waits for it");
+    let outcome = NodeOutcome::Event(withheld);
+    assert!(outcome.is_success(), "nothing waits for it");
     assert_eq!(cluster.requests().len(), before);
 }

@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::effect::{Looked, When};
+use ccm_core::effect::When;
 use ccm_core::moment::{Moment, rounded};
 use ccm_core::node::object::is_uninitialized;
-use ccm_core::node::{Facts, RetainedState};
+use ccm_core::node::{Facts, Looked, RetainedState};
 use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::own_write::OwnWrite;
 use ccm_core::retry;

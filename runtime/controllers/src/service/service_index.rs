@@ -5,8 +5,10 @@ use std::net::IpAddr;
 
 use ccm_core::brake::Objects;
 use ccm_core::cloud::Owner;
-use ccm_core::effect::{InUse, OwnerState, ServiceRef};
-use ccm_core::service::{Addresses, has_address, is_load_balancer, recorded_owner, service_ref};
+use ccm_core::effect::InUse;
+use ccm_core::service::{
+    Addresses, OwnerState, ServiceRef, has_address, is_load_balancer, recorded_owner, service_ref,
+};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::jiff::Timestamp;
 

@@ -169,11 +169,11 @@ fn deletion(kept: &Arc<Kept>) -> Result<Deletion, Unrecordable> {
 #[test]
 fn every_deletion_that_began_has_one_record_also_when_nobody_waits_for_its_end() {
     let kept = Arc::new(Kept::default());
-    let refused = |error| Outcome::Node(Err(error));
+    let refused = Err;
     let text = String::new;
     let ends = [
-        (Outcome::Deleted, End::Done),
-        (Outcome::Node(Ok(None)), End::Refused("not-found")),
+        (Ok(Some(())), End::Done),
+        (Ok(None), End::Refused("not-found")),
         (
             refused(ClusterError::Conflict(text())),
             End::Refused("conflict"),

@@ -1,6 +1,7 @@
 //! Nodes and machines as they cross the port, in both directions. Values only.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 
 /// The groups of calls that a provider supports.
@@ -171,6 +172,29 @@ pub enum Lookup {
     Unknown(String),
 }
 
+impl fmt::Display for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lookup::Found(instance) => {
+                let provider_id = Some(instance.provider_id.as_str()).filter(|id| !id.is_empty());
+                write!(f, "found {}", provider_id.unwrap_or("-"))?;
+                for part in [&instance.instance_type, &instance.zone, &instance.region] {
+                    write!(f, " {}", part.as_deref().unwrap_or("-"))?;
+                }
+                write!(f, " addresses({})", instance.addresses.len())?;
+                match instance.shutdown {
+                    Some(true) => write!(f, " switched off"),
+                    Some(false) => write!(f, " running"),
+                    None => Ok(()),
+                }
+            }
+            Lookup::Gone => write!(f, "gone"),
+            Lookup::NotMine => write!(f, "not mine"),
+            Lookup::Unknown(why) => write!(f, "unknown: {why}"),
+        }
+    }
+}
+
 /// Event type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
@@ -209,6 +233,13 @@ impl CloudEvent {
             reason: reason.to_owned(),
             message,
         }
+    }
+}
+
+/// Type and reason.
+impl fmt::Display for CloudEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.event_type.as_str(), self.reason)
     }
 }
 

@@ -6,7 +6,8 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 
 use super::allocator::{Exhausted, InvalidPodCidr, pod_cidrs};
-use crate::effect::{ClusterError, Effect, Outcome};
+use super::effect::{IpamEffect, IpamOutcome};
+use crate::effect::{ClusterError, Performed};
 use crate::write_refusal::Refusals;
 
 /// How often a reconciliation reads the node again after a conflict; upstream's number (IPAM-026).
@@ -67,44 +68,35 @@ impl Facts {
         }
     }
 
-    /// Adds the outcome of `effect`.
-    pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
-        match outcome {
-            Outcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
+    /// Adds what became of `effect`.
+    pub fn absorb(&mut self, effect: &IpamEffect, performed: Performed<IpamOutcome>) {
+        match performed {
+            Performed::Ended(IpamOutcome::Node(Ok(Some(node))))
+                if node.metadata.uid == self.node.metadata.uid =>
+            {
                 self.node = Arc::from(node);
                 self.settle(effect);
             }
             // Gone or recreated under the same name: the new node has its own reconciliation.
-            Outcome::Node(Ok(_)) => self.state.is_gone = true,
-            Outcome::Node(Err(error)) => self.absorb_error(effect, error),
-            Outcome::Recorded | Outcome::Deferred | Outcome::Unrecorded(_) | Outcome::Withheld => {
-                match effect {
-                    Effect::RecordNodeEvent(_, event) => {
-                        let reasons = [super::NOT_AVAILABLE, super::NOT_ASSIGNED, super::INVALID];
-                        let said = reasons.into_iter().find(|reason| *reason == event.reason);
-                        self.state.told = said;
-                    }
-                    // Plan mode computed the write without making it: nothing else remains.
-                    _ => self.state.is_withheld = true,
+            Performed::Ended(IpamOutcome::Node(Ok(_))) => self.state.is_gone = true,
+            Performed::Ended(IpamOutcome::Node(Err(error))) => self.absorb_error(effect, error),
+            Performed::Ended(IpamOutcome::Event(_)) | Performed::Withheld => match effect {
+                IpamEffect::RecordEvent(_, event) => {
+                    let reasons = [super::NOT_AVAILABLE, super::NOT_ASSIGNED, super::INVALID];
+                    let said = reasons.into_iter().find(|reason| *reason == event.reason);
+                    self.state.told = said;
                 }
-            }
-            // Effects of other controllers.
-            Outcome::Looked(_)
-            | Outcome::Surveyed(_)
-            | Outcome::VoteCast(..)
-            | Outcome::Budget(_)
-            | Outcome::Deleted
-            | Outcome::Drained(_)
-            | Outcome::Service(_)
-            | Outcome::Route(_) => {}
+                // Plan mode computed the write without making it: nothing else remains.
+                _ => self.state.is_withheld = true,
+            },
         }
     }
 
-    fn settle(&mut self, effect: &Effect) {
+    fn settle(&mut self, effect: &IpamEffect) {
         let state = &mut self.state;
         match effect {
-            Effect::ReadNode(_) => state.refusals.was_read(),
-            Effect::PatchPodCidrs(..) if pod_cidrs(&self.node).is_empty() => {
+            IpamEffect::Read(_) => state.refusals.was_read(),
+            IpamEffect::Patch(..) if pod_cidrs(&self.node).is_empty() => {
                 let what = "the API server accepted the patch but stored no pod CIDRs".to_owned();
                 state.refusals.fail(ClusterError::Rejected(what));
             }
@@ -112,9 +104,9 @@ impl Facts {
         }
     }
 
-    fn absorb_error(&mut self, effect: &Effect, error: ClusterError) {
+    fn absorb_error(&mut self, effect: &IpamEffect, error: ClusterError) {
         let state = &mut self.state;
-        if let Effect::ReadNode(_) = effect {
+        if let IpamEffect::Read(_) = effect {
             return state.refusals.read_failed(error);
         }
         state.is_unanswered |= matches!(error, ClusterError::Unavailable(_));

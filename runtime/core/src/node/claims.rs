@@ -3,18 +3,23 @@
 //! only by their votes.
 
 use crate::cloud::instance::Lookup;
-use crate::effect::{CandidateVote, Decision, Effect};
+use crate::effect::Decision;
 use crate::event::reasons;
 use crate::moment::Moment;
 use crate::node_ownership::{Heard, Verdict, Vote};
 
 use super::Facts;
+use super::effect::{CandidateVote, NodeEffect};
 use super::object::node_ref;
 use super::waiting::{self, Obstacle};
 
 /// What to do before the provider's answer may be used. `None` when it may be used now, or when there is no usable
 /// answer.
-pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<Decision> {
+pub(super) fn confer(
+    facts: &Facts,
+    now: Moment,
+    others: Vec<String>,
+) -> Option<Decision<NodeEffect>> {
     let looked = facts.looked().filter(|_| !others.is_empty())?;
     let Some((verdict, tell)) = facts.conferred() else {
         let opinion = match looked.as_ref().map(|looked| &looked.lookup) {
@@ -28,7 +33,7 @@ pub(super) fn confer(facts: &Facts, now: Moment, others: Vec<String>) -> Option<
             others,
             is_patient: !waiting::is_patience_over(facts, now),
         };
-        return Some(Decision::Do(vec![Effect::CastVote(
+        return Some(Decision::Do(vec![NodeEffect::CastVote(
             node_ref(&facts.node),
             word,
         )]));

@@ -9,9 +9,9 @@ use crate::answer_check::Checked;
 use crate::brake::{Brake, Rise};
 use crate::budget_reservation::Reservation;
 use crate::cloud::instance::{Address, AddressType};
-use crate::effect::Effect;
 use crate::moment::Moment;
 
+use super::effect::NodeEffect;
 use super::object::{is_ready, node_ref};
 use super::waiting::Obstacle;
 use super::{Facts, Found, addresses, labels, stored_labels};
@@ -81,7 +81,7 @@ pub(super) fn internal<'a>(
     facts: &Facts,
     now: Moment,
     next: &[Address],
-) -> Result<Option<Effect>, Obstacle<'a>> {
+) -> Result<Option<NodeEffect>, Obstacle<'a>> {
     permitted(facts, now, Brake::InternalIp, |proposal| {
         proposal.internal.as_deref() == Some(next)
     })
@@ -92,7 +92,7 @@ pub(super) fn labels<'a>(
     facts: &Facts,
     now: Moment,
     next: &BTreeMap<String, String>,
-) -> Result<Option<Effect>, Obstacle<'a>> {
+) -> Result<Option<NodeEffect>, Obstacle<'a>> {
     permitted(facts, now, Brake::Relabel, |proposal| {
         proposal.labels == *next
     })
@@ -104,7 +104,7 @@ fn permitted<'a>(
     now: Moment,
     brake: Brake,
     is_proposed: impl Fn(&Proposal) -> bool,
-) -> Result<Option<Effect>, Obstacle<'a>> {
+) -> Result<Option<NodeEffect>, Obstacle<'a>> {
     let proposed = facts.past.proposal.as_ref();
     let since = proposed.and_then(|(proposal, since)| is_proposed(proposal).then_some(*since));
     let confirmed = since.unwrap_or(now).after(facts.rules.confirm_after);
@@ -117,7 +117,7 @@ fn permitted<'a>(
     match (facts.budget(brake), facts.credit(brake, now)) {
         (Some(Ok(())), _) | (None, Reservation::Covered) => Ok(None),
         (None, Reservation::Nothing) => {
-            let effect = Effect::TakeBudget(node_ref(&facts.node), brake, Rise::NONE);
+            let effect = NodeEffect::TakeBudget(node_ref(&facts.node), brake, Rise::NONE);
             Ok(Some(effect))
         }
         (None, Reservation::InVain(until)) => Err(Obstacle::PaidInVain {

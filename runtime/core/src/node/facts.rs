@@ -8,13 +8,14 @@ use crate::brake::Brake;
 use crate::budget_reservation::{Asked, BudgetReservation, Reservation};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::Lookup;
-use crate::effect::{ClusterError, Effect, Looked, Outcome};
+use crate::effect::{BudgetOutcome, ClusterError, Performed};
 use crate::moment::Moment;
 use crate::node_ownership::{OwnershipContext, Verdict};
 use crate::settings::NodeRules;
 use crate::write_refusal::Refusals;
 
 use super::confirm::Proposal;
+use super::effect::{Looked, NodeEffect, NodeOutcome};
 
 /// How often a reconciliation reads the node again after a conflict before it fails and is retried later; upstream's
 /// number (NODE-041).
@@ -124,51 +125,45 @@ impl Facts {
         self.state.conferred.as_ref()
     }
 
-    /// Adds the outcome of `effect`.
-    pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
+    /// Adds what became of `effect`.
+    pub fn absorb(&mut self, effect: &NodeEffect, performed: Performed<NodeOutcome>) {
+        let Performed::Ended(outcome) = performed else {
+            return self.withhold(effect);
+        };
+        let state = &mut self.state;
         match outcome {
-            Outcome::Looked(looked) => self.state.looked = Some(looked),
-            Outcome::VoteCast(verdict, tell) => self.state.conferred = Some((verdict, tell)),
-            // Effects of other controllers.
-            Outcome::Surveyed(_)
-            | Outcome::Deleted
-            | Outcome::Drained(_)
-            | Outcome::Service(_)
-            | Outcome::Route(_) => {}
-            Outcome::Budget(result) => {
-                if let Effect::TakeBudget(_, brake, _) = effect {
-                    self.state.budgets.insert(*brake, result);
-                }
+            NodeOutcome::Looked(looked) => state.looked = Some(looked),
+            NodeOutcome::VoteCast(verdict, tell) => state.conferred = Some((verdict, tell)),
+            NodeOutcome::Budget(brake, BudgetOutcome::Answered(answer)) => {
+                state.budgets.insert(brake, answer);
             }
-            Outcome::Recorded | Outcome::Deferred | Outcome::Unrecorded(_) => {
-                self.state.told = true
-            }
-            Outcome::Withheld => self.withhold(effect),
-            Outcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
+            NodeOutcome::Budget(_, BudgetOutcome::Failed(error)) => state.refusals.fail(error),
+            NodeOutcome::Event(_) => state.told = true,
+            NodeOutcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
                 self.node = Arc::from(node);
                 self.settle(effect);
             }
             // Gone or recreated under the same name: the new node has its own reconciliation.
-            Outcome::Node(Ok(_)) => self.state.over = true,
-            Outcome::Node(Err(error)) => self.absorb_error(effect, error),
+            NodeOutcome::Node(Ok(_)) => state.over = true,
+            NodeOutcome::Node(Err(error)) => self.absorb_error(effect, error),
         }
     }
 
     /// A write was made, or the node was read again.
-    fn settle(&mut self, effect: &Effect) {
+    fn settle(&mut self, effect: &NodeEffect) {
         let is_waiting = super::object::is_uninitialized(&self.node);
         let state = &mut self.state;
         match effect {
-            Effect::ReadNode(_) => {
+            NodeEffect::Read(_) => {
                 state.refusals.was_read();
                 state.addresses_settled = false;
                 state.labels_settled = false;
             }
-            Effect::PatchNodeStatus(..) => {
+            NodeEffect::PatchStatus(..) => {
                 state.addresses_settled = true;
                 state.use_up(Brake::InternalIp);
             }
-            Effect::PatchNode(_, patch) => {
+            NodeEffect::Patch(_, patch) => {
                 state.labels_settled = true;
                 state.use_up(Brake::Relabel);
                 if patch.taints.is_some() && is_waiting {
@@ -182,25 +177,25 @@ impl Facts {
     }
 
     /// Plan mode computed a write without making it: continue as if it had been made.
-    fn withhold(&mut self, effect: &Effect) {
+    fn withhold(&mut self, effect: &NodeEffect) {
         let state = &mut self.state;
-        state.is_withheld |= matches!(effect, Effect::PatchNodeStatus(..) | Effect::PatchNode(..));
+        state.is_withheld |= matches!(effect, NodeEffect::PatchStatus(..) | NodeEffect::Patch(..));
         match effect {
-            Effect::PatchNodeStatus(..) => state.addresses_settled = true,
+            NodeEffect::PatchStatus(..) => state.addresses_settled = true,
             // The last write of an initialisation: nothing remains to be planned.
-            Effect::PatchNode(_, patch) if patch.taints.is_some() => state.over = true,
-            Effect::PatchNode(..) => state.labels_settled = true,
-            Effect::RecordNodeEvent(..) => state.told = true,
+            NodeEffect::Patch(_, patch) if patch.taints.is_some() => state.over = true,
+            NodeEffect::Patch(..) => state.labels_settled = true,
+            NodeEffect::RecordEvent(..) => state.told = true,
             _ => {}
         }
     }
 
-    fn absorb_error(&mut self, effect: &Effect, error: ClusterError) {
+    fn absorb_error(&mut self, effect: &NodeEffect, error: ClusterError) {
         let state = &mut self.state;
-        if let Effect::ReadNode(_) = effect {
+        if let NodeEffect::Read(_) = effect {
             return state.refusals.read_failed(error);
         }
-        let is_last = matches!(effect, Effect::PatchNode(_, patch) if patch.taints.is_some());
+        let is_last = matches!(effect, NodeEffect::Patch(_, patch) if patch.taints.is_some());
         let is_lost = matches!(error, ClusterError::Unavailable(_));
         state.is_unanswered |= is_last && is_lost;
         state.refusals.write_failed(error);

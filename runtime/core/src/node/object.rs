@@ -1,5 +1,7 @@
 //! Accessors for Node objects.
 
+use std::fmt;
+
 use k8s_openapi::api::core::v1::{Node, Taint};
 
 use crate::well_known::UNINITIALIZED_TAINT;
@@ -11,6 +13,12 @@ pub struct NodeRef {
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
+}
+
+impl fmt::Display for NodeRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node/{}", self.name)
+    }
 }
 
 /// Whether the node waits for initialisation: any taint with the key counts, whatever its value and effect (NODE-011).

@@ -11,12 +11,13 @@ use crate::brake::Brake;
 use crate::budget_reservation::why_in_vain;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, EventType};
-use crate::effect::{ClusterError, Decision, Effect, When};
+use crate::effect::{ClusterError, Decision, When};
 use crate::moment::Moment;
 use crate::node_ownership::Verdict;
 use crate::retry::{self, Backoff, Retry};
 
 use super::addresses::NodeIpError;
+use super::effect::NodeEffect;
 use super::object::{name, node_ref};
 use super::{Facts, provider_events};
 
@@ -90,7 +91,7 @@ pub(super) enum Obstacle<'a> {
 }
 
 /// Reports the obstacle if that is due, and schedules a retry.
-pub(super) fn wait(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decision {
+pub(super) fn wait(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decision<NodeEffect> {
     let why = obstacle.why();
     let is_due = match obstacle {
         Obstacle::Candidates { tell, .. } => *tell,
@@ -122,7 +123,7 @@ fn has_waited(facts: &Facts, now: Moment, patience: Duration) -> bool {
 
 /// Like [`wait`], for the periodic pass, where the next pass is the retry (NODE-053): reports only obstacles that a
 /// person has to remove. Failed writes and unconfirmed or held changes are retried earlier.
-pub(super) fn skip(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decision {
+pub(super) fn skip(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decision<NodeEffect> {
     let is_soon = matches!(
         obstacle,
         Obstacle::Cluster(_)
@@ -138,7 +139,12 @@ pub(super) fn skip(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decis
     tell(facts, obstacle, is_due, &why).unwrap_or(Decision::Done(When::Blocked { why }))
 }
 
-fn tell(facts: &Facts, obstacle: &Obstacle<'_>, is_due: bool, why: &str) -> Option<Decision> {
+fn tell(
+    facts: &Facts,
+    obstacle: &Obstacle<'_>,
+    is_due: bool,
+    why: &str,
+) -> Option<Decision<NodeEffect>> {
     if facts.has_told() {
         return None;
     }
@@ -157,9 +163,9 @@ fn tell(facts: &Facts, obstacle: &Obstacle<'_>, is_due: bool, why: &str) -> Opti
         ));
     }
     let node = node_ref(&facts.node);
-    let effects: Vec<Effect> = events
+    let effects: Vec<NodeEffect> = events
         .into_iter()
-        .map(|event| Effect::RecordNodeEvent(node.clone(), event))
+        .map(|event| NodeEffect::RecordEvent(node.clone(), event))
         .collect();
     (!effects.is_empty()).then_some(Decision::Do(effects))
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::brake::Brake;
 use crate::budget_reservation::{Asked, BudgetReservation, Reservation};
-use crate::effect::{ClusterError, Effect, Outcome};
+use crate::effect::{BudgetOutcome, ClusterError, Performed};
 use crate::moment::Moment;
 use crate::node_ownership::OwnershipContext;
 use crate::settings::LifecycleRules;
@@ -15,6 +15,7 @@ use crate::write_refusal::Refusals;
 
 use super::deletion_guard::{Evidence, Held};
 use super::drain::is_cordoned;
+use super::effect::{LifecycleEffect, LifecycleOutcome};
 use super::history::transition;
 
 /// Maximum re-reads of the node after a conflict in one reconciliation; upstream's number (LIFE-014).
@@ -104,25 +105,27 @@ impl Facts {
         }
     }
 
-    /// Adds the outcome of `effect`.
-    pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
+    /// Adds what became of `effect`.
+    pub fn absorb(&mut self, effect: &LifecycleEffect, performed: Performed<LifecycleOutcome>) {
+        let Performed::Ended(outcome) = performed else {
+            return self.withhold(effect);
+        };
         let state = &mut self.state;
         match outcome {
-            Outcome::Budget(result) => {
-                if let Effect::TakeBudget(_, brake, _) = effect {
-                    state.budgets.insert(*brake, result);
-                }
+            LifecycleOutcome::Budget(brake, BudgetOutcome::Answered(answer)) => {
+                state.budgets.insert(brake, answer);
             }
-            Outcome::Recorded | Outcome::Deferred | Outcome::Unrecorded(_) | Outcome::Withheld => {
-                self.note(effect)
-            }
-            Outcome::Deleted => state.over = true,
-            Outcome::Drained(is_drained) => state.drained = Some(is_drained),
-            Outcome::Node(Ok(Some(node))) if node.metadata.uid == self.node.metadata.uid => {
+            LifecycleOutcome::Budget(_, BudgetOutcome::Failed(error)) => state.refusals.fail(error),
+            LifecycleOutcome::Event(_) => self.note(effect),
+            LifecycleOutcome::Held(condition) => state.held = Some(condition),
+            LifecycleOutcome::Drained(is_drained) => state.drained = Some(is_drained),
+            LifecycleOutcome::Node(Ok(Some(node)))
+                if node.metadata.uid == self.node.metadata.uid =>
+            {
                 state.has_changed |= transition(&node) != transition(&self.node);
                 self.node = Arc::from(node);
                 match effect {
-                    Effect::ReadNode(_) => {
+                    LifecycleEffect::Read(_) => {
                         state.is_read = true;
                         state.refusals.was_read();
                     }
@@ -133,33 +136,30 @@ impl Facts {
                 }
             }
             // Deleted, or recreated under the same name: the new one has its own reconciliation (EDGE-005).
-            Outcome::Node(Ok(_)) => state.over = true,
-            Outcome::Node(Err(error)) => self.absorb_error(effect, error),
-            Outcome::Looked(_)
-            | Outcome::Surveyed(_)
-            | Outcome::VoteCast(..)
-            | Outcome::Service(_)
-            | Outcome::Route(_) => {}
+            LifecycleOutcome::Node(Ok(_)) | LifecycleOutcome::Deleted(Ok(_)) => state.over = true,
+            LifecycleOutcome::Node(Err(error)) => match effect {
+                LifecycleEffect::Read(_) => state.refusals.read_failed(error),
+                _ => state.refusals.write_failed(error),
+            },
+            LifecycleOutcome::Deleted(Err(error)) => state.refusals.write_failed(error),
         }
     }
 
-    /// An Event was recorded. A write withheld by the mode ends the reconciliation, as a real one would.
-    fn note(&mut self, effect: &Effect) {
+    /// A write withheld by the mode ends the reconciliation, as a real one would.
+    fn withhold(&mut self, effect: &LifecycleEffect) {
         match effect {
-            Effect::RecordNodeEvent(_, event) => self.state.said.push(event.reason.clone()),
-            Effect::Hold(_, condition) => self.state.held = Some(condition),
-            Effect::PatchNode(..) | Effect::DeleteNode(..) => {
+            LifecycleEffect::Patch(..) | LifecycleEffect::Delete(..) => {
                 self.state.is_withheld = true;
                 self.state.over = true;
             }
-            _ => {}
+            _ => self.note(effect),
         }
     }
 
-    fn absorb_error(&mut self, effect: &Effect, error: ClusterError) {
-        match effect {
-            Effect::ReadNode(_) => self.state.refusals.read_failed(error),
-            _ => self.state.refusals.write_failed(error),
+    /// An Event was recorded, or withheld.
+    fn note(&mut self, effect: &LifecycleEffect) {
+        if let LifecycleEffect::RecordEvent(_, event) = effect {
+            self.state.said.push(event.reason.clone());
         }
     }
 

@@ -2,20 +2,11 @@
 //!
 //! A finalizer, a taint, an address, a provider ID, a label or a condition of any other domain is none: others act on it.
 
-use crate::effect::{Effect, ServiceEffect};
 use crate::patch::{NodePatch, ServicePatch};
 use crate::well_known::OUR_DOMAIN;
 
-/// Whether the effect writes bookkeeping and nothing else.
-pub(super) fn is_all(effect: &Effect) -> bool {
-    match effect {
-        Effect::PatchNode(_, patch) => is_all_of_node(patch),
-        Effect::Service(_, ServiceEffect::Patch(patch)) => is_all_of_service(patch),
-        _ => false,
-    }
-}
-
-fn is_all_of_node(patch: &NodePatch) -> bool {
+/// Whether the patch writes bookkeeping and nothing else.
+pub(crate) fn is_all_of_node(patch: &NodePatch) -> bool {
     let NodePatch {
         uid: _,
         provider_id,
@@ -25,7 +16,8 @@ fn is_all_of_node(patch: &NodePatch) -> bool {
     provider_id.is_none() && taints.is_none() && labels.keys().all(|key| is_ours(key))
 }
 
-fn is_all_of_service(patch: &ServicePatch) -> bool {
+/// Whether the patch writes bookkeeping and nothing else.
+pub(crate) fn is_all_of_service(patch: &ServicePatch) -> bool {
     let ServicePatch {
         uid: _,
         finalizer,
@@ -50,28 +42,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::effect::ServiceRef;
     use crate::load_balancer::LoadBalancerStatus;
-    use crate::node::object::NodeRef;
     use crate::patch::{ConditionChange, FinalizerChange, TaintChange, Taints};
     use crate::well_known::{LOAD_BALANCER_CONDITION, OWNER_LABEL, PORTS_CONDITION, SERVICE_OWNER};
-
-    fn of_node(patch: NodePatch) -> bool {
-        let node = NodeRef {
-            name: "a".to_owned(),
-            uid: "u".to_owned(),
-        };
-        is_all(&Effect::PatchNode(node, patch))
-    }
-
-    fn of_service(patch: ServicePatch) -> bool {
-        let service = ServiceRef {
-            namespace: "default".to_owned(),
-            name: "web".to_owned(),
-            uid: "u".to_owned(),
-        };
-        is_all(&Effect::Service(service, ServiceEffect::Patch(patch)))
-    }
 
     fn labels(keys: &[&str]) -> BTreeMap<String, String> {
         let pair = |key: &&str| ((*key).to_owned(), "x".to_owned());
@@ -95,7 +68,7 @@ mod tests {
             labels: labels(&[OWNER_LABEL]),
             ..NodePatch::default()
         };
-        assert!(of_node(own.clone()));
+        assert!(is_all_of_node(&own));
         let taints = Taints {
             resource_version: String::new(),
             taints: Vec::new(),
@@ -119,7 +92,7 @@ mod tests {
                 ..own
             },
         ] {
-            assert!(!of_node(more.clone()), "{more:?}");
+            assert!(!is_all_of_node(&more), "{more:?}");
         }
     }
 
@@ -130,7 +103,7 @@ mod tests {
             .insert(SERVICE_OWNER.to_owned(), Some("hcloud".to_owned()));
         own.conditions
             .push(condition(LOAD_BALANCER_CONDITION, true));
-        assert!(of_service(own.clone()));
+        assert!(is_all_of_service(&own));
         let with = |change: fn(&mut ServicePatch)| {
             let mut patch = own.clone();
             change(&mut patch);
@@ -149,7 +122,7 @@ mod tests {
                 patch.annotations.insert("example.com/a".to_owned(), None);
             }),
         ] {
-            assert!(!of_service(more.clone()), "{more:?}");
+            assert!(!is_all_of_service(&more), "{more:?}");
         }
     }
 }

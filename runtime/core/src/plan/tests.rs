@@ -3,11 +3,12 @@
 use super::*;
 use crate::audit::{Author, Subject};
 use crate::brake::Brake;
-use crate::effect::NodeDeletion;
+use crate::node::NodeEffect;
 use crate::node::object::NodeRef;
+use crate::node_lifecycle::{LifecycleEffect, NodeDeletion};
 use crate::patch::{NodePatch, NodeStatusPatch};
 use crate::permit::{Access, Refusal};
-use crate::well_known::OWNER_LABEL;
+use crate::well_known::{NODE_LIFECYCLE_CONTROLLER, OWNER_LABEL};
 
 fn node(name: &str) -> NodeRef {
     NodeRef {
@@ -16,17 +17,17 @@ fn node(name: &str) -> NodeRef {
     }
 }
 
-fn deletes(name: &str) -> Effect {
+fn deletes(name: &str) -> LifecycleEffect {
     let deletion = NodeDeletion {
         resource_version: "7".to_owned(),
         brake: Some(Brake::NodeDeletion),
         reason: String::new(),
     };
-    Effect::DeleteNode(node(name), deletion)
+    LifecycleEffect::Delete(node(name), deletion)
 }
 
 fn deletion(name: &str) -> Planned {
-    Planned::of_effect(&deletes(name), "lifecycle").unwrap()
+    Planned::of_effect(&deletes(name)).unwrap()
 }
 
 fn refused(subject: &Subject, said: Option<&str>) -> Planned {
@@ -58,15 +59,11 @@ fn only_effects_that_change_an_object_of_the_cluster_are_planned() {
         uid: "u".to_owned(),
         addresses: Vec::new(),
     };
-    let status = Effect::PatchNodeStatus(node("a"), status);
-    let planned = |effect: &Effect| Planned::of_effect(effect, "node");
-    assert_eq!(planned(&status).unwrap().verb, "patch status");
-    assert_eq!(planned(&deletes("a")).unwrap().verb, "delete");
-    assert_eq!(
-        planned(&deletes("a")).unwrap().what,
-        deletes("a").to_string()
-    );
-    assert_eq!(planned(&Effect::ReadNode(node("a"))), None);
+    let status = NodeEffect::PatchStatus(node("a"), status);
+    assert_eq!(Planned::of_effect(&status).unwrap().verb, "patch status");
+    assert_eq!(deletion("a").verb, "delete");
+    assert_eq!(deletion("a").what, deletes("a").to_string());
+    assert_eq!(Planned::of_effect(&NodeEffect::Read(node("a"))), None);
 }
 
 #[test]
@@ -91,8 +88,8 @@ fn the_first_change_of_each_object_counts() {
 fn what_somebody_else_has_changed_is_not_in_the_plan_any_more() {
     let mut plan = Plan::default();
     plan.add(deletion("a"));
-    assert!(!plan.settled("node/b", "lifecycle"));
-    assert!(plan.settled("node/a", "lifecycle"));
+    assert!(!plan.settled("node/b", NODE_LIFECYCLE_CONTROLLER));
+    assert!(plan.settled("node/a", NODE_LIFECYCLE_CONTROLLER));
     assert_eq!(plan.changes().count(), 0);
 }
 
@@ -117,7 +114,7 @@ fn what_one_controller_would_change_hides_nothing_that_another_one_would() {
     };
     assert!(plan.add(another));
     assert_eq!(plan.counts().into_iter().collect::<Vec<_>>(), [("node", 1)]);
-    assert!(plan.settled("node/a", "lifecycle"));
+    assert!(plan.settled("node/a", NODE_LIFECYCLE_CONTROLLER));
     let left: Vec<_> = plan.changes().map(|one| one.verb.as_str()).collect();
     assert_eq!(left, ["patch"]);
 }
@@ -261,8 +258,8 @@ fn bookkeeping_is_listed_counts_as_no_change_and_hides_none() {
         labels: [(OWNER_LABEL.to_owned(), "hcloud".to_owned())].into(),
         ..NodePatch::default()
     };
-    let mark = Effect::PatchNode(node("a"), patch);
-    assert!(plan.add(Planned::of_effect(&mark, "lifecycle").unwrap()));
+    let mark = LifecycleEffect::Patch(node("a"), patch);
+    assert!(plan.add(Planned::of_effect(&mark).unwrap()));
     assert_eq!(plan.verdict(), PlanVerdict::Empty);
     assert_eq!((plan.changes().count(), plan.bookkeeping().count()), (0, 1));
     assert!(plan.counts().is_empty());
@@ -274,6 +271,6 @@ fn bookkeeping_is_listed_counts_as_no_change_and_hides_none() {
     assert_eq!(plan.to_json()["bookkeeping"][0]["object"], "node/a");
     assert!(plan.add(deletion("a")));
     assert_eq!(plan.verdict(), PlanVerdict::Changes);
-    assert!(plan.settled("node/a", "lifecycle"));
+    assert!(plan.settled("node/a", NODE_LIFECYCLE_CONTROLLER));
     assert_eq!(plan.bookkeeping().count(), 0);
 }

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::change::{Change, Doing, End};
 use super::condition::{self, Network};
+use super::effect::{RouteEffect, RouteOutcome};
 use crate::answer_check;
 use crate::brake::{Brake, Rise};
 use crate::cloud::error::{CallFailure, ProviderError};
@@ -17,7 +18,7 @@ use crate::cloud_node::cloud_node;
 use crate::cloud_route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteReply, RouteTarget,
 };
-use crate::effect::{Answered, ClusterError, Effect, Outcome, RouteEffect, RouteOutcome};
+use crate::effect::{Answered, BudgetOutcome, ObjectResult, Performed};
 use crate::moment::{Moment, Now};
 use crate::node::object::{name, node_ref};
 use crate::patch::NetworkConditionPatch;
@@ -90,32 +91,24 @@ impl Facts {
         }
     }
 
-    /// Adds the outcome of `effect`.
-    pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
-        match outcome {
-            Outcome::Route(RouteOutcome::Changed(result)) => self.absorb_change(effect, result),
-            Outcome::Budget(result) => self.absorb_budget(effect, result),
-            Outcome::Recorded | Outcome::Deferred | Outcome::Unrecorded(_) => self.note(effect),
-            Outcome::Withheld => self.withhold(effect),
-            Outcome::Node(result) => self.absorb_node(effect, result),
-            // Effects of other controllers, and of passes.
-            Outcome::Route(RouteOutcome::Listed(_))
-            | Outcome::Looked(_)
-            | Outcome::Surveyed(_)
-            | Outcome::VoteCast(..)
-            | Outcome::Service(_)
-            | Outcome::Deleted
-            | Outcome::Drained(_) => {}
+    /// Adds what became of `effect`.
+    pub fn absorb(&mut self, effect: &RouteEffect, performed: Performed<RouteOutcome>) {
+        match performed {
+            Performed::Ended(RouteOutcome::Changed(result)) => self.absorb_change(effect, result),
+            Performed::Ended(RouteOutcome::Budget(outcome)) => self.absorb_budget(outcome),
+            Performed::Ended(RouteOutcome::Node(result)) => self.absorb_node(effect, result),
+            Performed::Ended(RouteOutcome::Event(_)) => self.state.told += 1,
+            Performed::Withheld => self.withhold(effect),
         }
     }
 
     fn absorb_change(
         &mut self,
-        effect: &Effect,
+        effect: &RouteEffect,
         result: Result<Answered<RouteReply>, CallFailure>,
     ) {
         let removal = match effect {
-            Effect::Route(RouteEffect::Delete(request)) => Some(request.route.clone()),
+            RouteEffect::Delete(request) => Some(request.route.clone()),
             _ => None,
         };
         // A removal's events concern no object: the caller of the provider logs them.
@@ -137,66 +130,51 @@ impl Facts {
         }
     }
 
-    fn absorb_budget(&mut self, effect: &Effect, result: Result<(), Moment>) {
-        let Effect::Route(RouteEffect::TakeBudget(..)) = effect else {
-            return;
-        };
+    fn absorb_budget(&mut self, outcome: BudgetOutcome) {
         let now = self.began;
-        if let Some(change) = self.current_mut() {
-            match result {
-                Ok(()) => change
-                    .attempts
-                    .reservation
-                    .extend(change.next_removal().cloned()),
-                Err(free) => {
-                    let rises = Rise::next(change.held_since(), now);
-                    change.end = Some(End::Held(free.min(rises)));
-                }
+        match (outcome, self.current_mut()) {
+            (BudgetOutcome::Failed(error), _) => self.state.refusals.fail(error),
+            (BudgetOutcome::Answered(Ok(())), Some(change)) => {
+                let removal = change.next_removal().cloned();
+                change.attempts.reservation.extend(removal);
             }
+            (BudgetOutcome::Answered(Err(free)), Some(change)) => {
+                let rises = Rise::next(change.held_since(), now);
+                change.end = Some(End::Held(free.min(rises)));
+            }
+            (BudgetOutcome::Answered(_), None) => {}
         }
     }
 
-    fn absorb_node(&mut self, effect: &Effect, result: Result<Option<Box<Node>>, ClusterError>) {
-        if let (Effect::Route(RouteEffect::TakeBudget(..)), Err(error)) = (effect, &result) {
-            self.state.refusals.fail(error.clone());
-            return;
-        }
+    fn absorb_node(&mut self, effect: &RouteEffect, result: ObjectResult<Node>) {
         let About::Node(known) = &self.about else {
             return;
         };
+        let is_read = matches!(effect, RouteEffect::ReadNode(_));
         match result {
             Ok(Some(node)) if node.metadata.uid == known.metadata.uid => {
                 self.about = About::Node(Arc::from(node));
-                match effect {
-                    Effect::ReadNode(_) => self.state.refusals.was_read(),
-                    _ => self.state.has_written = true,
+                match is_read {
+                    true => self.state.refusals.was_read(),
+                    false => self.state.has_written = true,
                 }
             }
             // Deleted, or recreated under the same name.
             Ok(_) => self.state.is_over = true,
-            Err(error) => match effect {
-                Effect::ReadNode(_) => self.state.refusals.read_failed(error),
-                _ => self.state.refusals.write_failed(error),
-            },
+            Err(error) if is_read => self.state.refusals.read_failed(error),
+            Err(error) => self.state.refusals.write_failed(error),
         }
     }
 
-    /// An Event was recorded, or its recording withheld or failed.
-    fn note(&mut self, effect: &Effect) {
-        if let Effect::RecordNodeEvent(..) = effect {
-            self.state.told += 1;
-        }
-    }
-
-    fn withhold(&mut self, effect: &Effect) {
+    fn withhold(&mut self, effect: &RouteEffect) {
         match effect {
-            Effect::PatchNetworkCondition(..) => self.state.has_written = true,
-            Effect::Route(_) => {
+            RouteEffect::PatchCondition(..) => self.state.has_written = true,
+            RouteEffect::RecordEvent(..) => self.state.told += 1,
+            _ => {
                 if let Some(change) = self.current_mut() {
                     change.end = Some(End::Planned);
                 }
             }
-            _ => self.note(effect),
         }
     }
 

@@ -4,10 +4,10 @@
 
 use std::net::IpAddr;
 
+use super::effect::{ServiceAction, Vouching};
 use super::stored_state::annotations;
 use super::waiting::{Doing, Obstacle};
 use super::{Facts, Step};
-use crate::effect::{ServiceEffect, Vouching};
 use crate::load_balancer::{Ingress, LoadBalancerStatus};
 use crate::moment::Now;
 use crate::node_lifecycle::deletion_guard::is_said;
@@ -51,7 +51,7 @@ fn vouched(facts: &Facts, is_anew: bool, now: Now) -> Option<Step<'_>> {
         return None;
     }
     match &facts.state.witnesses {
-        None => Some(Step::Do(vec![ServiceEffect::Vouch(Vouching {
+        None => Some(Step::Do(vec![ServiceAction::Vouch(Vouching {
             generation: facts.account.generation,
             is_anew,
         })])),

@@ -5,6 +5,7 @@ use crate::event::reasons;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::effect::ServiceAction;
 use super::retained_state::{Phase, RemovalBudget};
 use super::stored_state::{annotations, has_finalizer, is_deleting, load_balancer_status, uid};
 use super::waiting::{self, Doing, Obstacle};
@@ -14,7 +15,6 @@ use super::{
 };
 use crate::brake::{Brake, Rise};
 use crate::cloud::error::ProviderError;
-use crate::effect::ServiceEffect;
 use crate::load_balancer::{DeleteRequest, Found, LoadBalancerStatus, Progress};
 use crate::moment::Now;
 use crate::patch::{FinalizerChange, ServicePatch};
@@ -53,7 +53,7 @@ pub(super) fn step(facts: &Facts, role: Role, now: Now) -> Step<'_> {
     let looks = || Arc::new(cloud_service(&facts.service));
     match &removing.deleted {
         Some(Ok(Progress::Done) | Err(ProviderError::Elsewhere)) => {
-            Step::Do(vec![ServiceEffect::Get(looks())])
+            Step::Do(vec![ServiceAction::Get(looks())])
         }
         Some(Ok(Progress::Pending(pending))) => {
             Step::Wait(waiting::begun(facts, pending, now.moment))
@@ -74,7 +74,7 @@ fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
         match facts.budget(brake) {
             None => {
                 let rise = Rise::since(held_since, now.moment);
-                return Step::Do(vec![ServiceEffect::TakeBudget(brake, rise)]);
+                return Step::Do(vec![ServiceAction::TakeBudget(brake, rise)]);
             }
             Some(Err(free)) => match facts.state.budgets.namespace_goes {
                 // Deleting a namespace deliberately deletes everything in it.
@@ -84,7 +84,7 @@ fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
                     let again = now.moment.until(free.min(rises));
                     return Step::Wait(Obstacle::Braked { brake, again });
                 }
-                None => return Step::Do(vec![ServiceEffect::ReadNamespace]),
+                None => return Step::Do(vec![ServiceAction::ReadNamespace]),
             },
             Some(Ok(())) => {}
         }
@@ -102,7 +102,7 @@ fn delete<'a>(facts: &Facts, now: Now) -> Step<'a> {
     if !is_begun && !facts.has_said(DELETING) {
         effects.push(normal(DELETING, "Deleting load balancer"));
     }
-    effects.push(ServiceEffect::Delete(Arc::new(DeleteRequest {
+    effects.push(ServiceAction::Delete(Arc::new(DeleteRequest {
         service: Arc::new(cloud_service(&facts.service)),
         hint: facts.past.phase.hint(),
     })));
@@ -148,7 +148,7 @@ fn let_go<'a>(facts: &Facts, role: Role, now: Now) -> Step<'a> {
         }
         patch.conditions.extend(conditions::removed(service, now));
     }
-    Step::Do(vec![ServiceEffect::Patch(patch), deleted()])
+    Step::Do(vec![ServiceAction::Patch(patch), deleted()])
 }
 
 /// SVC-044, after the last write.
@@ -159,6 +159,6 @@ pub(super) fn said<'a>(facts: &Facts) -> Step<'a> {
     }
 }
 
-fn deleted() -> ServiceEffect {
+fn deleted() -> ServiceAction {
     normal(DELETED, "Deleted load balancer")
 }

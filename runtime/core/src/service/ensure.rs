@@ -4,6 +4,7 @@
 use crate::event::reasons;
 use std::sync::Arc;
 
+use super::effect::{OwnerState, ServiceAction};
 use super::effective_targets::{EffectiveTargets, effective_targets};
 use super::facts::Stored;
 use super::retained_state::{Phase, Request};
@@ -18,7 +19,7 @@ use crate::answer_check::faults_event;
 use crate::brake::{Brake, Rise};
 use crate::cloud::error::{Owner, ProviderError};
 use crate::cloud::instance::CloudNode;
-use crate::effect::{Answered, OwnerState, ServiceEffect};
+use crate::effect::Answered;
 use crate::load_balancer::{
     Adoptable, CloudService, EnsureReply, EnsureRequest, Ensured, Ingress, IpMode,
     LoadBalancerStatus,
@@ -39,7 +40,7 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
     let wanted = facts.wanted();
     if !is_marked {
         let mut effects = announce(facts, &wanted);
-        effects.push(ServiceEffect::Patch(mark(facts)));
+        effects.push(ServiceAction::Patch(mark(facts)));
         return Step::Do(effects);
     }
     if let Some(step) = after_ensure(facts, now) {
@@ -197,7 +198,7 @@ fn ensure<'a>(
     }
     let mut effects = announce(facts, wanted);
     effects.extend(update::unavailable(facts, &targets));
-    effects.push(ServiceEffect::Ensure(Arc::new(EnsureRequest {
+    effects.push(ServiceAction::Ensure(Arc::new(EnsureRequest {
         service: Arc::new(cloud_service(&facts.service)),
         targets,
         adopt,
@@ -208,7 +209,7 @@ fn ensure<'a>(
 
 /// SVC-030, for a changed request only, not for every check (EDGE-070). Annotations and labels do not count: many
 /// writers change them, and only the provider knows which matter.
-fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceEffect> {
+fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceAction> {
     const REASON: &str = reasons::ENSURING_LOAD_BALANCER;
     let is_new = match facts.past.phase.asked() {
         Some(asked) => {
@@ -240,7 +241,7 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
             let mut patch = ServicePatch::new(uid(&facts.service));
             let change = conditions::elsewhere(&facts.service, now);
             patch.conditions.push(change?);
-            return Some(Step::Do(vec![ServiceEffect::Patch(patch)]));
+            return Some(Step::Do(vec![ServiceAction::Patch(patch)]));
         }
         Err(ProviderError::Conflict { owner, .. }) => {
             return Some(after_conflict(facts, making, owner.as_ref(), now));
@@ -293,7 +294,7 @@ fn after_conflict<'a>(
             return Step::Wait(Obstacle::Taken(Some(owner)));
         }
         match &making.owner {
-            None => return Step::Do(vec![ServiceEffect::FindOwner(owner.clone())]),
+            None => return Step::Do(vec![ServiceAction::FindOwner(owner.clone())]),
             Some(OwnerState::Alive(service)) => return Step::Wait(Obstacle::Owned(service)),
             Some(OwnerState::Unsynced) => return Step::Wait(Obstacle::ServicesUnsynced),
             Some(OwnerState::Gone) => {}
@@ -378,7 +379,7 @@ fn confirm_clearing<'a>(facts: &Facts, now: Now) -> Option<Step<'a>> {
     }
     let brake = Brake::StatusClear;
     match facts.budget(brake) {
-        None => Some(Step::Do(vec![ServiceEffect::TakeBudget(brake, Rise::NONE)])),
+        None => Some(Step::Do(vec![ServiceAction::TakeBudget(brake, Rise::NONE)])),
         Some(Err(free)) => {
             let again = now.moment.until(free);
             Some(Step::Wait(Obstacle::Braked { brake, again }))
@@ -399,15 +400,15 @@ fn write<'a>(
     let (annotations, faults) = annotation_policy::granted(facts, &answered.reply.annotations);
     patch.annotations = annotations;
     if let Some(event) = faults_event(&faults).filter(|event| !facts.has_said(&event.reason)) {
-        return Some(Step::Do(vec![ServiceEffect::RecordEvent(event)]));
+        return Some(Step::Do(vec![ServiceAction::RecordEvent(event)]));
     }
-    (!patch.is_empty()).then(|| Step::Do(vec![ServiceEffect::Patch(patch)]))
+    (!patch.is_empty()).then(|| Step::Do(vec![ServiceAction::Patch(patch)]))
 }
 
 const ADOPTED: &str = reasons::LOAD_BALANCER_ADOPTED;
 
 /// The event for the adoption that the last call was allowed.
-fn adopted(making: &Making) -> Option<ServiceEffect> {
+fn adopted(making: &Making) -> Option<ServiceAction> {
     let whose = match making.adopt.as_ref()? {
         Adoptable::Unowned => "which had no owner".to_owned(),
         Adoptable::Of(owner) => format!("whose owner {owner} does not exist any more"),
@@ -441,6 +442,6 @@ fn say<'a>(
         .into_iter()
         .filter(|(reason, _)| !facts.has_said(reason))
         .map(|(_, event)| event);
-    let new: Vec<ServiceEffect> = new.collect();
+    let new: Vec<ServiceAction> = new.collect();
     (!new.is_empty()).then_some(Step::Do(new))
 }

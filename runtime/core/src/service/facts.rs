@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::account_proof::Account;
 use super::cloud_service;
+use super::effect::{ServiceAction, ServiceEffect, ServiceOutcome, Witnesses};
 use super::retained_state::RetainedState;
 use super::stored_state::{annotations, uid};
 use super::targets::Targets;
@@ -16,9 +17,7 @@ use crate::answer_check;
 use crate::brake::Brake;
 use crate::cloud::error::{CallFailure, ProviderError};
 use crate::cloud::instance::{CloudEvent, CloudNode};
-use crate::effect::{
-    Answered, ClusterError, Effect, Outcome, ServiceEffect, ServiceOutcome, Witnesses,
-};
+use crate::effect::{Answered, BudgetOutcome, ClusterError, Performed};
 use crate::load_balancer::{CloudService, EnsureReply, Ensured, Progress};
 use crate::moment::Moment;
 use crate::patch::ServicePatch;
@@ -148,33 +147,20 @@ impl Facts {
         without_status(&cloud_service(&self.service))
     }
 
-    /// Adds the outcome of `effect`.
-    pub fn absorb(&mut self, effect: &Effect, outcome: Outcome) {
-        let Effect::Service(_, effect) = effect else {
-            return;
+    /// Adds what became of `effect`.
+    pub fn absorb(&mut self, effect: &ServiceEffect, performed: Performed<ServiceOutcome>) {
+        let effect = &effect.action;
+        let Performed::Ended(outcome) = performed else {
+            return self.withhold(effect);
         };
         match outcome {
-            Outcome::Budget(result) => {
-                if let ServiceEffect::TakeBudget(brake, _) = effect {
-                    self.state.budgets.asked.insert(*brake, result);
-                }
+            ServiceOutcome::Budget(brake, BudgetOutcome::Answered(answer)) => {
+                self.state.budgets.asked.insert(brake, answer);
             }
-            Outcome::Recorded | Outcome::Deferred | Outcome::Unrecorded(_) => self.note(effect),
-            Outcome::Withheld => self.withhold(effect),
-            Outcome::Service(outcome) => self.absorb_service(effect, outcome),
-            // Effects of other controllers.
-            Outcome::Looked(_)
-            | Outcome::Surveyed(_)
-            | Outcome::VoteCast(..)
-            | Outcome::Node(_)
-            | Outcome::Route(_)
-            | Outcome::Deleted
-            | Outcome::Drained(_) => {}
-        }
-    }
-
-    fn absorb_service(&mut self, effect: &ServiceEffect, outcome: ServiceOutcome) {
-        match outcome {
+            ServiceOutcome::Budget(_, BudgetOutcome::Failed(error)) => {
+                self.fail("record the spent budget", error);
+            }
+            ServiceOutcome::Event(_) => self.note(effect),
             ServiceOutcome::Ensured(result) => self.absorb_ensured(effect, result),
             ServiceOutcome::Progressed(result) => {
                 let result = match result {
@@ -217,10 +203,10 @@ impl Facts {
 
     fn absorb_ensured(
         &mut self,
-        effect: &ServiceEffect,
+        effect: &ServiceAction,
         result: Result<Answered<EnsureReply>, CallFailure>,
     ) {
-        let ServiceEffect::Ensure(request) = effect else {
+        let ServiceAction::Ensure(request) = effect else {
             return;
         };
         let result = result.map_err(|failure| self.failed(failure));
@@ -243,10 +229,10 @@ impl Facts {
         state.written.stored = Stored::No;
     }
 
-    fn absorb_progress(&mut self, effect: &ServiceEffect, result: Result<Progress, ProviderError>) {
+    fn absorb_progress(&mut self, effect: &ServiceAction, result: Result<Progress, ProviderError>) {
         let state = &mut self.state;
         match effect {
-            ServiceEffect::UpdateTargets(request) => {
+            ServiceAction::UpdateTargets(request) => {
                 let is_made = matches!(result, Ok(Progress::Done) | Err(ProviderError::Elsewhere));
                 if is_made {
                     state.targets = Some(request.targets.clone());
@@ -256,7 +242,7 @@ impl Facts {
                     .work
                     .make(asked, |making| making.updated = Some(result));
             }
-            ServiceEffect::Delete(request) => {
+            ServiceAction::Delete(request) => {
                 state.work.remove(Asked::from(&**request), Some(result));
             }
             _ => {}
@@ -276,14 +262,14 @@ impl Facts {
     }
 
     /// A write or a re-read succeeded.
-    fn settle(&mut self, effect: &ServiceEffect) {
+    fn settle(&mut self, effect: &ServiceAction) {
         let state = &mut self.state;
         match effect {
-            ServiceEffect::Read => {
+            ServiceAction::Read => {
                 state.refusals.refusals.was_read();
                 state.written = Written::default();
             }
-            ServiceEffect::Patch(patch) => {
+            ServiceAction::Patch(patch) => {
                 self.write(patch);
                 let is_lost =
                     super::is_mark(patch) && !super::is_marked(&self.service, &self.world);
@@ -291,8 +277,7 @@ impl Facts {
                     // An admission webhook has removed it. Writing it again at once would loop forever.
                     let what = "finalizer and owner are not there after they were written";
                     let error = ClusterError::Rejected(what.to_owned());
-                    self.state.refusals.doing = doing(effect);
-                    self.state.refusals.refusals.fail(error);
+                    self.fail(doing(effect), error);
                 }
             }
             _ => {}
@@ -301,25 +286,25 @@ impl Facts {
 
     /// A change was withheld in plan mode. After a withheld write the rest is computed as if it had been made; after a
     /// change at the cloud it depends on the answer, so the reconciliation ends.
-    fn withhold(&mut self, effect: &ServiceEffect) {
+    fn withhold(&mut self, effect: &ServiceAction) {
         match effect {
-            ServiceEffect::Patch(patch) => self.write(patch),
-            ServiceEffect::TakeBudget(brake, _) => {
+            ServiceAction::Patch(patch) => self.write(patch),
+            ServiceAction::TakeBudget(brake, _) => {
                 self.state.budgets.asked.insert(*brake, Ok(()));
             }
-            ServiceEffect::Ensure(request) => {
+            ServiceAction::Ensure(request) => {
                 let asked = Asked::from(&**request);
                 self.state
                     .work
                     .make(asked, |making| making.is_withheld = true);
             }
-            ServiceEffect::UpdateTargets(request) => {
+            ServiceAction::UpdateTargets(request) => {
                 let asked = Asked::from(&**request);
                 self.state
                     .work
                     .make(asked, |making| making.is_withheld = true);
             }
-            ServiceEffect::Delete(request) => {
+            ServiceAction::Delete(request) => {
                 self.state.work.remove(Asked::from(&**request), None);
             }
             _ => self.note(effect),
@@ -342,8 +327,8 @@ impl Facts {
     }
 
     /// An Event was recorded.
-    fn note(&mut self, effect: &ServiceEffect) {
-        if let ServiceEffect::RecordEvent(event) = effect {
+    fn note(&mut self, effect: &ServiceAction) {
+        if let ServiceAction::RecordEvent(event) = effect {
             if let Some(index) = self.state.events.owed.iter().position(|owed| owed == event) {
                 self.state.events.owed.remove(index);
             } else {
@@ -352,7 +337,13 @@ impl Facts {
         }
     }
 
-    fn absorb_error(&mut self, effect: &ServiceEffect, error: ClusterError) {
+    /// The reconciliation has failed at this operation; reading again would not help.
+    fn fail(&mut self, doing: &'static str, error: ClusterError) {
+        self.state.refusals.doing = doing;
+        self.state.refusals.refusals.fail(error);
+    }
+
+    fn absorb_error(&mut self, effect: &ServiceAction, error: ClusterError) {
         let state = &mut self.state;
         if is_only_conditions(effect) {
             // The condition only repeats the Event: its failed write does not delay the reconciliation further.
@@ -361,7 +352,7 @@ impl Facts {
         }
         state.refusals.doing = doing(effect);
         match effect {
-            ServiceEffect::Read => state.refusals.refusals.read_failed(error),
+            ServiceAction::Read => state.refusals.refusals.read_failed(error),
             _ => state.refusals.refusals.write_failed(error),
         }
     }
@@ -417,28 +408,27 @@ impl Facts {
     }
 }
 
-fn releases(effect: &ServiceEffect) -> bool {
-    matches!(effect, ServiceEffect::Patch(patch) if super::is_release(patch))
+fn releases(effect: &ServiceAction) -> bool {
+    matches!(effect, ServiceAction::Patch(patch) if super::is_release(patch))
 }
 
-fn is_only_conditions(effect: &ServiceEffect) -> bool {
-    let ServiceEffect::Patch(patch) = effect else {
+fn is_only_conditions(effect: &ServiceAction) -> bool {
+    let ServiceAction::Patch(patch) = effect else {
         return false;
     };
     patch.finalizer.is_none() && patch.annotations.is_empty() && patch.status.is_none()
 }
 
 /// Upstream's wording (SVC-031, SVC-043, SVC-084), where it does the same.
-fn doing(effect: &ServiceEffect) -> &'static str {
+fn doing(effect: &ServiceAction) -> &'static str {
     match effect {
-        ServiceEffect::Patch(patch) if super::is_mark(patch) => {
+        ServiceAction::Patch(patch) if super::is_mark(patch) => {
             "add load balancer cleanup finalizer"
         }
-        ServiceEffect::Patch(patch) if super::is_release(patch) => {
+        ServiceAction::Patch(patch) if super::is_release(patch) => {
             "remove load balancer cleanup finalizer"
         }
-        ServiceEffect::Patch(_) => "update load balancer status",
-        ServiceEffect::TakeBudget(..) => "record the spent budget",
+        ServiceAction::Patch(_) => "update load balancer status",
         _ => "read the service",
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::effect::ServiceRef;
+use super::effect::ServiceRef;
 use crate::load_balancer::{Ingress, IpMode, LoadBalancerStatus, PortStatus, Protocol};
 use crate::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 

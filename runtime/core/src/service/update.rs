@@ -3,12 +3,12 @@
 use crate::event::reasons;
 use std::sync::Arc;
 
+use super::effect::ServiceAction;
 use super::waiting::{Doing, Obstacle};
 use super::work::Work;
 use super::{Facts, Step, cloud_service, normal, warning};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
-use crate::effect::ServiceEffect;
 use crate::load_balancer::{Progress, UpdateRequest};
 
 /// Maximum number of node names in an Event (SVC-069).
@@ -23,11 +23,11 @@ pub(super) fn ask(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'_> {
         targets,
         hint: facts.past.phase.hint(),
     };
-    Step::Do(vec![ServiceEffect::UpdateTargets(Arc::new(request))])
+    Step::Do(vec![ServiceAction::UpdateTargets(Arc::new(request))])
 }
 
 /// SVC-032, once per occurrence.
-pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<ServiceEffect> {
+pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<ServiceAction> {
     const REASON: &str = reasons::UNAVAILABLE_LOAD_BALANCER;
     let is_known = facts.past.targets.is_lack_told || facts.has_said(REASON);
     (targets.is_empty() && !is_known)

@@ -3,13 +3,14 @@
 use crate::event::reasons;
 use std::time::Duration;
 
+use super::effect::{ServiceAction, ServiceRef};
 use super::facts::{Stored, Trouble};
 use super::source_ranges::SourceRangesError;
 use super::{Facts, conditions, ingress, stored_state, warning};
 use crate::answer_check::quoted;
 use crate::brake::Brake;
 use crate::cloud::error::{Owner, ProviderError};
-use crate::effect::{ClusterError, ServiceEffect, ServiceRef, When};
+use crate::effect::{ClusterError, When};
 use crate::load_balancer::Pending;
 use crate::moment::{Moment, Now};
 use crate::patch::ServicePatch;
@@ -117,7 +118,7 @@ impl Doing {
 }
 
 /// The report of the obstacle that is due, if any: first an Event, then a condition.
-pub(super) fn report(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Option<ServiceEffect> {
+pub(super) fn report(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Option<ServiceAction> {
     if let Some(reason) = obstacle.reason(facts)
         && !facts.has_said(reason)
     {
@@ -133,7 +134,7 @@ pub(super) fn report(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Option
         let change = conditions::failed(&facts.service, reason, &obstacle.told(), now);
         patch.conditions.extend(change);
         if !patch.is_empty() {
-            return Some(ServiceEffect::Patch(patch));
+            return Some(ServiceAction::Patch(patch));
         }
     }
     None

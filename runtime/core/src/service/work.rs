@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use super::effect::OwnerState;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
-use crate::effect::{Answered, OwnerState};
+use crate::effect::Answered;
 use crate::load_balancer::{
     Adoptable, CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, GetReply,
     LoadBalancerStatus, Pending, Progress, UpdateRequest,

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use ccm_core::effect::Effect;
+use ccm_core::node::NodeEffect;
 use ccm_core::node::object::NodeRef;
 use ccm_core::patch::{NodePatch, NodeStatusPatch};
 
@@ -13,8 +13,8 @@ fn node() -> NodeRef {
     }
 }
 
-fn planned(effect: &Effect) -> Planned {
-    Planned::of_effect(effect, "cloud-node-controller").unwrap()
+fn planned(effect: &NodeEffect) -> Planned {
+    Planned::of_effect(effect).unwrap()
 }
 
 fn mark() -> Planned {
@@ -22,7 +22,7 @@ fn mark() -> Planned {
         labels: [("wasm-ccm.dev/provider".to_owned(), "hcloud".to_owned())].into(),
         ..NodePatch::default()
     };
-    planned(&Effect::PatchNode(node(), patch))
+    planned(&NodeEffect::Patch(node(), patch))
 }
 
 fn report(plan: Plan) -> Report {
@@ -55,7 +55,7 @@ fn every_kind_of_finding_has_its_own_place() {
     let mut plan = Plan::default();
     plan.set_whole();
     plan.add(mark());
-    plan.add(planned(&Effect::PatchNodeStatus(
+    plan.add(planned(&NodeEffect::PatchStatus(
         node(),
         NodeStatusPatch::default(),
     )));

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use ccm_core::cloud::{CallFailure, CloudEvent, CloudProvider as _, ProviderError};
 use ccm_core::effect::{
-    Answered, Decision, Effect, Looked, Outcome, OwnerState, ServiceEffect, ServiceOutcome, When,
-    Witnesses,
+    Answered, BudgetOutcome, Decision, Effect, EventOutcome, Outcome as _, Performed, When,
 };
 use ccm_core::moment::Now;
-use ccm_core::node;
-use ccm_core::node_ownership::OwnershipContext;
+use ccm_core::node::{self, Looked, NodeEffect, NodeOutcome};
+use ccm_core::node_ownership::{OwnershipContext, Verdict};
 use ccm_core::permit::Permit;
 use ccm_core::plan::Planned;
-use ccm_core::service::{self, Account, RetainedState, Targets, World};
+use ccm_core::service::{
+    self, Account, OwnerState, RetainedState, ServiceAction, ServiceEffect, ServiceOutcome,
+    Targets, Witnesses, World,
+};
 use ccm_core::settings::{NodeRules, ServiceRules};
-use ccm_core::well_known::{NODE_CONTROLLER, SERVICE_CONTROLLER};
 use ccm_host::egress::now;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::jiff::Timestamp;
@@ -80,8 +81,8 @@ impl Reconciled {
         }
     }
 
-    fn wrote(&mut self, effect: &Effect, controller: &'static str, patch: Value) {
-        let planned = Planned::of_effect(effect, controller);
+    fn wrote<E: Effect>(&mut self, effect: &E, patch: Value) {
+        let planned = Planned::of_effect(effect);
         self.writes.push(Written {
             what: planned.map_or_else(|| effect.to_string(), |planned| planned.what),
             patch,
@@ -126,7 +127,7 @@ impl Stage {
         let name = node.metadata.name.clone().unwrap_or_default();
         let mut report = Reconciled::new(format!("node/{name}"));
         // Also where the manager would not ask this provider: that is what the command is for.
-        report.answer = Outcome::Looked(looked.clone()).to_string();
+        report.answer = NodeOutcome::Looked(looked.clone()).to_string();
         let (rules, past) = (Arc::new(NodeRules::default()), Default::default());
         let mut facts = node::Facts::new(Arc::new(node), self.ownership(), rules, past);
         for _ in 0..MOST_ROUNDS {
@@ -140,7 +141,7 @@ impl Stage {
             for effect in &effects {
                 let outcome = node_outcome(&facts.node, effect, &looked, &mut report);
                 let goes_on = outcome.is_success();
-                facts.absorb(effect, outcome);
+                facts.absorb(effect, Performed::Ended(outcome));
                 if !goes_on {
                     break;
                 }
@@ -214,67 +215,63 @@ impl Stage {
     async fn service_outcome(
         &self,
         service: &Service,
-        effect: &Effect,
+        effect: &ServiceEffect,
         report: &mut Reconciled,
-    ) -> Outcome {
-        let Effect::Service(_, wanted) = effect else {
-            return Outcome::Withheld;
-        };
+    ) -> Performed<ServiceOutcome> {
         let (permit, provider) = (self.permit(MOST_CHANGES), &self.provider);
-        let outcome = match wanted {
-            ServiceEffect::Ensure(request) => {
+        let answer = match &effect.action {
+            ServiceAction::Ensure(request) => {
                 let reply = provider.ensure_load_balancer(request, permit.clone()).await;
                 ServiceOutcome::Ensured(answered(reply, &permit))
             }
-            ServiceEffect::UpdateTargets(request) => {
+            ServiceAction::UpdateTargets(request) => {
                 let reply = provider.update_targets(request, permit.clone()).await;
                 ServiceOutcome::Progressed(answered(reply, &permit))
             }
-            ServiceEffect::Delete(request) => {
+            ServiceAction::Delete(request) => {
                 let reply = provider.delete_load_balancer(request, permit.clone()).await;
                 ServiceOutcome::Progressed(answered(reply, &permit))
             }
-            ServiceEffect::Get(service) => {
+            ServiceAction::Get(service) => {
                 ServiceOutcome::Got(provider.get_load_balancer(service, self.permit(0)).await)
             }
             // There is no cluster in which somebody else could have it.
-            ServiceEffect::FindOwner(_) => return done(ServiceOutcome::Owner(OwnerState::Gone)),
-            ServiceEffect::Vouch(_) => {
-                return done(ServiceOutcome::Vouched(Ok(Witnesses::default())));
+            ServiceAction::FindOwner(_) => {
+                return Performed::Ended(ServiceOutcome::Owner(OwnerState::Gone));
             }
-            ServiceEffect::ReadNamespace => return done(ServiceOutcome::NamespaceGoes(false)),
-            ServiceEffect::Read => {
-                let same = Box::new(service.clone());
-                return done(ServiceOutcome::Service(Ok(Some(same))));
+            ServiceAction::Vouch(_) => {
+                return Performed::Ended(ServiceOutcome::Vouched(Ok(Witnesses::default())));
             }
-            ServiceEffect::TakeBudget(..) => return Outcome::Budget(Ok(())),
-            ServiceEffect::RecordEvent(event) => {
+            ServiceAction::ReadNamespace => {
+                return Performed::Ended(ServiceOutcome::NamespaceGoes(false));
+            }
+            ServiceAction::Read => return stored(service.clone()),
+            ServiceAction::TakeBudget(brake, _) => {
+                let taken = BudgetOutcome::Answered(Ok(()));
+                return Performed::Ended(ServiceOutcome::Budget(*brake, taken));
+            }
+            ServiceAction::RecordEvent(event) => {
                 report.recorded(event);
-                return Outcome::Recorded;
+                return Performed::Ended(ServiceOutcome::Event(EventOutcome::Recorded));
             }
-            ServiceEffect::Patch(patch) => {
-                report.wrote(effect, SERVICE_CONTROLLER, patch.to_json());
-                return match with_service_patch(service.clone(), patch) {
-                    Ok(new) => done(ServiceOutcome::Service(Ok(Some(Box::new(new))))),
-                    Err(_) => Outcome::Withheld,
-                };
+            ServiceAction::Patch(patch) => {
+                report.wrote(effect, patch.to_json());
+                let patched = with_service_patch(service.clone(), patch);
+                return patched.map_or(Performed::Withheld, stored);
             }
         };
-        let was_withheld = permit.has_withheld();
-        report.is_withheld |= was_withheld;
-        report.answer = match was_withheld {
-            true => "a change that was withheld".to_owned(),
-            false => outcome.to_string(),
-        };
-        match was_withheld {
-            true => Outcome::Withheld,
-            false => done(outcome),
+        if permit.has_withheld() {
+            report.is_withheld = true;
+            report.answer = "a change that was withheld".to_owned();
+            return Performed::Withheld;
         }
+        report.answer = answer.to_string();
+        Performed::Ended(answer)
     }
 }
 
-fn done(outcome: ServiceOutcome) -> Outcome {
-    Outcome::Service(outcome)
+fn stored(service: Service) -> Performed<ServiceOutcome> {
+    Performed::Ended(ServiceOutcome::Service(Ok(Some(Box::new(service)))))
 }
 
 fn answered<T>(
@@ -292,28 +289,29 @@ fn answered<T>(
 
 fn node_outcome(
     node: &Node,
-    effect: &Effect,
+    effect: &NodeEffect,
     looked: &Result<Looked, ProviderError>,
     report: &mut Reconciled,
-) -> Outcome {
+) -> NodeOutcome {
     match effect {
-        Effect::Find(_) => Outcome::Looked(looked.clone()),
-        Effect::PatchNodeStatus(_, patch) => {
-            report.wrote(effect, NODE_CONTROLLER, patch.to_json());
-            Outcome::Node(Ok(Some(Box::new(with_status(node.clone(), patch)))))
+        NodeEffect::Find(_) => NodeOutcome::Looked(looked.clone()),
+        NodeEffect::CastVote(..) => NodeOutcome::VoteCast(Verdict::Ours, false),
+        NodeEffect::PatchStatus(_, patch) => {
+            report.wrote(effect, patch.to_json());
+            NodeOutcome::Node(Ok(Some(Box::new(with_status(node.clone(), patch)))))
         }
-        Effect::PatchNode(_, patch) => {
-            report.wrote(effect, NODE_CONTROLLER, patch.to_json());
-            Outcome::Node(Ok(Some(Box::new(with_patch(node.clone(), patch)))))
+        NodeEffect::Patch(_, patch) => {
+            report.wrote(effect, patch.to_json());
+            NodeOutcome::Node(Ok(Some(Box::new(with_patch(node.clone(), patch)))))
         }
-        Effect::ReadNode(_) => Outcome::Node(Ok(Some(Box::new(node.clone())))),
-        Effect::TakeBudget(..) => Outcome::Budget(Ok(())),
-        Effect::RecordNodeEvent(_, event) => {
+        NodeEffect::Read(_) => NodeOutcome::Node(Ok(Some(Box::new(node.clone())))),
+        NodeEffect::TakeBudget(_, brake, _) => {
+            NodeOutcome::Budget(*brake, BudgetOutcome::Answered(Ok(())))
+        }
+        NodeEffect::RecordEvent(_, event) => {
             report.recorded(event);
-            Outcome::Recorded
+            NodeOutcome::Event(EventOutcome::Recorded)
         }
-        // Effects of other controllers.
-        _ => Outcome::Withheld,
     }
 }
 

@@ -42,7 +42,7 @@ fn budget_store(cluster: &Cluster) -> BudgetStore {
     }
 }
 
-async fn take(budget_store: &BudgetStore, brake: Brake) -> Outcome {
+async fn take(budget_store: &BudgetStore, brake: Brake) -> BudgetOutcome {
     budget_store
         .take("sim", "it", (brake, Rise::NONE), || FEW)
         .await
@@ -52,8 +52,8 @@ async fn take(budget_store: &BudgetStore, brake: Brake) -> Outcome {
 async fn spend(budget_store: &BudgetStore, brake: Brake) -> usize {
     for count in 0..1000 {
         match take(budget_store, brake).await {
-            Outcome::Budget(Ok(())) => {}
-            Outcome::Budget(Err(_)) => return count,
+            BudgetOutcome::Answered(Ok(())) => {}
+            BudgetOutcome::Answered(Err(_)) => return count,
             other => panic!("{other}"),
         }
     }
@@ -99,7 +99,10 @@ async fn deletions_that_come_together_are_written_down_together() {
     let all = (0..15).map(|_| take(&one, balancers));
     let all = all.chain((0..2).map(|_| take(&one, routes)));
     for outcome in join_all(all).await {
-        assert!(matches!(outcome, Outcome::Budget(Ok(()))), "{outcome}");
+        assert!(
+            matches!(outcome, BudgetOutcome::Answered(Ok(()))),
+            "{outcome}"
+        );
     }
     assert!(writes(&cluster) <= 2, "{}", writes(&cluster));
     let next = budget_store(&cluster);
@@ -128,14 +131,17 @@ async fn what_cannot_be_written_down_may_not_be_done_and_is_not_spent() {
     let cluster = Cluster::new();
     let one = budget_store(&cluster);
     let brake = Brake::RouteDeletion;
-    assert!(matches!(take(&one, brake).await, Outcome::Budget(Ok(()))));
+    assert!(matches!(
+        take(&one, brake).await,
+        BudgetOutcome::Answered(Ok(()))
+    ));
     cluster.inject(Fault::next(
         Verb::Update,
         "leases",
         FaultEffect::LostBeforeCommit,
     ));
     let failed = take(&one, brake).await;
-    let is_refused = matches!(failed, Outcome::Node(Err(ClusterError::Unavailable(_))));
+    let is_refused = matches!(failed, BudgetOutcome::Failed(ClusterError::Unavailable(_)));
     assert!(is_refused, "{failed}");
     assert_eq!(spend(&one, brake).await, 1, "one was spent of two");
     assert_eq!(spend(&budget_store(&cluster), brake).await, 0);

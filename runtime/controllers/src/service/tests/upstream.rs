@@ -2,7 +2,7 @@
 
 use ccm_core::brake::Objects;
 use ccm_core::cloud::Owner;
-use ccm_core::effect::OwnerState;
+use ccm_core::service::OwnerState;
 
 use super::*;
 

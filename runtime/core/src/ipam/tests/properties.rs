@@ -14,8 +14,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::world::*;
-use crate::effect::{Decision, Effect, When};
-use crate::ipam::{CidrSet, Facts, Holder, Memory, decide, pod_cidrs};
+use crate::effect::{Decision, Performed, When};
+use crate::ipam::{CidrSet, Facts, Holder, IpamEffect, IpamOutcome, Memory, decide, pod_cidrs};
 use crate::patch::PodCidrsPatch;
 use crate::settings::IpamSettings;
 
@@ -216,7 +216,7 @@ impl World {
                 for effect in &effects {
                     let outcome = self.api.perform(effect, fate);
                     facts.absorb(effect, outcome);
-                    if matches!(effect, Effect::PatchPodCidrs(..)) {
+                    if matches!(effect, IpamEffect::Patch(..)) {
                         self.changed(name);
                     }
                 }
@@ -234,15 +234,15 @@ impl World {
             return;
         };
         if let Decision::Do(effects) = decide(facts)
-            && let [effect @ Effect::PatchPodCidrs(_, patch)] = effects.as_slice()
+            && let [effect @ IpamEffect::Patch(_, patch)] = effects.as_slice()
         {
             self.on_the_way.push((name.to_owned(), patch.clone()));
-            facts.absorb(effect, unheard());
+            facts.absorb(effect, Performed::Ended(IpamOutcome::Node(unheard())));
         }
     }
 
     fn land(&mut self, name: &str, patch: &PodCidrsPatch) {
-        if self.api.patch(name, patch).is_success() {
+        if matches!(self.api.patch(name, patch), Ok(Some(_))) {
             self.changed(name);
         }
     }

@@ -1,8 +1,8 @@
 //! One node's reconciliation, from the promise of its blocks to its end.
 
 use super::world::*;
-use crate::effect::{ClusterError, Decision, Effect, Outcome, When};
-use crate::ipam::{Memory, decide};
+use crate::effect::{ClusterError, Decision, EventOutcome, Performed, When};
+use crate::ipam::{IpamEffect, IpamOutcome, Memory, decide};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn ipam_026_the_patch_has_the_first_and_all_and_is_for_exactly_this_node() {
     let Decision::Do(effects) = decide(&facts) else {
         unreachable!("there is something to write")
     };
-    let Effect::PatchPodCidrs(_, patch) = &effects[0] else {
+    let IpamEffect::Patch(_, patch) = &effects[0] else {
         unreachable!("{effects:?}")
     };
     let body = serde_json::json!({
@@ -190,8 +190,9 @@ fn a_conflict_is_answered_by_reading_and_three_of_them_by_coming_back() {
             }
         };
         let outcome = match &effect {
-            Effect::PatchPodCidrs(..) => {
-                Outcome::Node(Err(ClusterError::Conflict("changed".to_owned())))
+            IpamEffect::Patch(..) => {
+                let error = ClusterError::Conflict("changed".to_owned());
+                Performed::Ended(IpamOutcome::Node(Err(error)))
             }
             _ => api.clone().perform(&effect, Fate::Made),
         };
@@ -214,17 +215,17 @@ fn an_api_server_that_stores_nothing_is_not_asked_for_ever() {
     };
     facts.absorb(
         &effects[0],
-        Outcome::Node(Ok(Some(Box::new(node("a", "1", ""))))),
+        Performed::Ended(IpamOutcome::Node(Ok(Some(Box::new(node("a", "1", "")))))),
     );
     facts.absorb(
-        &Effect::RecordNodeEvent(
+        &IpamEffect::RecordEvent(
             crate::node::object::NodeRef {
                 name: "a".to_owned(),
                 uid: "1".to_owned(),
             },
             event(decide(&facts)),
         ),
-        Outcome::Recorded,
+        Performed::Ended(IpamOutcome::Event(EventOutcome::Recorded)),
     );
     let Decision::Done(when) = decide(&facts) else {
         unreachable!("told once")
@@ -234,10 +235,10 @@ fn an_api_server_that_stores_nothing_is_not_asked_for_ever() {
     assert_eq!(used(&memory), 0);
 }
 
-fn event(decision: Decision) -> crate::cloud::instance::CloudEvent {
+fn event(decision: Decision<IpamEffect>) -> crate::cloud::instance::CloudEvent {
     match decision {
         Decision::Do(effects) => match effects.into_iter().next() {
-            Some(Effect::RecordNodeEvent(_, event)) => event,
+            Some(IpamEffect::RecordEvent(_, event)) => event,
             other => unreachable!("{other:?}"),
         },
         Decision::Done(when) => unreachable!("{when}"),
@@ -265,7 +266,7 @@ fn what_is_withheld_is_worked_out_once_and_no_other_node_gets_the_same_in_a_plan
         let Decision::Do(effects) = decide(&facts) else {
             unreachable!("there is something to say")
         };
-        facts.absorb(&effects[0], Outcome::Withheld);
+        facts.absorb(&effects[0], Performed::Withheld);
         let Decision::Done(when) = decide(&facts) else {
             unreachable!("it was said")
         };

@@ -22,11 +22,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::world::{self, Api};
-use crate::effect::{Decision, Effect, Outcome, When};
+use crate::effect::{Decision, Performed, When};
 use crate::ipam::other_allocator::{
     Bond, LeaseAnswer, News, OtherAllocator, Question, Standing, Writer, WriterAnswer,
 };
-use crate::ipam::{Facts, Memory, decide, pod_cidrs};
+use crate::ipam::{Facts, IpamEffect, IpamOutcome, Memory, decide, pod_cidrs};
 use crate::moment::Moment;
 use crate::patch::PodCidrsPatch;
 use crate::settings::OtherAllocatorRules;
@@ -259,8 +259,8 @@ impl World {
                 .api
                 .get(&name)
                 .is_some_and(|node| !pod_cidrs(&node).is_empty());
-            let outcome = self.api.patch(&name, &patch);
-            if outcome.is_success() && !had {
+            let result = self.api.patch(&name, &patch);
+            if matches!(result, Ok(Some(_))) && !had {
                 self.writers.get_mut(&name).unwrap().0 = writer.clone();
                 self.changed(&name);
                 self.check(&name)?;
@@ -269,7 +269,8 @@ impl World {
                 && let Some(facts) = self.ours.running.get_mut(&name)
             {
                 let node = crate::node::object::node_ref(&facts.node);
-                facts.absorb(&Effect::PatchPodCidrs(node, patch), outcome);
+                let performed = Performed::Ended(IpamOutcome::Node(result));
+                facts.absorb(&IpamEffect::Patch(node, patch), performed);
             }
         }
         Ok(())

@@ -9,8 +9,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
-use crate::effect::{ClusterError, Decision, Effect, Outcome, When};
-use crate::ipam::{CidrSet, Facts, Memory, decide, pod_cidrs};
+use crate::effect::{ClusterError, Decision, EventOutcome, ObjectResult, Performed, When};
+use crate::ipam::{CidrSet, Facts, IpamEffect, IpamOutcome, Memory, decide, pod_cidrs};
 use crate::patch::PodCidrsPatch;
 use crate::settings::{IpamSettings, OtherAllocatorRules, PodNetwork};
 
@@ -78,41 +78,43 @@ impl Api {
     }
 
     /// A patch of a node's pod CIDRs: only of exactly this node, and only once.
-    pub(super) fn patch(&mut self, name: &str, patch: &PodCidrsPatch) -> Outcome {
+    pub(super) fn patch(&mut self, name: &str, patch: &PodCidrsPatch) -> ObjectResult<Node> {
         let Some(node) = self.nodes.get_mut(name) else {
-            return Outcome::Node(Ok(None));
+            return Ok(None);
         };
         let is_it = node.metadata.uid.as_deref() == Some(&patch.uid);
         let has = pod_cidrs(node);
         if !is_it || !has.is_empty() && has != patch.pod_cidrs {
             let what = "the object has another UID, or the field is immutable".to_owned();
-            return Outcome::Node(Err(ClusterError::Rejected(what)));
+            return Err(ClusterError::Rejected(what));
         }
         let spec = Arc::make_mut(node).spec.get_or_insert_default();
         spec.pod_cidr = patch.pod_cidrs.first().cloned();
         spec.pod_cidrs = Some(patch.pod_cidrs.clone());
-        Outcome::Node(Ok(Some(Box::new(Node::clone(node)))))
+        Ok(Some(Box::new(Node::clone(node))))
     }
 
     /// Performs one act.
-    pub(super) fn perform(&mut self, effect: &Effect, fate: Fate) -> Outcome {
-        match effect {
-            Effect::ReadNode(node) => {
+    pub(super) fn perform(&mut self, effect: &IpamEffect, fate: Fate) -> Performed<IpamOutcome> {
+        Performed::Ended(IpamOutcome::Node(match effect {
+            IpamEffect::Read(node) => {
                 let read = self.get(&node.name);
-                Outcome::Node(Ok(read.map(|node| Box::new(Node::clone(&node)))))
+                Ok(read.map(|node| Box::new(Node::clone(&node))))
             }
-            Effect::PatchPodCidrs(node, patch) => match fate {
+            IpamEffect::Patch(node, patch) => match fate {
                 Fate::Made => self.patch(&node.name, patch),
-                Fate::Refused => Outcome::Node(Err(ClusterError::Denied("not today".to_owned()))),
+                Fate::Refused => Err(ClusterError::Denied("not today".to_owned())),
                 Fate::Lost => unheard(),
                 Fate::Unheard => {
-                    self.patch(&node.name, patch);
+                    drop(self.patch(&node.name, patch));
                     unheard()
                 }
             },
-            Effect::RecordNodeEvent(..) => Outcome::Recorded,
-            other => unreachable!("{other}"),
-        }
+            IpamEffect::RecordEvent(..) => {
+                let recorded = IpamOutcome::Event(EventOutcome::Recorded);
+                return Performed::Ended(recorded);
+            }
+        }))
     }
 
     /// How many blocks the nodes and the Services have, by this range.
@@ -133,8 +135,8 @@ impl Api {
     }
 }
 
-pub(super) fn unheard() -> Outcome {
-    Outcome::Node(Err(ClusterError::Unavailable("no answer".to_owned())))
+pub(super) fn unheard() -> ObjectResult<Node> {
+    Err(ClusterError::Unavailable("no answer".to_owned()))
 }
 
 /// A whole reconciliation: what was done, and how it ended.

@@ -7,9 +7,9 @@ use serde_json::json;
 
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{Address, AddressType, CloudEvent, EventType, Instance, Lookup};
-use crate::effect::{CandidateVote, Decision, Effect, Looked, Outcome, When};
+use crate::effect::{Decision, EventOutcome, Performed, When};
 use crate::moment::Moment;
-use crate::node::{Facts, RetainedState, decide};
+use crate::node::{CandidateVote, Facts, Looked, NodeEffect, NodeOutcome, RetainedState, decide};
 use crate::node_index::Clashes;
 use crate::node_ownership::{Claim, Heard, OwnershipContext, Verdict, Vote};
 use crate::settings::NodeRules;
@@ -45,8 +45,8 @@ fn now() -> Moment {
     Moment(Duration::from_secs(1_000))
 }
 
-fn looked(lookup: Lookup) -> Outcome {
-    Outcome::Looked(Ok(Looked {
+fn looked(lookup: Lookup) -> NodeOutcome {
+    NodeOutcome::Looked(Ok(Looked {
         lookup,
         // Of somebody who may not be the owner nothing is recorded.
         events: vec![CloudEvent {
@@ -71,38 +71,44 @@ fn found() -> Lookup {
 }
 
 /// What the provider says to the others when it was answered this.
-fn word(waited: Option<u64>, answer: Outcome) -> (Facts, CandidateVote) {
+fn word(waited: Option<u64>, answer: NodeOutcome) -> (Facts, CandidateVote) {
     let mut facts = facts(waited);
     let Decision::Do(effects) = decide(&facts, now()) else {
         panic!("the provider is asked");
     };
-    assert!(matches!(effects.as_slice(), [Effect::Find(_)]));
-    facts.absorb(&effects[0], answer);
+    assert!(matches!(effects.as_slice(), [NodeEffect::Find(_)]));
+    facts.absorb(&effects[0], Performed::Ended(answer));
     match decide(&facts, now()) {
         Decision::Do(effects) => match effects.as_slice() {
-            [Effect::CastVote(_, word)] => (facts, word.clone()),
+            [NodeEffect::CastVote(_, word)] => (facts, word.clone()),
             other => panic!("the others are heard before anything else: {other:?}"),
         },
         done @ Decision::Done(_) => panic!("{done:?}"),
     }
 }
 
+fn cast(facts: &mut Facts, word: CandidateVote, verdict: Verdict, tell: bool) {
+    let cast = NodeEffect::CastVote(crate::node::object::node_ref(&facts.node), word);
+    let outcome = NodeOutcome::VoteCast(verdict, tell);
+    facts.absorb(&cast, Performed::Ended(outcome));
+}
+
 /// The Events and the end of a reconciliation in which everybody together says this.
 fn end(waited: Option<u64>, answer: Lookup, verdict: Verdict, tell: bool) -> (Vec<String>, When) {
     let (mut facts, word) = word(waited, looked(answer));
-    let cast = Effect::CastVote(crate::node::object::node_ref(&facts.node), word);
-    facts.absorb(&cast, Outcome::VoteCast(verdict, tell));
+    cast(&mut facts, word, verdict, tell);
     let mut told = Vec::new();
     loop {
         match decide(&facts, now()) {
             Decision::Done((when, _)) => return (told, when),
             Decision::Do(effects) => {
                 for effect in effects {
-                    let Effect::RecordNodeEvent(_, event) = &effect else {
+                    let NodeEffect::RecordEvent(_, event) = &effect else {
                         panic!("nothing is written: {effect}");
                     };
                     told.push(event.reason.clone());
-                    facts.absorb(&effect, Outcome::Recorded);
+                    let recorded = NodeOutcome::Event(EventOutcome::Recorded);
+                    facts.absorb(&effect, Performed::Ended(recorded));
                 }
             }
         }
@@ -111,7 +117,7 @@ fn end(waited: Option<u64>, answer: Lookup, verdict: Verdict, tell: bool) -> (Ve
 
 #[test]
 fn every_answer_is_said_to_the_other_candidates_before_anything_is_done_with_it() {
-    let down = || Outcome::Looked(Err(ProviderError::Unavailable("no route".to_owned())));
+    let down = || NodeOutcome::Looked(Err(ProviderError::Unavailable("no route".to_owned())));
     for (answer, opinion) in [
         (looked(found()), "found"),
         (looked(Lookup::NotMine), "not-mine"),
@@ -130,12 +136,11 @@ fn every_answer_is_said_to_the_other_candidates_before_anything_is_done_with_it(
 #[test]
 fn only_when_the_node_is_its_own_alone_does_a_candidate_write() {
     let (mut facts, word) = word(None, looked(found()));
-    let cast = Effect::CastVote(crate::node::object::node_ref(&facts.node), word);
-    facts.absorb(&cast, Outcome::VoteCast(Verdict::Ours, false));
+    cast(&mut facts, word, Verdict::Ours, false);
     let Decision::Do(effects) = decide(&facts, now()) else {
         panic!("it is initialised");
     };
-    assert!(matches!(effects.as_slice(), [Effect::PatchNodeStatus(..)]));
+    assert!(matches!(effects.as_slice(), [NodeEffect::PatchStatus(..)]));
 }
 
 #[test]
@@ -188,14 +193,13 @@ fn in_all_other_cases_nothing_is_written_and_one_event_says_why_when_it_is_this_
 
 #[test]
 fn why_a_provider_cannot_answer_is_its_own_to_say() {
-    let down = Outcome::Looked(Err(ProviderError::Unavailable("no route".to_owned())));
+    let down = NodeOutcome::Looked(Err(ProviderError::Unavailable("no route".to_owned())));
     let (mut facts, word) = word(Some(60), down);
-    let cast = Effect::CastVote(crate::node::object::node_ref(&facts.node), word);
-    facts.absorb(&cast, Outcome::VoteCast(Verdict::Open, false));
+    cast(&mut facts, word, Verdict::Open, false);
     let Decision::Do(effects) = decide(&facts, now()) else {
         panic!("it is told");
     };
-    let told = matches!(effects.as_slice(), [Effect::RecordNodeEvent(_, event)] if event.reason == "InstanceLookupFailed");
+    let told = matches!(effects.as_slice(), [NodeEffect::RecordEvent(_, event)] if event.reason == "InstanceLookupFailed");
     assert!(told, "{effects:?}");
 }
 
@@ -203,8 +207,7 @@ fn why_a_provider_cannot_answer_is_its_own_to_say() {
 fn an_answer_that_waits_for_the_others_is_kept_and_one_that_does_not_is_asked_for_again() {
     let kept = |answer: Lookup, verdict: Verdict| {
         let (mut facts, word) = word(None, looked(answer));
-        let cast = Effect::CastVote(crate::node::object::node_ref(&facts.node), word);
-        facts.absorb(&cast, Outcome::VoteCast(verdict, false));
+        cast(&mut facts, word, verdict, false);
         (facts.unstored_answer().is_some(), facts.is_anothers())
     };
     assert_eq!(kept(found(), Verdict::WaitsFor(Vec::new())), (true, false));

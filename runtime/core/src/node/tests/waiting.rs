@@ -3,8 +3,9 @@
 use super::world::*;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{AddressType, CloudEvent, EventType, Instance, Lookup};
-use crate::effect::{ClusterError, Looked, When};
+use crate::effect::{ClusterError, When};
 use crate::moment::Moment;
+use crate::node::Looked;
 use crate::node_index::Clashes;
 use serde_json::json;
 use std::time::Duration;

@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{Address, AddressType, Instance, Lookup};
-use crate::effect::{ClusterError, Decision, Effect, Looked, Outcome, When};
+use crate::effect::{
+    BudgetOutcome, ClusterError, Decision, EventOutcome, ObjectResult, Performed, When,
+};
 use crate::moment::Moment;
-use crate::node::{Facts, Proposal, RetainedState, decide};
+use crate::node::{Facts, Looked, NodeEffect, NodeOutcome, Proposal, RetainedState, decide};
 use crate::node_index::Clashes;
 use crate::node_ownership::OwnershipContext;
 use crate::settings::NodeRules;
@@ -194,42 +196,42 @@ impl World {
         panic!("the reconciliation does not end: {:?}", run.effects);
     }
 
-    fn perform(&mut self, effect: &Effect, run: &mut Run) -> Outcome {
+    fn perform(&mut self, effect: &NodeEffect, run: &mut Run) -> Performed<NodeOutcome> {
         run.effects.push(effect.to_string());
-        match effect {
-            Effect::Find(_) => Outcome::Looked(self.answer.clone()),
-            Effect::ReadNode(_) => Outcome::Node(Ok(Some(Box::new(self.node())))),
-            Effect::TakeBudget(..) => Outcome::Budget(self.budget),
-            Effect::PatchNodeStatus(_, patch) => self.write(patch.to_json()),
-            Effect::PatchNode(_, patch) => self.write(patch.to_json()),
-            Effect::RecordNodeEvent(_, event) => {
+        Performed::Ended(match effect {
+            NodeEffect::Find(_) => NodeOutcome::Looked(self.answer.clone()),
+            NodeEffect::Read(_) => NodeOutcome::Node(Ok(Some(Box::new(self.node())))),
+            NodeEffect::TakeBudget(_, brake, _) => {
+                NodeOutcome::Budget(*brake, BudgetOutcome::Answered(self.budget))
+            }
+            NodeEffect::PatchStatus(..) | NodeEffect::Patch(..) if self.withholds => {
+                return Performed::Withheld;
+            }
+            NodeEffect::PatchStatus(_, patch) => NodeOutcome::Node(self.write(patch.to_json())),
+            NodeEffect::Patch(_, patch) => NodeOutcome::Node(self.write(patch.to_json())),
+            NodeEffect::RecordEvent(_, event) => {
                 run.events
                     .push((event.reason.clone(), event.message.clone()));
-                Outcome::Recorded
+                NodeOutcome::Event(EventOutcome::Recorded)
             }
-            other => panic!("not an effect of this controller: {other}"),
-        }
+            NodeEffect::CastVote(..) => panic!("there is no other candidate: {effect}"),
+        })
     }
 
-    fn write(&mut self, patch: Value) -> Outcome {
+    fn write(&mut self, patch: Value) -> ObjectResult<Node> {
         if let Some(change) = self.meanwhile.take() {
             change(&mut self.stored);
         }
-        if self.withholds {
-            return Outcome::Withheld;
-        }
         if !self.errors.is_empty() {
-            return Outcome::Node(Err(self.errors.remove(0)));
+            return Err(self.errors.remove(0));
         }
         let metadata = &patch["metadata"];
         let version = self.stored["metadata"]["resourceVersion"].clone();
         if !metadata["resourceVersion"].is_null() && metadata["resourceVersion"] != version {
-            return Outcome::Node(Err(ClusterError::Conflict("too old".to_owned())));
+            return Err(ClusterError::Conflict("too old".to_owned()));
         }
         if metadata["uid"] != self.stored["metadata"]["uid"] {
-            return Outcome::Node(Err(ClusterError::Rejected(
-                "uid: field is immutable".to_owned(),
-            )));
+            return Err(ClusterError::Rejected("uid: field is immutable".to_owned()));
         }
         let mut patch = patch;
         if let Some(list) = patch["status"]["addresses"].as_array_mut() {
@@ -244,9 +246,9 @@ impl World {
         self.stored["metadata"]["resourceVersion"] = json!(next.to_string());
         if self.loses && !patch["spec"]["taints"].is_null() {
             self.loses = false;
-            return Outcome::Node(Err(ClusterError::Unavailable("no answer".to_owned())));
+            return Err(ClusterError::Unavailable("no answer".to_owned()));
         }
-        Outcome::Node(Ok(Some(Box::new(self.node()))))
+        Ok(Some(Box::new(self.node())))
     }
 }
 

@@ -12,7 +12,7 @@ use super::super::*;
 use crate::brake::{Allowances, ClusterBudgets, Objects};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{FindReply, Instance, Lookup};
-use crate::effect::Outcome;
+use crate::effect::{BudgetOutcome, EventOutcome, Outcome as _, Performed};
 use crate::moment::Moment;
 use crate::node_ownership::OwnershipContext;
 use crate::settings::LifecycleRules;
@@ -195,7 +195,7 @@ impl World {
             for effect in effects {
                 let outcome = self.perform(&effect);
                 let goes_on = outcome.is_success();
-                facts.absorb(&effect, outcome);
+                facts.absorb(&effect, Performed::Ended(outcome));
                 if !goes_on {
                     break;
                 }
@@ -204,62 +204,67 @@ impl World {
         panic!("the reconciliation does not end: {:#?}", self.log);
     }
 
-    fn perform(&mut self, effect: &Effect) -> Outcome {
-        if !matches!(effect, Effect::ReadNode(_) | Effect::TakeBudget(..)) {
+    fn perform(&mut self, effect: &LifecycleEffect) -> LifecycleOutcome {
+        if !matches!(
+            effect,
+            LifecycleEffect::Read(_) | LifecycleEffect::TakeBudget(..)
+        ) {
             self.note(effect);
         }
         match effect {
-            Effect::ReadNode(node) => {
+            LifecycleEffect::Read(node) => {
                 let stored = self.nodes.get(&node.name);
-                Outcome::Node(Ok(stored.map(|stored| {
-                    Box::new(serde_json::from_value(stored.clone()).unwrap())
-                })))
+                LifecycleOutcome::Node(Ok(
+                    stored.map(|stored| Box::new(serde_json::from_value(stored.clone()).unwrap()))
+                ))
             }
-            Effect::ReadPods(node) => Outcome::Drained(self.drained.contains(&node.name)),
-            Effect::TakeBudget(_, brake, rise) => {
+            LifecycleEffect::ReadPods(node) => {
+                LifecycleOutcome::Drained(self.drained.contains(&node.name))
+            }
+            LifecycleEffect::TakeBudget(_, brake, rise) => {
                 let (now, count) = (self.both().moment, self.nodes.len());
                 let objects = Objects {
                     own: count,
                     all: count,
                 };
                 let taken = self.budgets.take(PROVIDER, *brake, now, objects, *rise);
-                Outcome::Budget(taken.map(drop))
+                LifecycleOutcome::Budget(*brake, BudgetOutcome::Answered(taken.map(drop)))
             }
-            Effect::DeleteNode(node, deletion) if self.locked.contains(&node.name) => {
+            LifecycleEffect::Delete(node, deletion) if self.locked.contains(&node.name) => {
                 if let Some(brake) = deletion.brake {
                     self.budgets.refused(PROVIDER, brake);
                 }
                 let why = "an admission webhook says no".to_owned();
-                Outcome::Node(Err(ClusterError::Rejected(why)))
+                LifecycleOutcome::Deleted(Err(ClusterError::Rejected(why)))
             }
-            Effect::PatchNode(node, _) if self.locked.contains(&node.name) => {
+            LifecycleEffect::Patch(node, _) if self.locked.contains(&node.name) => {
                 let why = "an admission webhook says no".to_owned();
-                Outcome::Node(Err(ClusterError::Rejected(why)))
+                LifecycleOutcome::Node(Err(ClusterError::Rejected(why)))
             }
-            Effect::PatchNode(node, patch) => {
+            LifecycleEffect::Patch(node, patch) => {
                 let stored = self.nodes.get_mut(&node.name).unwrap();
                 stored["spec"]["taints"] = json!(patch.taints.as_ref().unwrap().taints);
-                Outcome::Node(Ok(Some(Box::new(
+                LifecycleOutcome::Node(Ok(Some(Box::new(
                     serde_json::from_value(stored.clone()).unwrap(),
                 ))))
             }
-            Effect::DeleteNode(node, deletion) => {
+            LifecycleEffect::Delete(node, deletion) => {
                 if !self.refusals.is_empty() {
                     let error = self.refusals.remove(0);
                     if let (Some(brake), true) = (deletion.brake, error.is_final()) {
                         self.budgets.refused(PROVIDER, brake);
                     }
-                    return Outcome::Node(Err(error));
+                    return LifecycleOutcome::Deleted(Err(error));
                 }
                 let stored = self.nodes.get(&node.name).unwrap();
                 assert_eq!(stored["metadata"]["uid"], json!(node.uid));
                 let version = &stored["metadata"]["resourceVersion"];
                 assert_eq!(*version, json!(deletion.resource_version));
                 self.nodes.remove(&node.name);
-                Outcome::Deleted
+                LifecycleOutcome::Deleted(Ok(Some(())))
             }
-            Effect::RecordNodeEvent(..) | Effect::Hold(..) => Outcome::Recorded,
-            other => panic!("not an effect of this controller: {other}"),
+            LifecycleEffect::RecordEvent(..) => LifecycleOutcome::Event(EventOutcome::Recorded),
+            LifecycleEffect::Hold(_, condition) => LifecycleOutcome::Held(condition),
         }
     }
 

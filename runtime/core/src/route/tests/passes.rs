@@ -243,8 +243,8 @@ fn route_031_the_message_names_the_hint_the_network_the_node_the_time_and_the_er
     let crate::effect::Decision::Do(effects) = ask else {
         panic!("it asks");
     };
-    let answer = crate::effect::RouteOutcome::Changed(Err(unavailable().into()));
-    facts.absorb(&effects[0], crate::effect::Outcome::Route(answer));
+    let answer = crate::route::RouteOutcome::Changed(Err(unavailable().into()));
+    facts.absorb(&effects[0], crate::effect::Performed::Ended(answer));
     world.now += 1_500;
     let event = facts.to_tell(world.now().moment).unwrap();
     assert_eq!(

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::super::*;
 use crate::brake::{Allowances, ClusterBudgets};
 use crate::cloud_route::{CloudRoute, ListRoutesReply, RouteReply, RouteTarget};
-use crate::effect::{Answered, ClusterError, Outcome, RouteEffect, RouteOutcome};
+use crate::effect::{Answered, BudgetOutcome, ClusterError, EventOutcome, ObjectResult, Performed};
 use crate::load_balancer::{Pending, Progress};
 use crate::moment::Moment;
 use crate::node::object::name;

@@ -2,10 +2,10 @@
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
-use crate::effect::{ClusterError, ServiceEffect, When, Witnesses};
+use crate::effect::{ClusterError, When};
 use crate::load_balancer::{Found, GetReply, Progress};
 use crate::moment::Moment;
-use crate::service::Account;
+use crate::service::{Account, ServiceAction, Witnesses};
 use serde_json::json;
 use std::time::Duration;
 
@@ -411,10 +411,10 @@ fn who_vouched_before_the_load_balancer_was_looked_for_does_not_vouch_for_its_ab
     let calls = world.calls.iter();
     let calls: Vec<&str> = calls
         .filter_map(|call| match call {
-            ServiceEffect::Vouch(_) => Some("vouch"),
-            ServiceEffect::Ensure(_) => Some("ensure"),
-            ServiceEffect::Delete(_) => Some("delete"),
-            ServiceEffect::Get(_) => Some("get"),
+            ServiceAction::Vouch(_) => Some("vouch"),
+            ServiceAction::Ensure(_) => Some("ensure"),
+            ServiceAction::Delete(_) => Some("delete"),
+            ServiceAction::Get(_) => Some("get"),
             _ => None,
         })
         .collect();

@@ -2,9 +2,9 @@
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
-use crate::effect::{ServiceEffect, When, Witnesses};
+use crate::effect::When;
 use crate::load_balancer::Ensured;
-use crate::service::Account;
+use crate::service::{Account, ServiceAction, Witnesses};
 use serde_json::json;
 use std::time::Duration;
 
@@ -298,7 +298,7 @@ fn what_is_wanted_anew_does_not_wait_for_what_was_begun() {
     world.stored["spec"]["ports"][0]["port"] = json!(81);
     let run = world.reconcile();
     assert_eq!(run.end, When::AwaitChange);
-    let Some(ServiceEffect::Ensure(request)) = world.calls.last() else {
+    let Some(ServiceAction::Ensure(request)) = world.calls.last() else {
         panic!("{:?}", run.effects);
     };
     assert_eq!(request.service.ports[0].port, 81);
@@ -358,10 +358,10 @@ fn edge_063_what_is_changed_while_the_status_is_written_is_not_lost() {
 #[test]
 fn a_new_credential_makes_no_second_load_balancer_before_somebody_has_vouched_for_it() {
     let asked = |world: &World| {
-        let count = |is: fn(&&ServiceEffect) -> bool| world.calls.iter().filter(is).count();
+        let count = |is: fn(&&ServiceAction) -> bool| world.calls.iter().filter(is).count();
         (
-            count(|call| matches!(call, ServiceEffect::Ensure(_))),
-            count(|call| matches!(call, ServiceEffect::UpdateTargets(_))),
+            count(|call| matches!(call, ServiceAction::Ensure(_))),
+            count(|call| matches!(call, ServiceAction::UpdateTargets(_))),
         )
     };
     let unknown = Account {

@@ -3,10 +3,10 @@
 use super::world::*;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
-use crate::effect::{ServiceEffect, When};
+use crate::effect::When;
 use crate::load_balancer::Progress;
-use crate::service::Targets;
 use crate::service::targets::{is_eligible, wakes};
+use crate::service::{ServiceAction, Targets};
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -24,8 +24,8 @@ fn names(targets: &[CloudNode]) -> Vec<&str> {
 /// The names that the last call about targets was made with.
 fn effective_targets(world: &World) -> Vec<&str> {
     match world.calls.last().unwrap() {
-        ServiceEffect::Ensure(request) => names(&request.targets),
-        ServiceEffect::UpdateTargets(request) => names(&request.targets),
+        ServiceAction::Ensure(request) => names(&request.targets),
+        ServiceAction::UpdateTargets(request) => names(&request.targets),
         other => panic!("{other:?}"),
     }
 }
@@ -134,7 +134,7 @@ fn edge_062_the_service_as_it_is_now_goes_with_its_nodes() {
     world.stored["metadata"]["labels"] = json!({ "x": "y" });
     world.stored["spec"]["ports"][0]["port"] = json!(81);
     world.reconcile();
-    let Some(ServiceEffect::Ensure(request)) = world.calls.last() else {
+    let Some(ServiceAction::Ensure(request)) = world.calls.last() else {
         panic!("{:?}", world.calls);
     };
     assert_eq!(request.service.ports[0].port, 81);
@@ -282,8 +282,8 @@ fn most_targets_that_take_long_to_go_are_not_put_back_meanwhile() {
     assert!(world.calls.len() > 3, "{:?}", world.calls);
     for call in &world.calls {
         match call {
-            ServiceEffect::Ensure(request) => assert_eq!(names(&request.targets), ["a"]),
-            ServiceEffect::UpdateTargets(request) => assert_eq!(names(&request.targets), ["a"]),
+            ServiceAction::Ensure(request) => assert_eq!(names(&request.targets), ["a"]),
+            ServiceAction::UpdateTargets(request) => assert_eq!(names(&request.targets), ["a"]),
             _ => {}
         }
     }

@@ -3,9 +3,10 @@
 
 use super::world::*;
 use crate::brake::Rise;
-use crate::effect::{ClusterError, ServiceEffect, When};
+use crate::effect::{ClusterError, When};
 use crate::load_balancer::Progress;
 use crate::moment::Moment;
+use crate::service::ServiceAction;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -36,10 +37,10 @@ fn conflicting(mut world: World, changes: &[fn(&mut Value)]) -> World {
 
 /// The calls that may change something at the cloud.
 fn changes(world: &World) -> Vec<&'static str> {
-    let kind = |call: &ServiceEffect| match call {
-        ServiceEffect::Ensure(_) => Some("ensure"),
-        ServiceEffect::UpdateTargets(_) => Some("update"),
-        ServiceEffect::Delete(_) => Some("delete"),
+    let kind = |call: &ServiceAction| match call {
+        ServiceAction::Ensure(_) => Some("ensure"),
+        ServiceAction::UpdateTargets(_) => Some("update"),
+        ServiceAction::Delete(_) => Some("delete"),
         _ => None,
     };
     world.calls.iter().filter_map(kind).collect()
@@ -63,7 +64,7 @@ fn a_look_from_before_an_ensure_call_proves_no_absence() {
     world.reconcile();
     assert_eq!(changes(&world), ["delete", "ensure", "delete"]);
     let looks = world.calls.iter();
-    let looks = looks.filter(|call| matches!(call, ServiceEffect::Get(_)));
+    let looks = looks.filter(|call| matches!(call, ServiceAction::Get(_)));
     assert_eq!(looks.count(), 2);
     assert!(!world.has_finalizer());
 }
@@ -111,7 +112,7 @@ fn a_brakes_hold_ends_when_the_load_balancer_is_wanted_again() {
     world.calls.clear();
     world.reconcile();
     assert!(
-        matches!(world.calls[0], ServiceEffect::TakeBudget(_, Rise::NONE)),
+        matches!(world.calls[0], ServiceAction::TakeBudget(_, Rise::NONE)),
         "{:?}",
         world.calls[0]
     );

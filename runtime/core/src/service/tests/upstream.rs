@@ -3,8 +3,8 @@
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
-use crate::effect::{ClusterError, ServiceEffect, When};
-use crate::service::{needs_cleanup, needs_update};
+use crate::effect::{ClusterError, When};
+use crate::service::{ServiceAction, needs_cleanup, needs_update};
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -22,11 +22,11 @@ fn set(path: &'static str, value: Value) -> impl Fn(&mut Value) {
 
 /// How often each kind of call was made.
 fn calls(world: &World) -> (usize, usize, usize) {
-    let count = |is: fn(&ServiceEffect) -> bool| world.calls.iter().filter(|call| is(call)).count();
+    let count = |is: fn(&ServiceAction) -> bool| world.calls.iter().filter(|call| is(call)).count();
     (
-        count(|call| matches!(call, ServiceEffect::Ensure(_))),
-        count(|call| matches!(call, ServiceEffect::UpdateTargets(_))),
-        count(|call| matches!(call, ServiceEffect::Delete(_))),
+        count(|call| matches!(call, ServiceAction::Ensure(_))),
+        count(|call| matches!(call, ServiceAction::UpdateTargets(_))),
+        count(|call| matches!(call, ServiceAction::Delete(_))),
     )
 }
 
@@ -128,7 +128,7 @@ fn upstream_process_service_create_or_update() {
     );
     world.stored["spec"]["loadBalancerIP"] = json!("192.0.2.9");
     assert_eq!(world.reconcile().end, When::AwaitChange);
-    let Some(ServiceEffect::Ensure(request)) = world.calls.last() else {
+    let Some(ServiceAction::Ensure(request)) = world.calls.last() else {
         panic!("{:?}", world.calls);
     };
     let id = "TestProcessServiceCreateOrUpdate/02";

@@ -2,8 +2,8 @@
 //! Services are several worlds here: each has reconciliations of its own.
 
 use super::world::*;
-use crate::effect::{ServiceEffect, When};
-use crate::service::Targets;
+use crate::effect::When;
+use crate::service::{ServiceAction, Targets};
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
@@ -11,7 +11,7 @@ const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 fn updates(world: &World) -> Vec<Vec<String>> {
     let sets = world.calls.iter().filter_map(|call| match call {
-        ServiceEffect::UpdateTargets(request) => Some(request),
+        ServiceAction::UpdateTargets(request) => Some(request),
         _ => None,
     });
     sets.map(|request| {
@@ -285,7 +285,7 @@ fn edge_061_upstream_slow_node_sync() {
     let mut other = world();
     other.with_nodes(&["node0", "node1", "node2"]);
     other.reconcile();
-    let Some(ServiceEffect::Ensure(request)) = other.calls.last() else {
+    let Some(ServiceAction::Ensure(request)) = other.calls.last() else {
         panic!("{id}: {:?}", other.calls);
     };
     assert_eq!(request.targets.len(), 3, "{id}");

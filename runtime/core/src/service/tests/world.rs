@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use crate::cloud::error::{CallFailure, Owner, ProviderError};
 use crate::cloud::instance::CloudEvent;
 use crate::effect::{
-    Answered, ClusterError, Decision, Effect, InUse, Outcome, OwnerState, ServiceEffect,
-    ServiceOutcome, When, Witnesses,
+    Answered, BudgetOutcome, ClusterError, Decision, Effect as _, EventOutcome, InUse,
+    Modification, ObjectResult, Performed, When,
 };
 use crate::load_balancer::{
     AnnotationChange, EnsureReply, Ensured, Found, GetReply, Ingress, LoadBalancerStatus, Pending,
@@ -21,7 +21,10 @@ use crate::load_balancer::{
 use crate::moment::{Moment, Now};
 use crate::node_ownership::OwnershipContext;
 use crate::permit::Mode;
-use crate::service::{self, Account, Facts, RetainedState, Targets, decide};
+use crate::service::{
+    self, Account, Facts, OwnerState, RetainedState, ServiceAction, ServiceEffect, ServiceOutcome,
+    Targets, Witnesses, decide,
+};
 use crate::settings::ServiceRules;
 
 pub(super) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
@@ -68,7 +71,7 @@ pub(super) struct World {
     pub(super) now: Moment,
     pub(super) past: RetainedState,
     /// Every act about the provider, as it was asked for.
-    pub(super) calls: Vec<ServiceEffect>,
+    pub(super) calls: Vec<ServiceAction>,
     /// Every patch that was written, as it was sent.
     pub(super) patches: Vec<Value>,
 }
@@ -315,52 +318,55 @@ impl World {
         panic!("the reconciliation does not end: {:?}", run.effects);
     }
 
-    fn perform(&mut self, effect: &Effect, run: &mut Run) -> Outcome {
+    fn perform(&mut self, effect: &ServiceEffect, run: &mut Run) -> Performed<ServiceOutcome> {
         run.effects.push(effect.to_string());
-        let Effect::Service(service, act) = effect else {
-            panic!("not an effect of this controller: {effect}");
-        };
+        let ServiceEffect { service, action } = effect;
         assert_eq!(service.uid, "u0");
-        if !matches!(act, ServiceEffect::Patch(_) | ServiceEffect::RecordEvent(_)) {
-            self.calls.push(act.clone());
+        let is_withheld = match effect.modification() {
+            Modification::None => false,
+            Modification::Cloud => self.withholds,
+            Modification::Event | Modification::Object(_) => true,
+        };
+        if !matches!(
+            action,
+            ServiceAction::Patch(_) | ServiceAction::RecordEvent(_)
+        ) {
+            self.calls.push(action.clone());
         }
-        let is_change = act.is_cloud_change() && self.withholds;
-        if self.mode != Mode::Enforce && (act.is_write() || is_change) {
-            return Outcome::Withheld;
+        if self.mode != Mode::Enforce && is_withheld {
+            return Performed::Withheld;
         }
-        let of = |outcome| Outcome::Service(outcome);
-        match act {
-            ServiceEffect::Ensure(_) => {
+        Performed::Ended(match action {
+            ServiceAction::Ensure(_) => {
                 let mut answer = next(&mut self.ensure);
                 if let Ok(answered) = &mut answer {
                     answered.in_use.clone_from(&self.in_use);
                 }
-                of(ServiceOutcome::Ensured(self.failing(answer)))
+                ServiceOutcome::Ensured(self.failing(answer))
             }
-            ServiceEffect::UpdateTargets(_) => {
+            ServiceAction::UpdateTargets(_) => {
                 let answer = next(&mut self.update);
-                of(progressed(self.failing(answer)))
+                progressed(self.failing(answer))
             }
-            ServiceEffect::Delete(_) => {
+            ServiceAction::Delete(_) => {
                 let answer = next(&mut self.delete);
-                of(progressed(self.failing(answer)))
+                progressed(self.failing(answer))
             }
-            ServiceEffect::Get(_) => of(ServiceOutcome::Got(next(&mut self.get))),
-            ServiceEffect::Vouch(_) => of(ServiceOutcome::Vouched(self.witnesses.clone())),
-            ServiceEffect::ReadNamespace => of(ServiceOutcome::NamespaceGoes(self.namespace_goes)),
-            ServiceEffect::FindOwner(_) => of(ServiceOutcome::Owner(self.owner.clone())),
-            ServiceEffect::Read => of(ServiceOutcome::Service(Ok(self.object()))),
-            ServiceEffect::TakeBudget(..) => Outcome::Budget(self.budget),
-            ServiceEffect::Patch(patch) => {
-                let body = patch.to_json();
-                of(ServiceOutcome::Service(self.write(body)))
+            ServiceAction::Get(_) => ServiceOutcome::Got(next(&mut self.get)),
+            ServiceAction::Vouch(_) => ServiceOutcome::Vouched(self.witnesses.clone()),
+            ServiceAction::ReadNamespace => ServiceOutcome::NamespaceGoes(self.namespace_goes),
+            ServiceAction::FindOwner(_) => ServiceOutcome::Owner(self.owner.clone()),
+            ServiceAction::Read => ServiceOutcome::Service(Ok(self.object())),
+            ServiceAction::TakeBudget(brake, _) => {
+                ServiceOutcome::Budget(*brake, BudgetOutcome::Answered(self.budget))
             }
-            ServiceEffect::RecordEvent(event) => {
+            ServiceAction::Patch(patch) => ServiceOutcome::Service(self.write(patch.to_json())),
+            ServiceAction::RecordEvent(event) => {
                 run.events
                     .push((event.reason.clone(), event.message.clone()));
-                Outcome::Recorded
+                ServiceOutcome::Event(EventOutcome::Recorded)
             }
-        }
+        })
     }
 
     fn failing<T>(&self, answer: Result<T, ProviderError>) -> Result<T, CallFailure> {
@@ -372,7 +378,7 @@ impl World {
         (!self.is_gone).then(|| Box::new(self.service()))
     }
 
-    fn write(&mut self, patch: Value) -> Result<Option<Box<Service>>, ClusterError> {
+    fn write(&mut self, patch: Value) -> ObjectResult<Service> {
         if let Some(change) = self.meanwhile.pop_front() {
             change(&mut self.stored);
         }

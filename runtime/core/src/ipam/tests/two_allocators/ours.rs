@@ -101,11 +101,11 @@ impl World {
                 }
                 Decision::Do(effects) => {
                     for effect in effects {
-                        if let Effect::PatchPodCidrs(node, patch) = effect {
+                        if let IpamEffect::Patch(node, patch) = effect {
                             let arrives = self.now + self.up_to(500);
                             self.writes.push((arrives, Writer::Ours, node.name, patch));
                         } else {
-                            let outcome: Outcome = self.api.perform(&effect, world::Fate::Made);
+                            let outcome = self.api.perform(&effect, world::Fate::Made);
                             let facts = self.ours.running.get_mut(&name).unwrap();
                             facts.absorb(&effect, outcome);
                         }

@@ -5,14 +5,15 @@ use serde_json::json;
 use super::*;
 use crate::brake::Objects;
 use crate::cloud::error::CallFailure;
+use crate::effect::{Effect as _, Modification};
 
 impl World {
-    pub(super) fn perform(&mut self, effect: &Effect) -> Outcome {
-        let is_change = matches!(effect, Effect::Route(effect) if effect.is_cloud_change());
-        let is_write = matches!(
-            effect,
-            Effect::PatchNetworkCondition(..) | Effect::RecordNodeEvent(..)
-        );
+    pub(super) fn perform(&mut self, effect: &RouteEffect) -> Performed<RouteOutcome> {
+        let (is_change, is_write) = match effect.modification() {
+            Modification::None => (false, false),
+            Modification::Cloud => (true, false),
+            Modification::Event | Modification::Object(_) => (false, true),
+        };
         let is_withheld = match self.mode {
             Mode::Enforce => false,
             // A provider that cannot look never comes to a change.
@@ -21,16 +22,17 @@ impl World {
         };
         if is_withheld {
             self.log.push((self.now, format!("({effect})")));
-            return Outcome::Withheld;
+            return Performed::Withheld;
         }
-        if !matches!(effect, Effect::Route(RouteEffect::TakeBudget(..))) {
+        if !matches!(effect, RouteEffect::TakeBudget(..)) {
             self.log.push((self.now, effect.to_string()));
         }
-        match effect {
-            Effect::Route(RouteEffect::TakeBudget(..)) if self.is_ledger_away => {
-                Outcome::Node(Err(ClusterError::Unavailable("away".to_owned())))
+        Performed::Ended(match effect {
+            RouteEffect::TakeBudget(..) if self.is_ledger_away => {
+                let away = ClusterError::Unavailable("away".to_owned());
+                RouteOutcome::Budget(BudgetOutcome::Failed(away))
             }
-            Effect::Route(RouteEffect::TakeBudget(_, brake, rise, ours)) => {
+            RouteEffect::TakeBudget(_, brake, rise, ours) => {
                 let objects = Objects {
                     own: *ours,
                     all: *ours,
@@ -39,15 +41,15 @@ impl World {
                     let taken = budgets.take(PROVIDER, *brake, at(self.now), objects, *rise);
                     taken.map(drop)
                 });
-                Outcome::Budget(taken.unwrap_or(Ok(())))
+                RouteOutcome::Budget(BudgetOutcome::Answered(taken.unwrap_or(Ok(()))))
             }
-            Effect::Route(RouteEffect::Create(request)) => {
+            RouteEffect::Create(request) => {
                 let destination = request.destination_cidr.clone();
                 let answer = self.changes.get(&destination).cloned();
                 let answer = answer.unwrap_or_else(|| self.make(&destination, &request.node.name));
                 self.changed(answer)
             }
-            Effect::Route(RouteEffect::Delete(request)) => {
+            RouteEffect::Delete(request) => {
                 let route = &*request.route;
                 let answer = self.changes.get(&route.destination_cidr).cloned();
                 let answer = answer.unwrap_or(Ok(Progress::Done));
@@ -66,12 +68,16 @@ impl World {
                 }
                 self.changed(answer)
             }
-            Effect::PatchNetworkCondition(node, patch) => self.patch(&node.name, patch),
-            Effect::ReadNode(node) => Outcome::Node(Ok(self
-                .node(&node.name)
-                .map(|node| Box::new((*node).clone())))),
-            _ => Outcome::Recorded,
-        }
+            RouteEffect::PatchCondition(node, patch) => {
+                RouteOutcome::Node(self.patch(&node.name, patch))
+            }
+            RouteEffect::ReadNode(node) => RouteOutcome::Node(Ok(self.stored(&node.name))),
+            RouteEffect::RecordEvent(..) => RouteOutcome::Event(EventOutcome::Recorded),
+        })
+    }
+
+    fn stored(&self, name: &str) -> Option<Box<Node>> {
+        self.node(name).map(|node| Box::new((*node).clone()))
     }
 
     /// Like most clouds: one route to a destination.
@@ -100,24 +106,24 @@ impl World {
         Ok(Progress::Done)
     }
 
-    fn changed(&self, answer: Change) -> Outcome {
+    fn changed(&self, answer: Change) -> RouteOutcome {
         let events = self.events.clone();
-        Outcome::Route(RouteOutcome::Changed(match answer {
+        RouteOutcome::Changed(match answer {
             Ok(progress) => Ok(Answered {
                 reply: RouteReply { progress, events },
                 mutations: 1,
                 in_use: Vec::new(),
             }),
             Err(error) => Err(CallFailure { error, events }),
-        }))
+        })
     }
 
-    fn patch(&mut self, name: &str, patch: &NetworkConditionPatch) -> Outcome {
+    fn patch(&mut self, name: &str, patch: &NetworkConditionPatch) -> ObjectResult<Node> {
         if let Some(error) = self.refusals.pop_front() {
-            return Outcome::Node(Err(error));
+            return Err(error);
         }
         let Some(node) = self.nodes.get_mut(name) else {
-            return Outcome::Node(Ok(None));
+            return Ok(None);
         };
         assert_eq!(node["metadata"]["uid"], patch.uid);
         let body = patch.to_json();
@@ -126,6 +132,6 @@ impl World {
         conditions.push(body["status"]["conditions"][0].clone());
         self.version += 1;
         node["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        Outcome::Node(Ok(self.node(name).map(|node| Box::new((*node).clone()))))
+        Ok(self.stored(name))
     }
 }

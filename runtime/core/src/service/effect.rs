@@ -1,20 +1,24 @@
 //! The service controller's effects, and their outcomes, as values. Performs nothing.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 
-use super::ClusterError;
 use crate::brake::{Brake, Rise};
 use crate::cloud::error::{CallFailure, Owner, ProviderError};
 use crate::cloud::instance::CloudEvent;
+use crate::effect::{
+    Answered, BudgetOutcome, Effect, EventOutcome, Modification, ObjectResult, ObjectWrite,
+    Outcome, object_label,
+};
 use crate::load_balancer::{
     Adoptable, CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply,
-    Progress, ProgressReply, UpdateRequest,
+    ProgressReply, UpdateRequest, hint_label,
 };
 use crate::patch::ServicePatch;
+use crate::plan::bookkeeping::is_all_of_service;
+use crate::well_known::SERVICE_CONTROLLER;
 
 /// Identifies one Service object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,7 +49,16 @@ impl fmt::Display for ServiceRef {
 
 /// One action about one Service.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ServiceEffect {
+pub struct ServiceEffect {
+    /// The Service.
+    pub service: ServiceRef,
+    /// What to do about it.
+    pub action: ServiceAction,
+}
+
+/// What to do about a Service.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ServiceAction {
     /// Create or update the load balancer.
     Ensure(Arc<EnsureRequest>),
     /// Change the set of nodes behind the load balancer.
@@ -63,51 +76,35 @@ pub enum ServiceEffect {
     ReadNamespace,
     /// Read the Service from the API server itself, not from a cache.
     Read,
-    /// Take one change from a brake's budget for this Service. It is not returned.
+    /// Take one change from a brake's budget. It is not returned.
     TakeBudget(Brake, Rise),
-    /// Write this manager's fields of the Service: finalizer, annotations, status.
+    /// Write this manager's fields: finalizer, annotations, status.
     Patch(ServicePatch),
-    /// Record an Event about the Service. Best effort: never fails.
+    /// Record an Event. Best effort: never fails.
     RecordEvent(CloudEvent),
 }
 
 /// The outcome of a [`ServiceEffect`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServiceOutcome {
-    /// Of [`ServiceEffect::Ensure`].
+    /// Of [`ServiceAction::Ensure`].
     Ensured(Result<Answered<EnsureReply>, CallFailure>),
-    /// Of [`ServiceEffect::UpdateTargets`] and [`ServiceEffect::Delete`].
+    /// Of [`ServiceAction::UpdateTargets`] and [`ServiceAction::Delete`].
     Progressed(Result<Answered<ProgressReply>, CallFailure>),
-    /// Of [`ServiceEffect::Get`].
+    /// Of [`ServiceAction::Get`].
     Got(Result<GetReply, ProviderError>),
-    /// Of [`ServiceEffect::FindOwner`].
+    /// Of [`ServiceAction::FindOwner`].
     Owner(OwnerState),
-    /// Of [`ServiceEffect::Vouch`].
+    /// Of [`ServiceAction::Vouch`].
     Vouched(Result<Witnesses, ProviderError>),
-    /// Of [`ServiceEffect::ReadNamespace`]. `false` also when the namespace may not be read.
+    /// Of [`ServiceAction::ReadNamespace`]. `false` also when the namespace may not be read.
     NamespaceGoes(bool),
-    /// Of [`ServiceEffect::Read`] and [`ServiceEffect::Patch`]: the current Service. `None`: no Service has that name.
-    Service(Result<Option<Box<Service>>, ClusterError>),
-}
-
-/// A provider's reply, with facts that only the manager knows.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Answered<T> {
-    /// The reply.
-    pub reply: T,
-    /// How many changes the call made at the cloud.
-    pub mutations: u32,
-    /// The IPs in the reply that are in use elsewhere in the cluster.
-    pub in_use: Vec<InUse>,
-}
-
-/// An IP that another object in the cluster has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InUse {
-    /// The IP, canonical.
-    pub ip: IpAddr,
-    /// The object that has it, for messages: `node/worker-1`, `service/default/web`.
-    pub by: String,
+    /// Of [`ServiceAction::Read`] and [`ServiceAction::Patch`].
+    Service(ObjectResult<Service>),
+    /// Of [`ServiceAction::TakeBudget`].
+    Budget(Brake, BudgetOutcome),
+    /// Of [`ServiceAction::RecordEvent`].
+    Event(EventOutcome),
 }
 
 /// Whether the owner that a cloud object names exists in this cluster.
@@ -147,78 +144,77 @@ impl Witnesses {
     }
 }
 
-impl ServiceOutcome {
-    /// Whether the rest of a decision may still be performed.
-    pub fn is_success(&self) -> bool {
+impl Effect for ServiceEffect {
+    type Outcome = ServiceOutcome;
+    const CONTROLLER: &'static str = SERVICE_CONTROLLER;
+
+    fn modification(&self) -> Modification<'_> {
+        match &self.action {
+            ServiceAction::Ensure(_)
+            | ServiceAction::UpdateTargets(_)
+            | ServiceAction::Delete(_) => Modification::Cloud,
+            ServiceAction::Get(_)
+            | ServiceAction::FindOwner(_)
+            | ServiceAction::Vouch(_)
+            | ServiceAction::ReadNamespace
+            | ServiceAction::Read
+            | ServiceAction::TakeBudget(..) => Modification::None,
+            ServiceAction::Patch(patch) => Modification::Object(ObjectWrite {
+                kind: "service",
+                object: &self.service,
+                verb: "patch",
+                is_bookkeeping: is_all_of_service(patch),
+            }),
+            ServiceAction::RecordEvent(_) => Modification::Event,
+        }
+    }
+}
+
+impl Outcome for ServiceOutcome {
+    fn is_success(&self) -> bool {
         match self {
             ServiceOutcome::Ensured(result) => result.is_ok(),
             ServiceOutcome::Progressed(result) => result.is_ok(),
             ServiceOutcome::Got(result) => result.is_ok(),
             ServiceOutcome::Vouched(result) => result.is_ok(),
-            ServiceOutcome::Owner(_) | ServiceOutcome::NamespaceGoes(_) => true,
             ServiceOutcome::Service(result) => matches!(result, Ok(Some(_))),
+            ServiceOutcome::Budget(_, outcome) => outcome.is_success(),
+            ServiceOutcome::Owner(_)
+            | ServiceOutcome::NamespaceGoes(_)
+            | ServiceOutcome::Event(_) => true,
         }
     }
 }
 
-impl ServiceEffect {
-    /// Whether the effect writes to the API server.
-    pub fn is_write(&self) -> bool {
-        matches!(
-            self,
-            ServiceEffect::Patch(_) | ServiceEffect::RecordEvent(_)
-        )
-    }
-
-    /// Whether the effect may change something at the cloud.
-    pub fn is_cloud_change(&self) -> bool {
-        matches!(
-            self,
-            ServiceEffect::Ensure(_) | ServiceEffect::UpdateTargets(_) | ServiceEffect::Delete(_)
-        )
-    }
-
-    /// Writes the effect's label for this Service.
-    pub fn label(&self, service: &ServiceRef, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hint = |hint: &Option<Arc<[u8]>>| if hint.is_some() { " hint" } else { "" };
-        match self {
-            ServiceEffect::Ensure(request) => {
+impl fmt::Display for ServiceEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let service = &self.service;
+        match &self.action {
+            ServiceAction::Ensure(request) => {
                 write!(f, "ensure {service} targets({})", request.targets.len())?;
                 match &request.adopt {
                     Some(Adoptable::Unowned) => write!(f, " adopt")?,
                     Some(Adoptable::Of(owner)) => write!(f, " adopt={owner}")?,
                     None => {}
                 }
-                write!(f, "{}", hint(&request.hint))
+                f.write_str(hint_label(&request.hint))
             }
-            ServiceEffect::UpdateTargets(request) => {
-                let count = request.targets.len();
-                write!(
-                    f,
-                    "update {service} targets({count}){}",
-                    hint(&request.hint)
-                )
+            ServiceAction::UpdateTargets(request) => {
+                let (count, hint) = (request.targets.len(), hint_label(&request.hint));
+                write!(f, "update {service} targets({count}){hint}")
             }
-            ServiceEffect::Delete(request) => {
-                write!(
-                    f,
-                    "delete load balancer of {service}{}",
-                    hint(&request.hint)
-                )
+            ServiceAction::Delete(request) => {
+                let hint = hint_label(&request.hint);
+                write!(f, "delete load balancer of {service}{hint}")
             }
-            ServiceEffect::Get(_) => write!(f, "get load balancer of {service}"),
-            ServiceEffect::FindOwner(uid) => write!(f, "find owner {uid} for {service}"),
-            ServiceEffect::Vouch(_) => write!(f, "vouch for {service}"),
-            ServiceEffect::ReadNamespace => write!(f, "read namespace/{}", service.namespace),
-            ServiceEffect::Read => write!(f, "read {service}"),
-            ServiceEffect::TakeBudget(brake, _) => write!(f, "take budget {brake} {service}"),
-            ServiceEffect::Patch(patch) => write!(f, "patch {service}{patch}"),
-            ServiceEffect::RecordEvent(event) => write!(
-                f,
-                "event {service} {} {}",
-                event.event_type.as_str(),
-                event.reason
-            ),
+            ServiceAction::Get(_) => write!(f, "get load balancer of {service}"),
+            ServiceAction::FindOwner(uid) => write!(f, "find owner {uid} for {service}"),
+            ServiceAction::Vouch(_) => write!(f, "vouch for {service}"),
+            ServiceAction::ReadNamespace => write!(f, "read namespace/{}", service.namespace),
+            ServiceAction::Read => write!(f, "read {service}"),
+            ServiceAction::TakeBudget(brake, _) => write!(f, "take budget {brake} {service}"),
+            ServiceAction::Patch(patch) => write!(f, "patch {service}{patch}"),
+            ServiceAction::RecordEvent(event) => write!(f, "event {service} {event}"),
         }
     }
 }
@@ -229,20 +225,13 @@ impl fmt::Display for ServiceOutcome {
             ServiceOutcome::Ensured(Ok(answered)) => {
                 match &answered.reply.ensured {
                     Ensured::Ready(status) => write!(f, "ready {status}")?,
-                    Ensured::Pending(pending) => {
-                        write!(f, "pending {:?}", pending.retry_after)?;
-                    }
+                    Ensured::Pending(pending) => pending.fmt(f)?,
                 }
                 write!(f, " changes({})", answered.mutations)
             }
             ServiceOutcome::Progressed(Ok(answered)) => {
-                match &answered.reply.progress {
-                    Progress::Done => write!(f, "done")?,
-                    Progress::Pending(pending) => {
-                        write!(f, "pending {:?}", pending.retry_after)?;
-                    }
-                }
-                write!(f, " changes({})", answered.mutations)
+                let (progress, changes) = (&answered.reply.progress, answered.mutations);
+                write!(f, "{progress} changes({changes})")
             }
             ServiceOutcome::Got(Ok(reply)) => {
                 if !reply.complete {
@@ -250,33 +239,30 @@ impl fmt::Display for ServiceOutcome {
                 }
                 match &reply.found {
                     Found::Present(status) => write!(f, "present {status}"),
-                    Found::Absent => write!(f, "absent"),
+                    Found::Absent => f.write_str("absent"),
                 }
             }
             ServiceOutcome::Ensured(Err(failure)) | ServiceOutcome::Progressed(Err(failure)) => {
-                write!(f, "{}", failure.error)
+                failure.error.fmt(f)
             }
-            ServiceOutcome::Got(Err(error)) => write!(f, "{error}"),
-            ServiceOutcome::Vouched(Err(error)) => write!(f, "{error}"),
+            ServiceOutcome::Got(Err(error)) | ServiceOutcome::Vouched(Err(error)) => error.fmt(f),
             ServiceOutcome::Vouched(Ok(Witnesses { found, missing })) => {
                 match found.is_empty() && missing.is_empty() {
-                    true => write!(f, "nobody to ask about"),
-                    false => write!(
-                        f,
-                        "found({}) missing({})",
-                        found.join(" "),
-                        missing.join(" ")
-                    ),
+                    true => f.write_str("nobody to ask about"),
+                    false => {
+                        let (found, missing) = (found.join(" "), missing.join(" "));
+                        write!(f, "found({found}) missing({missing})")
+                    }
                 }
             }
-            ServiceOutcome::NamespaceGoes(true) => write!(f, "being deleted"),
-            ServiceOutcome::NamespaceGoes(false) => write!(f, "not being deleted"),
+            ServiceOutcome::NamespaceGoes(true) => f.write_str("being deleted"),
+            ServiceOutcome::NamespaceGoes(false) => f.write_str("not being deleted"),
             ServiceOutcome::Owner(OwnerState::Alive(owner)) => write!(f, "alive: {owner}"),
-            ServiceOutcome::Owner(OwnerState::Gone) => write!(f, "gone"),
-            ServiceOutcome::Owner(OwnerState::Unsynced) => write!(f, "not known yet"),
-            ServiceOutcome::Service(Ok(Some(_))) => write!(f, "done"),
-            ServiceOutcome::Service(Ok(None)) => write!(f, "no such service"),
-            ServiceOutcome::Service(Err(error)) => write!(f, "{error}"),
+            ServiceOutcome::Owner(OwnerState::Gone) => f.write_str("gone"),
+            ServiceOutcome::Owner(OwnerState::Unsynced) => f.write_str("not known yet"),
+            ServiceOutcome::Service(result) => object_label(result, f),
+            ServiceOutcome::Budget(_, outcome) => outcome.fmt(f),
+            ServiceOutcome::Event(outcome) => outcome.fmt(f),
         }
     }
 }
