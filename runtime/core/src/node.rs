@@ -11,7 +11,7 @@
 //! replaced, and the taint's removal also when the object has changed at all.
 
 pub mod addresses;
-mod claims;
+mod candidate_vote;
 mod confirm;
 mod effect;
 mod facts;
@@ -83,7 +83,7 @@ fn initialise(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEff
         Owner::Candidates(others) => others,
         Owner::Recorded | Owner::Implied | Owner::Nobody => Vec::new(),
     };
-    if let Some(decision) = claims::confer(facts, now, others) {
+    if let Some(decision) = candidate_vote::confer(facts, now, others) {
         return decision;
     }
     let checked = match found {

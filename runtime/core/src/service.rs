@@ -22,9 +22,10 @@ mod effect;
 mod effective_targets;
 mod ensure;
 mod facts;
+mod finalizer;
 mod ingress;
 mod ip_index;
-mod ownership;
+mod owning_provider;
 mod retained_state;
 mod source_ranges;
 mod stored_state;
@@ -35,14 +36,11 @@ mod work;
 mod world;
 
 use crate::event::reasons;
-use k8s_openapi::api::core::v1::Service;
 
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{Decision, When};
 use crate::moment::{Moment, Now};
-use crate::patch::{FinalizerChange, ServicePatch};
 use crate::permit::Mode;
-use crate::well_known::{LOAD_BALANCER_FINALIZER, SERVICE_OWNER};
 
 pub use account_proof::{Account, is_same};
 pub use change_filter::{is_news, needs_update};
@@ -54,7 +52,7 @@ pub use effect::{
 };
 pub use facts::Facts;
 pub use ip_index::Addresses;
-pub use ownership::{Claim, Claims, ClaimsError, Owner};
+pub use owning_provider::{Claim, Claims, ClaimsError, Owner};
 pub use retained_state::RetainedState;
 pub use source_ranges::{SourceRangesError, is_allow_all, source_ranges};
 pub use stored_state::{
@@ -244,48 +242,6 @@ fn only_look(facts: &Facts) -> Option<Step<'_>> {
             cloud_service(&facts.service).into(),
         )]),
     })
-}
-
-/// Whether finalizer and owner are recorded in the Service.
-fn is_marked(service: &Service, world: &World) -> bool {
-    has_finalizer(service) && recorded_owner(service) == Some(world.ownership.name.as_str())
-}
-
-/// Patch with the missing ones of finalizer and owner.
-fn mark(facts: &Facts) -> ServicePatch {
-    let service = &*facts.service;
-    let mut patch = ServicePatch::new(stored_state::uid(service));
-    if !has_finalizer(service) {
-        patch.finalizer = Some(FinalizerChange::Add(
-            stored_state::finalizers(service).to_vec(),
-        ));
-    }
-    let name = &facts.world.ownership.name;
-    if recorded_owner(service) != Some(name) {
-        patch
-            .annotations
-            .insert(SERVICE_OWNER.to_owned(), Some(name.clone()));
-    }
-    patch
-}
-
-/// Whether a patch is one of [`mark`].
-fn is_mark(patch: &ServicePatch) -> bool {
-    matches!(patch.finalizer, Some(FinalizerChange::Add(_)))
-        || matches!(patch.annotations.get(SERVICE_OWNER), Some(Some(_)))
-}
-
-/// Whether a patch removes finalizer or owner.
-fn is_release(patch: &ServicePatch) -> bool {
-    matches!(patch.finalizer, Some(FinalizerChange::Remove(_)))
-        || matches!(patch.annotations.get(SERVICE_OWNER), Some(None))
-}
-
-fn others_finalizers(service: &Service) -> Vec<String> {
-    let all = stored_state::finalizers(service).iter();
-    all.filter(|one| *one != LOAD_BALANCER_FINALIZER)
-        .cloned()
-        .collect()
 }
 
 fn normal(reason: &str, message: &str) -> ServiceAction {

@@ -2,7 +2,7 @@
 //! lines and a provider that always answers the same.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-mod claims;
+mod candidate_vote;
 mod confirm;
 mod initialise;
 mod maintain;

@@ -7,18 +7,14 @@ use std::time::Duration;
 
 use super::effect::ServiceAction;
 use super::retained_state::{Phase, RemovalBudget};
-use super::stored_state::{annotations, has_finalizer, is_deleting, load_balancer_status, uid};
+use super::stored_state::{is_deleting, load_balancer_status};
 use super::waiting::{self, Doing, Obstacle};
 use super::work::{Work, is_unsure};
-use super::{
-    Facts, Role, Step, account_proof, cloud_service, conditions, normal, others_finalizers,
-};
+use super::{Facts, Role, Step, account_proof, cloud_service, conditions, finalizer, normal};
 use crate::brake::{Brake, Rise};
 use crate::cloud::error::ProviderError;
 use crate::load_balancer::{DeleteRequest, Found, LoadBalancerStatus, Progress};
 use crate::moment::Now;
-use crate::patch::{FinalizerChange, ServicePatch};
-use crate::well_known::SERVICE_OWNER;
 
 const DELETED: &str = reasons::DELETED_LOAD_BALANCER;
 
@@ -133,15 +129,8 @@ fn let_go<'a>(facts: &Facts, role: Role, now: Now) -> Step<'a> {
     if facts.is_gone {
         return said(facts);
     }
-    let mut patch = ServicePatch::new(uid(service));
-    // In the role Former the class's present implementation keeps the finalizer of the same name, and writes the
-    // status.
-    if role == Role::Owner && has_finalizer(service) {
-        patch.finalizer = Some(FinalizerChange::Remove(others_finalizers(service)));
-    }
-    if annotations(service).contains_key(SERVICE_OWNER) {
-        patch.annotations.insert(SERVICE_OWNER.to_owned(), None);
-    }
+    let mut patch = finalizer::release(service, role);
+    // In the role Former the class's present implementation writes the status.
     if role == Role::Owner && !is_deleting(service) {
         if !load_balancer_status(service).ingress.is_empty() {
             patch.status = Some(LoadBalancerStatus::default());

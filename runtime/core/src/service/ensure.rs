@@ -12,7 +12,7 @@ use super::stored_state::{load_balancer_status, uid};
 use super::waiting::{Doing, Obstacle};
 use super::work::{Asked, EnsureAnswer, Making, Work};
 use super::{
-    Facts, Step, account_proof, annotation_policy, cloud_service, conditions, ingress, mark,
+    Facts, Step, account_proof, annotation_policy, cloud_service, conditions, finalizer, ingress,
     normal, service_ref, source_ranges, targets, update, waiting, warning,
 };
 use crate::answer_check::faults_event;
@@ -29,7 +29,7 @@ use crate::name_syntax::{is_dns_label, is_dns_subdomain};
 use crate::patch::ServicePatch;
 
 pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
-    let is_marked = facts.state.written.is_marked || super::is_marked(&facts.service, &facts.world);
+    let is_marked = facts.state.written.is_marked || finalizer::is_marked(&facts.service, &facts.world);
     if let Err(error) = source_ranges(&facts.service) {
         let obstacle = Obstacle::SourceRanges(error);
         return match is_marked {
@@ -40,7 +40,7 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
     let wanted = facts.wanted();
     if !is_marked {
         let mut effects = announce(facts, &wanted);
-        effects.push(ServiceAction::Patch(mark(facts)));
+        effects.push(ServiceAction::Patch(finalizer::mark(&facts.service, &facts.world)));
         return Step::Do(effects);
     }
     if let Some(step) = after_ensure(facts, now) {

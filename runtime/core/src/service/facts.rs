@@ -6,13 +6,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 
 use super::account_proof::Account;
-use super::cloud_service;
 use super::effect::{ServiceAction, ServiceEffect, ServiceOutcome, Witnesses};
 use super::retained_state::RetainedState;
 use super::stored_state::{annotations, uid};
 use super::targets::Targets;
 use super::work::{Asked, EnsureAnswer, Work, without_status};
 use super::world::World;
+use super::{cloud_service, finalizer};
 use crate::answer_check;
 use crate::brake::Brake;
 use crate::cloud::error::{CallFailure, ProviderError};
@@ -272,7 +272,7 @@ impl Facts {
             ServiceAction::Patch(patch) => {
                 self.write(patch);
                 let is_lost =
-                    super::is_mark(patch) && !super::is_marked(&self.service, &self.world);
+                    finalizer::is_mark(patch) && !finalizer::is_marked(&self.service, &self.world);
                 if is_lost && !super::stored_state::is_deleting(&self.service) {
                     // An admission webhook has removed it. Writing it again at once would loop forever.
                     let what = "finalizer and owner are not there after they were written";
@@ -313,9 +313,9 @@ impl Facts {
 
     fn write(&mut self, patch: &ServicePatch) {
         let state = &mut self.state;
-        if super::is_mark(patch) {
+        if finalizer::is_mark(patch) {
             state.written.is_marked = true;
-        } else if super::is_release(patch) {
+        } else if finalizer::is_release(patch) {
             state.work = Work::Released;
         } else {
             state.written.stored = match patch.status {
@@ -409,7 +409,7 @@ impl Facts {
 }
 
 fn releases(effect: &ServiceAction) -> bool {
-    matches!(effect, ServiceAction::Patch(patch) if super::is_release(patch))
+    matches!(effect, ServiceAction::Patch(patch) if finalizer::is_release(patch))
 }
 
 fn is_only_conditions(effect: &ServiceAction) -> bool {
@@ -422,10 +422,10 @@ fn is_only_conditions(effect: &ServiceAction) -> bool {
 /// Upstream's wording (SVC-031, SVC-043, SVC-084), where it does the same.
 fn doing(effect: &ServiceAction) -> &'static str {
     match effect {
-        ServiceAction::Patch(patch) if super::is_mark(patch) => {
+        ServiceAction::Patch(patch) if finalizer::is_mark(patch) => {
             "add load balancer cleanup finalizer"
         }
-        ServiceAction::Patch(patch) if super::is_release(patch) => {
+        ServiceAction::Patch(patch) if finalizer::is_release(patch) => {
             "remove load balancer cleanup finalizer"
         }
         ServiceAction::Patch(_) => "update load balancer status",

@@ -10,7 +10,7 @@ mod ensure;
 mod modes;
 mod news;
 mod nodes;
-mod ownership;
+mod owning_provider;
 mod properties;
 mod reversals;
 mod status;

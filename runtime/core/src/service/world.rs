@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Service;
 
-use super::ownership::{Claim, Claims, Owner};
+use super::owning_provider::{Claim, Claims, Owner};
 use crate::node_ownership::OwnershipContext;
 use crate::permit::Mode;
 use crate::settings::ServiceRules;
