@@ -1,7 +1,8 @@
 //! What happens while a listing is on the wire: the answer does not know of it.
 
 use super::super::*;
-use super::world::{Hop, World, pending, unavailable, world};
+use super::world::{Hop, World, network, pending, unavailable, world};
+use crate::cloud_route::RouteTarget;
 use crate::load_balancer::Progress;
 
 const TO_A: &str = "10.1.0.0/24";
@@ -98,4 +99,29 @@ fn a_node_whose_change_is_not_due_any_more_says_nothing_of_it() {
     world.run(100_000);
     assert_eq!(world.condition("e"), "False/RouteCreated");
     assert_ne!(world.condition("a"), "False/RouteCreated");
+}
+
+#[test]
+fn strays_wait_for_the_unfinished_change_of_the_node_that_wants_their_destination() {
+    for is_unfinished in [true, false] {
+        let mut world = world(&["10.1.0.0/16"]);
+        world.add("a", &[TO_A], "10.0.0.1");
+        world.add("b", &[TO_B], "10.0.0.2");
+        if is_unfinished {
+            world.changes.insert(TO_A.to_owned(), Err(unavailable()));
+        }
+        world.run(if is_unfinished { 1_000 } else { 0 });
+        world.changes.clear();
+        world.says(TO_A, RouteTarget::Blackhole);
+        world.route_to(TO_A, "b");
+        world.now += 100;
+        let listed = world.begin_listing();
+        // Where the other route leads is not known: its node is another one by now.
+        world.add("b", &[TO_B], "10.0.0.2");
+        world.end_listing(listed);
+        let begun = std::iter::from_fn(|| world.next());
+        let begun: Vec<Key> = begun.map(|facts| facts.key()).collect();
+        let stray = Key::Destination(network(TO_A));
+        assert_eq!(begun.contains(&stray), !is_unfinished, "{begun:?}");
+    }
 }
