@@ -62,6 +62,7 @@ pub use stored_state::{
 pub use targets::Targets;
 pub use world::World;
 
+use effective_targets::{EffectiveTargets, LazyTargets};
 use retained_state::Phase;
 use stored_state::{class, is_deleting};
 use waiting::Obstacle;
@@ -70,7 +71,8 @@ use work::Work;
 /// Returns the next effects for the Service in `facts`, or when to reconcile again and the state for that
 /// reconciliation. Pure: equal facts and moments give equal decisions.
 pub fn decide(facts: &Facts, now: Now) -> Decision<ServiceEffect, (When, RetainedState)> {
-    let last = match step(facts, now) {
+    let effective = EffectiveTargets::lazy(facts, now.moment);
+    let last = match step(facts, &effective, now) {
         Step::Do(effects) => return perform(facts, effects),
         last => last,
     };
@@ -82,13 +84,14 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<ServiceEffect, (When, Retaine
         Step::Do(_) | Step::Made | Step::Rest => When::AwaitChange,
         Step::Stay(why) => When::Blocked { why: why.clone() },
     };
-    let retained = carry_over::after(facts, &last, &when, now.moment);
+    let retained = carry_over::after(facts, &effective, &last, &when, now.moment);
     Decision::Done((when, retained))
 }
 
 /// The state for the next reconciliation after one that was stopped before its end; that counts as a failure.
 pub fn cut_short(facts: &Facts, when: &When, now: Moment) -> RetainedState {
-    carry_over::after(facts, &Step::Do(Vec::new()), when, now)
+    let effective = EffectiveTargets::lazy(facts, now);
+    carry_over::after(facts, &effective, &Step::Do(Vec::new()), when, now)
 }
 
 fn perform<End>(facts: &Facts, actions: Vec<ServiceAction>) -> Decision<ServiceEffect, End> {
@@ -124,7 +127,7 @@ enum Role {
     None,
 }
 
-fn step(facts: &Facts, now: Now) -> Step<'_> {
+fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> Step<'a> {
     let state = &facts.state;
     if state.is_over {
         return Step::Rest;
@@ -149,7 +152,7 @@ fn step(facts: &Facts, now: Now) -> Step<'_> {
         Role::Owner if matches!(state.work, Work::Released) => cleanup::said(facts),
         Role::Owner if facts.is_gone => Step::Rest,
         Role::Owner if is_load_balancer(&facts.service) && !is_deleting(&facts.service) => {
-            ensure::step(facts, now)
+            ensure::step(facts, effective, now)
         }
         Role::Owner => Step::Rest,
     }

@@ -3,7 +3,7 @@
 
 use crate::event::reasons;
 
-use super::effective_targets::effective_targets;
+use super::effective_targets::LazyTargets;
 use super::facts::Facts;
 use super::retained_state::{
     EnsureFailure, LeftAlone, PendingOperation, Phase, RemovalBudget, Request, RetainedAnswers,
@@ -23,7 +23,13 @@ use crate::moment::Moment;
 
 /// The retained state after the reconciliation that ended with `facts`, its `last` step and `when`. A reconciliation
 /// whose last step lists effects was cut short.
-pub(super) fn after(facts: &Facts, last: &Step<'_>, when: &When, now: Moment) -> RetainedState {
+pub(super) fn after(
+    facts: &Facts,
+    effective: &LazyTargets<'_>,
+    last: &Step<'_>,
+    when: &When,
+    now: Moment,
+) -> RetainedState {
     let past = &facts.past;
     let is_over = matches!(last, Step::Made | Step::Rest | Step::Stay(_));
     let was_foreign = was_foreign(facts);
@@ -48,7 +54,7 @@ pub(super) fn after(facts: &Facts, last: &Step<'_>, when: &When, now: Moment) ->
             Step::Wait(_) | Step::Made | Step::Rest | Step::Stay(_) => 0,
         },
         drift_due: past.drift_due && facts.state.work.last_ensured().is_none() && !is_over,
-        targets: targets(facts, now),
+        targets: targets(facts, effective),
         answers: answers(facts, &phase, now),
         phase,
         ensure_failure,
@@ -99,7 +105,7 @@ fn request(facts: &Facts, asked: &Asked, now: Moment) -> Request {
     }
 }
 
-fn targets(facts: &Facts, now: Moment) -> RetainedTargets {
+fn targets(facts: &Facts, effective: &LazyTargets<'_>) -> RetainedTargets {
     let (state, past) = (&facts.state, &facts.past.targets);
     let planned = match &state.work {
         Work::Making(making) if making.is_withheld => Some(&making.asked.targets),
@@ -110,7 +116,7 @@ fn targets(facts: &Facts, now: Moment) -> RetainedTargets {
     let is_lack_told = past.is_lack_told || facts.has_said(reasons::UNAVAILABLE_LOAD_BALANCER);
     RetainedTargets {
         confirmed: confirmed.or(planned).or(past.confirmed.as_ref()).cloned(),
-        removal: effective_targets(facts, now).wish,
+        removal: effective.wish.clone(),
         is_lack_told: is_lack_told && !has_some,
     }
 }

@@ -1,8 +1,10 @@
 //! Computes the targets sent to the provider; when most current targets would be removed, keeps them until the removal
 //! is confirmed (`brake::target_removal`). Sends nothing.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Facts;
 use super::stored_state::load_balancer_status;
@@ -13,24 +15,49 @@ use crate::cloud::instance::CloudNode;
 use crate::moment::Moment;
 
 /// Targets that may be sent now.
-pub(super) struct EffectiveTargets<'a> {
+pub(super) struct EffectiveTargets {
     /// The nodes; `None` when they cannot be determined yet.
     pub(super) targets: Option<Arc<[CloudNode]>>,
-    /// Why they differ from the wanted ones.
-    pub(super) hold: Option<Obstacle<'a>>,
+    held: Option<Held>,
     /// Pending removal to pass to the next reconciliation.
     pub(super) wish: Option<PendingRemoval>,
 }
 
-pub(super) fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets<'_> {
+/// Why they differ from the wanted ones.
+enum Held {
+    Unsynced,
+    /// Time until the confirmation.
+    Removal(Duration),
+}
+
+/// The effective targets of one decision, computed when it first needs them: there may be thousands of Services and of
+/// nodes.
+pub(super) type LazyTargets<'a> =
+    LazyCell<EffectiveTargets, Box<dyn FnOnce() -> EffectiveTargets + 'a>>;
+
+impl EffectiveTargets {
+    pub(super) fn lazy(facts: &Facts, now: Moment) -> LazyTargets<'_> {
+        LazyCell::new(Box::new(move || effective_targets(facts, now)))
+    }
+
+    /// Why they differ from the wanted ones.
+    pub(super) fn hold(&self) -> Option<Obstacle<'static>> {
+        self.held.as_ref().map(|held| match held {
+            Held::Unsynced => Obstacle::NodesUnsynced,
+            Held::Removal(again) => Obstacle::Removal { again: *again },
+        })
+    }
+}
+
+fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets {
     let wanted = &facts.targets.nodes;
     let is_synced = facts.targets.is_synced;
     let confirmed = facts.confirmed();
-    // The usual case; kept cheap, since there may be thousands of Services and of nodes.
+    // The usual case; kept cheap.
     if confirmed.is_some_and(|confirmed| targets::keeps_all(confirmed, wanted)) {
         return EffectiveTargets {
             targets: Some(wanted.clone()),
-            hold: None,
+            held: None,
             wish: None,
         };
     }
@@ -45,7 +72,7 @@ pub(super) fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets<
     if confirmed.is_none() && !is_synced {
         return EffectiveTargets {
             targets: None,
-            hold: Some(Obstacle::NodesUnsynced),
+            held: Some(Held::Unsynced),
             wish: None,
         };
     }
@@ -61,24 +88,22 @@ pub(super) fn effective_targets(facts: &Facts, now: Moment) -> EffectiveTargets<
     match verdict {
         RemovalVerdict::Go => EffectiveTargets {
             targets: Some(wanted.clone()),
-            hold: None,
+            held: None,
             wish: None,
         },
         RemovalVerdict::Confirmed(wish) => EffectiveTargets {
             targets: Some(wanted.clone()),
-            hold: None,
+            held: None,
             wish: Some(wish),
         },
         RemovalVerdict::Unsynced => EffectiveTargets {
             targets: kept(),
-            hold: Some(Obstacle::NodesUnsynced),
+            held: Some(Held::Unsynced),
             wish: None,
         },
         RemovalVerdict::Confirm { wish, again } => EffectiveTargets {
             targets: kept(),
-            hold: Some(Obstacle::Removal {
-                again: now.until(again),
-            }),
+            held: Some(Held::Removal(now.until(again))),
             wish: Some(wish),
         },
     }

@@ -5,7 +5,7 @@ use crate::event::reasons;
 use std::sync::Arc;
 
 use super::effect::{OwnerState, ServiceAction};
-use super::effective_targets::{EffectiveTargets, effective_targets};
+use super::effective_targets::LazyTargets;
 use super::facts::Stored;
 use super::retained_state::{Phase, Request};
 use super::stored_state::{load_balancer_status, uid};
@@ -28,29 +28,33 @@ use crate::moment::{Moment, Now};
 use crate::name_syntax::{is_dns_label, is_dns_subdomain};
 use crate::patch::ServicePatch;
 
-pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
-    let is_marked = facts.state.written.is_marked || finalizer::is_marked(&facts.service, &facts.world);
+pub(super) fn step<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> Step<'a> {
+    let is_marked =
+        facts.state.written.is_marked || finalizer::is_marked(&facts.service, &facts.world);
     if let Err(error) = source_ranges(&facts.service) {
         let obstacle = Obstacle::SourceRanges(error);
         return match is_marked {
-            true => follow_nodes(facts, now, obstacle),
+            true => follow_nodes(facts, effective, obstacle),
             false => Step::Wait(obstacle),
         };
     }
     let wanted = facts.wanted();
     if !is_marked {
         let mut effects = announce(facts, &wanted);
-        effects.push(ServiceAction::Patch(finalizer::mark(&facts.service, &facts.world)));
+        effects.push(ServiceAction::Patch(finalizer::mark(
+            &facts.service,
+            &facts.world,
+        )));
         return Step::Do(effects);
     }
-    if let Some(step) = after_ensure(facts, now) {
+    if let Some(step) = after_ensure(facts, effective, now) {
         return step;
     }
     if let Some(step) = update::after(facts) {
         return step;
     }
-    let EffectiveTargets { targets, hold, .. } = effective_targets(facts, now.moment);
-    let Some(targets) = targets else {
+    let hold = effective.hold();
+    let Some(targets) = effective.targets.clone() else {
         return hold.map_or(Step::Rest, Step::Wait);
     };
     let has_other_targets = !is_confirmed(facts, &targets);
@@ -58,7 +62,7 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
         if let Some(step) = too_early(facts, &wanted, &targets, now.moment) {
             return step;
         }
-        return ensure(facts, &wanted, targets, None, now);
+        return ensure(facts, (&wanted, targets, None), effective, now);
     }
     if has_other_targets {
         // The update has just failed, and the ensure call since did not include these targets.
@@ -83,16 +87,19 @@ pub(super) fn step(facts: &Facts, now: Now) -> Step<'_> {
 
 /// Removes deleted nodes from the load balancer whatever ensure returns: an error in the Service or a limit must not
 /// leave it without a living target (SVC-065, SVC-067).
-fn follow_nodes<'a>(facts: &'a Facts, now: Now, obstacle: Obstacle<'a>) -> Step<'a> {
+fn follow_nodes<'a>(
+    facts: &'a Facts,
+    effective: &LazyTargets<'_>,
+    obstacle: Obstacle<'a>,
+) -> Step<'a> {
     if facts.updated().is_some() {
         return update::after(facts).unwrap_or(Step::Wait(obstacle));
     }
     let has_status = || !load_balancer_status(&facts.service).ingress.is_empty();
     let exists = !matches!(facts.state.work, Work::Removing(_))
         && (facts.confirmed().is_some() || has_status());
-    let effective_targets = effective_targets(facts, now.moment);
-    match effective_targets.targets.filter(|_| exists) {
-        Some(targets) if !is_confirmed(facts, &targets) => update::ask(facts, targets),
+    match effective.targets.as_ref().filter(|_| exists) {
+        Some(targets) if !is_confirmed(facts, targets) => update::ask(facts, targets.clone()),
         _ => Step::Wait(obstacle),
     }
 }
@@ -181,9 +188,8 @@ fn too_early<'a>(
 
 fn ensure<'a>(
     facts: &'a Facts,
-    wanted: &Arc<CloudService>,
-    targets: Arc<[CloudNode]>,
-    adopt: Option<Adoptable>,
+    (wanted, targets, adopt): (&CloudService, Arc<[CloudNode]>, Option<Adoptable>),
+    effective: &LazyTargets<'_>,
     now: Now,
 ) -> Step<'a> {
     if let Some(step) = super::only_look(facts) {
@@ -191,7 +197,7 @@ fn ensure<'a>(
     }
     match account_proof::unproven(facts, now) {
         Some(Step::Wait(obstacle @ Obstacle::Provider { .. })) => {
-            return follow_nodes(facts, now, obstacle);
+            return follow_nodes(facts, effective, obstacle);
         }
         Some(step) => return step,
         None => {}
@@ -227,7 +233,7 @@ fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceAction> {
 }
 
 /// The next step for the answer; `None` when there is no answer, or nothing is left to do about it.
-fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
+fn after_ensure<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> Option<Step<'a>> {
     let Work::Making(making) = &facts.state.work else {
         return None;
     };
@@ -244,7 +250,13 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
             return Some(Step::Do(vec![ServiceAction::Patch(patch)]));
         }
         Err(ProviderError::Conflict { owner, .. }) => {
-            return Some(after_conflict(facts, making, owner.as_ref(), now));
+            return Some(after_conflict(
+                facts,
+                making,
+                owner.as_ref(),
+                effective,
+                now,
+            ));
         }
         Err(error) => {
             let doing = Doing::Ensure;
@@ -252,7 +264,7 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
             // The cloud asks to be left alone: no update either.
             return Some(match error {
                 ProviderError::Throttled { .. } => Step::Wait(obstacle),
-                _ => follow_nodes(facts, now, obstacle),
+                _ => follow_nodes(facts, effective, obstacle),
             });
         }
     };
@@ -269,7 +281,7 @@ fn after_ensure(facts: &Facts, now: Now) -> Option<Step<'_>> {
                 let obstacle = waiting::begun(facts, pending, now.moment);
                 let before = facts.past.phase.pending();
                 match before.is_some_and(|before| before.is_slow(now.moment)) {
-                    true => follow_nodes(facts, now, obstacle),
+                    true => follow_nodes(facts, effective, obstacle),
                     false => Step::Wait(obstacle),
                 }
             }))
@@ -283,6 +295,7 @@ fn after_conflict<'a>(
     facts: &'a Facts,
     making: &'a Making,
     owner: Option<&'a Owner>,
+    effective: &LazyTargets<'_>,
     now: Now,
 ) -> Step<'a> {
     let is_itself = owner.is_some_and(|owner| service_ref(&facts.service).is(owner));
@@ -305,7 +318,12 @@ fn after_conflict<'a>(
     }
     let Asked { service, targets } = &making.asked;
     let adopt = Adoptable::from(owner.cloned());
-    ensure(facts, service, targets.clone(), Some(adopt), now)
+    ensure(
+        facts,
+        (service, targets.clone(), Some(adopt)),
+        effective,
+        now,
+    )
 }
 
 /// Whether an object can have this UID or name. One that nothing can have would never be alive.
