@@ -47,7 +47,9 @@ pub(crate) trait Facts {
         self.failures() > 0
     }
     /// Whether another provider is responsible for the object.
-    fn is_anothers(&self) -> bool;
+    fn is_anothers(&self) -> bool {
+        false
+    }
     /// Whether the object, or what it stands for at the cloud, is to be deleted.
     fn is_deletion(&self) -> bool {
         false
@@ -118,10 +120,6 @@ impl Facts for node_lifecycle::Facts {
     fn failures(&self) -> u32 {
         self.past.failures
     }
-
-    fn is_anothers(&self) -> bool {
-        false
-    }
 }
 
 impl Facts for service::Facts {
@@ -190,10 +188,6 @@ impl Facts for ipam::Facts {
 
     fn failures(&self) -> u32 {
         self.past.failures
-    }
-
-    fn is_anothers(&self) -> bool {
-        false
     }
 }
 

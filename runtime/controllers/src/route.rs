@@ -317,10 +317,6 @@ impl reconcile::Facts for Facts {
         self.failures
     }
 
-    fn is_anothers(&self) -> bool {
-        false
-    }
-
     fn is_deletion(&self) -> bool {
         matches!(self.about, About::Destination(_))
     }

@@ -13,7 +13,7 @@ use super::stored_state::{
     class, has_finalizer, is_load_balancer, load_balancer_status, recorded_owner,
 };
 use super::waiting::{PENDING, patience};
-use super::work::{Asked, Work, is_unsure};
+use super::work::{Asked, Making, Work, is_unsure};
 use super::{Step, ensure};
 use crate::brake::Brake;
 use crate::cloud::error::ProviderError;
@@ -107,10 +107,8 @@ fn request(facts: &Facts, asked: &Asked, now: Moment) -> Request {
 
 fn targets(facts: &Facts, effective: &LazyTargets<'_>) -> RetainedTargets {
     let (state, past) = (&facts.state, &facts.past.targets);
-    let planned = match &state.work {
-        Work::Making(making) if making.is_withheld => Some(&making.asked.targets),
-        _ => None,
-    };
+    let planned = state.work.making().filter(|making| making.is_withheld);
+    let planned = planned.map(|making| &making.asked.targets);
     let confirmed = state.targets.as_ref();
     let has_some = confirmed.is_some_and(|confirmed| !confirmed.is_empty());
     let is_lack_told = past.is_lack_told || facts.has_said(reasons::UNAVAILABLE_LOAD_BALANCER);
@@ -124,10 +122,8 @@ fn targets(facts: &Facts, effective: &LazyTargets<'_>) -> RetainedTargets {
 fn answers(facts: &Facts, phase: &Phase, now: Moment) -> RetainedAnswers {
     let past = &facts.past.answers;
     let work = &facts.state.work;
-    let is_made_now = match work {
-        Work::Making(making) => making.is_withheld || making.ensured.is_some(),
-        _ => false,
-    } && matches!(phase, Phase::Made(_));
+    let is_answered = |making: &Making| making.is_withheld || making.ensured.is_some();
+    let is_made_now = work.making().is_some_and(is_answered) && matches!(phase, Phase::Made(_));
     RetainedAnswers {
         status: match is_made_now {
             true => load_balancer_status(&facts.service),
@@ -166,7 +162,7 @@ fn owes_ensured(facts: &Facts) -> bool {
 fn removal(facts: &Facts, last: &Step<'_>, now: Moment) -> RemovalBudget {
     let work = &facts.state.work;
     let is_wanted_again =
-        work.last_ensured().is_some() || matches!(work, Work::Making(making) if making.is_withheld);
+        work.last_ensured().is_some() || work.making().is_some_and(|making| making.is_withheld);
     let past = match facts.past.removal {
         _ if is_wanted_again => RemovalBudget::Unasked,
         RemovalBudget::Held(_) if matches!(last, Step::Made) => RemovalBudget::Unasked,

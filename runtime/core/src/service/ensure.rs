@@ -234,9 +234,7 @@ fn announce(facts: &Facts, wanted: &CloudService) -> Vec<ServiceAction> {
 
 /// The next step for the answer; `None` when there is no answer, or nothing is left to do about it.
 fn after_ensure<'a>(facts: &'a Facts, effective: &LazyTargets<'_>, now: Now) -> Option<Step<'a>> {
-    let Work::Making(making) = &facts.state.work else {
-        return None;
-    };
+    let making = facts.state.work.making()?;
     let answered = match making.ensured.as_ref()? {
         Ok(answered) => answered,
         // SVC-035: another controller makes it and writes the status. An earlier failure no longer applies.

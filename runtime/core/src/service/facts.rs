@@ -10,7 +10,7 @@ use super::effect::{ServiceAction, ServiceEffect, ServiceOutcome, Witnesses};
 use super::retained_state::RetainedState;
 use super::stored_state::{annotations, uid};
 use super::targets::Targets;
-use super::work::{Asked, EnsureAnswer, Work, without_status};
+use super::work::{Asked, EnsureAnswer, Making, Work, without_status};
 use super::world::World;
 use super::{cloud_service, finalizer};
 use crate::answer_check;
@@ -221,7 +221,8 @@ impl Facts {
         if is_made {
             state.targets = Some(request.targets.clone());
         }
-        state.work.make(Asked::from(&**request), |making| {
+        let asked = Asked::new(&request.service, &request.targets);
+        state.work.make(asked, |making| {
             making.adopt.clone_from(&request.adopt);
             making.ensured = Some(result);
         });
@@ -237,13 +238,13 @@ impl Facts {
                 if is_made {
                     state.targets = Some(request.targets.clone());
                 }
-                let asked = Asked::from(&**request);
-                state
-                    .work
-                    .make(asked, |making| making.updated = Some(result));
+                let asked = Asked::new(&request.service, &request.targets);
+                let work = &mut state.work;
+                work.make(asked, |making| making.updated = Some(result));
             }
             ServiceAction::Delete(request) => {
-                state.work.remove(Asked::from(&**request), Some(result));
+                let asked = Asked::new(&request.service, &Arc::from([]));
+                state.work.remove(asked, Some(result));
             }
             _ => {}
         }
@@ -287,25 +288,18 @@ impl Facts {
     /// A change was withheld in plan mode. After a withheld write the rest is computed as if it had been made; after a
     /// change at the cloud it depends on the answer, so the reconciliation ends.
     fn withhold(&mut self, effect: &ServiceAction) {
+        let work = &mut self.state.work;
+        let withheld = |making: &mut Making| making.is_withheld = true;
         match effect {
             ServiceAction::Patch(patch) => self.write(patch),
-            ServiceAction::TakeBudget(brake, _) => {
-                self.state.budgets.asked.insert(*brake, Ok(()));
-            }
             ServiceAction::Ensure(request) => {
-                let asked = Asked::from(&**request);
-                self.state
-                    .work
-                    .make(asked, |making| making.is_withheld = true);
+                work.make(Asked::new(&request.service, &request.targets), withheld);
             }
             ServiceAction::UpdateTargets(request) => {
-                let asked = Asked::from(&**request);
-                self.state
-                    .work
-                    .make(asked, |making| making.is_withheld = true);
+                work.make(Asked::new(&request.service, &request.targets), withheld);
             }
             ServiceAction::Delete(request) => {
-                self.state.work.remove(Asked::from(&**request), None);
+                work.remove(Asked::new(&request.service, &Arc::from([])), None);
             }
             _ => self.note(effect),
         }
@@ -383,18 +377,12 @@ impl Facts {
 
     /// The last answer to an ensure call, unless a removal was requested since.
     pub(super) fn ensured(&self) -> Option<&EnsureAnswer> {
-        match &self.state.work {
-            Work::Making(making) => making.ensured.as_ref(),
-            Work::None | Work::Looked(_) | Work::Removing(_) | Work::Released => None,
-        }
+        self.state.work.making()?.ensured.as_ref()
     }
 
     /// The last answer to an update of the targets, unless a removal was requested since.
     pub(super) fn updated(&self) -> Option<&Result<Progress, ProviderError>> {
-        match &self.state.work {
-            Work::Making(making) => making.updated.as_ref(),
-            Work::None | Work::Looked(_) | Work::Removing(_) | Work::Released => None,
-        }
+        self.state.work.making()?.updated.as_ref()
     }
 
     /// The targets that the provider confirmed last.

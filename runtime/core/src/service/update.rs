@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::effect::ServiceAction;
 use super::waiting::{Doing, Obstacle};
-use super::work::Work;
 use super::{Facts, Step, cloud_service, normal, warning};
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
@@ -38,9 +37,7 @@ pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<Servic
 pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
     const UPDATED: &str = reasons::UPDATED_LOAD_BALANCER;
     const FAILED: &str = reasons::UPDATE_LOAD_BALANCER_FAILED;
-    let Work::Making(making) = &facts.state.work else {
-        return None;
-    };
+    let making = facts.state.work.making()?;
     let asked = &making.asked;
     match making.updated.as_ref()? {
         Ok(Progress::Pending(pending)) => Some(Step::Wait(Obstacle::Pending {

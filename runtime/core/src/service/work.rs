@@ -9,8 +9,7 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::instance::CloudNode;
 use crate::effect::Answered;
 use crate::load_balancer::{
-    Adoptable, CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, GetReply,
-    LoadBalancerStatus, Pending, Progress, UpdateRequest,
+    Adoptable, CloudService, EnsureReply, Ensured, GetReply, LoadBalancerStatus, Pending, Progress,
 };
 use crate::patch::ServicePatch;
 
@@ -71,29 +70,11 @@ pub(super) struct Asked {
     pub(super) targets: Arc<[CloudNode]>,
 }
 
-impl From<&EnsureRequest> for Asked {
-    fn from(request: &EnsureRequest) -> Asked {
+impl Asked {
+    pub(super) fn new(service: &CloudService, targets: &Arc<[CloudNode]>) -> Asked {
         Asked {
-            service: without_status(&request.service),
-            targets: request.targets.clone(),
-        }
-    }
-}
-
-impl From<&UpdateRequest> for Asked {
-    fn from(request: &UpdateRequest) -> Asked {
-        Asked {
-            service: without_status(&request.service),
-            targets: request.targets.clone(),
-        }
-    }
-}
-
-impl From<&DeleteRequest> for Asked {
-    fn from(request: &DeleteRequest) -> Asked {
-        Asked {
-            service: without_status(&request.service),
-            targets: Arc::from([]),
+            service: without_status(service),
+            targets: targets.clone(),
         }
     }
 }
@@ -106,6 +87,14 @@ pub(super) fn without_status(service: &CloudService) -> Arc<CloudService> {
 }
 
 impl Work {
+    /// The requests for a load balancer, unless its removal was requested since.
+    pub(super) fn making(&self) -> Option<&Making> {
+        match self {
+            Work::Making(making) => Some(making),
+            Work::None | Work::Looked(_) | Work::Removing(_) | Work::Released => None,
+        }
+    }
+
     /// The last request.
     pub(super) fn asked(&self) -> Option<&Asked> {
         match self {
