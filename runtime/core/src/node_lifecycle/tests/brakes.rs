@@ -115,3 +115,21 @@ fn a_machine_that_is_found_again_begins_everything_anew() {
     world.run(600);
     assert_eq!(world.nodes.len(), 12, "{:#?}", world.done());
 }
+
+#[test]
+fn while_what_a_deletion_spends_cannot_be_written_down_no_node_goes() {
+    let mut world = World::new(&["a", "b", "c"]);
+    world.run(60);
+    world.dies("a");
+    world.is_ledger_away = true;
+    world.run(600);
+    assert!(world.exists("a"));
+    let told = world.done();
+    let told = told
+        .iter()
+        .filter(|line| line.contains("DeletingNodeFailed"));
+    assert_eq!(told.count(), 1);
+    world.is_ledger_away = false;
+    world.run(600);
+    assert!(!world.exists("a"));
+}

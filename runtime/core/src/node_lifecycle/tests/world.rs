@@ -32,6 +32,8 @@ pub(super) struct World {
     /// What was done, with the second it was done in.
     pub(super) log: Vec<String>,
     pub(super) asked: usize,
+    /// What is spent of the budgets cannot be written down.
+    pub(super) is_ledger_away: bool,
     /// The answers of the API server to the next deletions.
     pub(super) refusals: Vec<ClusterError>,
     /// The nodes that an admission webhook lets nobody change.
@@ -53,6 +55,7 @@ impl World {
             now: 3600,
             log: Vec::new(),
             asked: 0,
+            is_ledger_away: false,
             refusals: Vec::new(),
             locked: BTreeSet::new(),
             drained: BTreeSet::new(),
@@ -220,6 +223,10 @@ impl World {
             }
             LifecycleEffect::ReadPods(node) => {
                 LifecycleOutcome::Drained(self.drained.contains(&node.name))
+            }
+            LifecycleEffect::TakeBudget(_, brake, _) if self.is_ledger_away => {
+                let conflict = ClusterError::Conflict("409".to_owned());
+                LifecycleOutcome::Budget(*brake, BudgetOutcome::Failed(conflict))
             }
             LifecycleEffect::TakeBudget(_, brake, rise) => {
                 let (now, count) = (self.both().moment, self.nodes.len());

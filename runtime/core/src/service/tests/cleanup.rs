@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
-use crate::effect::{ClusterError, When};
+use crate::effect::{BudgetOutcome, ClusterError, When};
 use crate::load_balancer::{Found, GetReply, Progress};
 use crate::moment::Moment;
 use crate::service::{Account, ServiceAction, Witnesses};
@@ -221,7 +221,7 @@ fn the_budget_is_taken_once_however_often_a_deletion_fails() {
 fn without_budget_nothing_is_deleted_and_that_is_said() {
     let mut world = made();
     world.delete_object();
-    world.budget = Err(Moment(Duration::from_secs(1_100)));
+    world.budget = BudgetOutcome::Answered(Err(Moment(Duration::from_secs(1_100))));
     let run = world.reconcile();
     assert_eq!(run.acts()[0], "take budget load-balancer-deletion");
     assert_eq!(run.said(), ["BrakeEngaged"]);
@@ -365,7 +365,7 @@ fn nothing_is_let_go_of_on_the_word_of_an_account_in_which_nothing_known_was_fou
 #[test]
 fn what_goes_with_its_namespace_waits_for_no_brake() {
     let mut world = made();
-    world.budget = Err(world.now.after(Duration::from_secs(600)));
+    world.budget = BudgetOutcome::Answered(Err(world.now.after(Duration::from_secs(600))));
     world.delete_object();
     let run = world.reconcile();
     assert_eq!(run.said(), ["BrakeEngaged"]);
@@ -420,4 +420,19 @@ fn who_vouched_before_the_load_balancer_was_looked_for_does_not_vouch_for_its_ab
         .collect();
     assert_eq!(calls, ["vouch", "ensure", "delete", "get", "vouch"]);
     assert!(!world.has_finalizer());
+}
+
+#[test]
+fn what_a_removal_spends_that_cannot_be_written_down_is_no_failure_of_the_service() {
+    let mut world = made();
+    world.delete_object();
+    let conflict = ClusterError::Conflict("409".to_owned());
+    world.budget = BudgetOutcome::Failed(conflict);
+    let run = world.reconcile();
+    let expected = [REMOVAL[0], "event Warning SyncLoadBalancerFailed"];
+    assert_eq!(run.acts(), expected, "the Service is not read again");
+    assert_eq!(
+        run.why(),
+        "failed to record the spent budget: conflict: 409"
+    );
 }

@@ -3,7 +3,7 @@
 
 use super::world::*;
 use crate::brake::Rise;
-use crate::effect::{ClusterError, When};
+use crate::effect::{BudgetOutcome, ClusterError, When};
 use crate::load_balancer::Progress;
 use crate::moment::Moment;
 use crate::service::ServiceAction;
@@ -102,7 +102,7 @@ fn a_failed_ensure_call_delays_the_release_in_the_same_reconciliation() {
 #[test]
 fn a_brakes_hold_ends_when_the_load_balancer_is_wanted_again() {
     let mut world = made();
-    world.budget = Err(Moment(Duration::from_secs(1_000_000)));
+    world.budget = BudgetOutcome::Answered(Err(Moment(Duration::from_secs(1_000_000))));
     is_unwanted(&mut world.stored);
     world.reconcile();
     is_wanted(&mut world.stored);

@@ -1,7 +1,7 @@
 //! F20 and the conditions: when a status is written, and when it is cleared.
 
 use super::world::*;
-use crate::effect::When;
+use crate::effect::{BudgetOutcome, When};
 use crate::load_balancer::{Ensured, Ingress, IpMode, LoadBalancerStatus, PortStatus, Protocol};
 use crate::moment::Moment;
 use crate::service::is_same;
@@ -65,7 +65,7 @@ fn f20_many_services_are_not_cleared_at_once() {
     world.ensure = [ready(&[], 0)].into();
     world.reconcile();
     world.wait(30);
-    world.budget = Err(Moment(world.now.0 + Duration::from_secs(60)));
+    world.budget = BudgetOutcome::Answered(Err(Moment(world.now.0 + Duration::from_secs(60))));
     let run = world.reconcile();
     assert_eq!(run.said(), ["BrakeEngaged"]);
     assert_eq!(run.again(), Duration::from_secs(60));

@@ -62,7 +62,7 @@ pub(super) struct World {
     pub(super) meanwhile: VecDeque<fn(&mut Value)>,
     /// Whether somebody takes the finalizer away at every write, before the answer.
     pub(super) takes_finalizer_away: bool,
-    pub(super) budget: Result<(), Moment>,
+    pub(super) budget: BudgetOutcome,
     pub(super) mode: Mode,
     /// Whether the provider comes to a change at the cloud, which no mode but enforce lets it make.
     pub(super) withholds: bool,
@@ -113,7 +113,7 @@ pub(super) fn world() -> World {
         errors: Vec::new(),
         meanwhile: VecDeque::new(),
         takes_finalizer_away: false,
-        budget: Ok(()),
+        budget: BudgetOutcome::Answered(Ok(())),
         mode: Mode::Enforce,
         withholds: false,
         rules: ServiceRules::default(),
@@ -322,15 +322,12 @@ impl World {
         run.effects.push(effect.to_string());
         let ServiceEffect { service, action } = effect;
         assert_eq!(service.uid, "u0");
-        let is_withheld = match effect.modification() {
-            Modification::None => false,
-            Modification::Cloud => self.withholds,
-            Modification::Event | Modification::Object(_) => true,
+        let (is_call, is_withheld) = match effect.modification() {
+            Modification::None => (true, false),
+            Modification::Cloud => (true, self.withholds),
+            Modification::Event | Modification::Object(_) => (false, true),
         };
-        if !matches!(
-            action,
-            ServiceAction::Patch(_) | ServiceAction::RecordEvent(_)
-        ) {
+        if is_call {
             self.calls.push(action.clone());
         }
         if self.mode != Mode::Enforce && is_withheld {
@@ -358,7 +355,7 @@ impl World {
             ServiceAction::FindOwner(_) => ServiceOutcome::Owner(self.owner.clone()),
             ServiceAction::Read => ServiceOutcome::Service(Ok(self.object())),
             ServiceAction::TakeBudget(brake, _) => {
-                ServiceOutcome::Budget(*brake, BudgetOutcome::Answered(self.budget))
+                ServiceOutcome::Budget(*brake, self.budget.clone())
             }
             ServiceAction::Patch(patch) => ServiceOutcome::Service(self.write(patch.to_json())),
             ServiceAction::RecordEvent(event) => {
