@@ -149,12 +149,11 @@ fn provider(one: &ProviderOverview) -> ProviderReport {
             };
         }
         Served::Serving(active) => {
-            let serving = active.serving();
+            let loaded = &active.serving().provider;
             report.state = ProviderState::Serving {
-                version: serving.release.version.clone(),
-                digest: serving.release.digest.clone(),
+                version: loaded.manifest().version.clone(),
+                digest: loaded.digest().to_string(),
             };
-            let loaded = &serving.provider;
             report.targets = loaded.targets().into_iter().map(target).collect();
             let granted = ccm_core::cloud::CloudProvider::annotation_prefixes(&**loaded);
             report.annotation_prefixes = granted.to_vec();

@@ -24,6 +24,7 @@ mod candidate;
 mod decide;
 mod facts;
 mod limits;
+mod not_serving;
 mod orders;
 mod plan_comparison;
 mod record;
@@ -41,6 +42,7 @@ pub use facts::{
     RolloutFacts, RolloutTime, VersionFailure, Work, WorkResult,
 };
 pub use limits::RolloutRules;
+pub use not_serving::not_serving;
 pub use plan_comparison::Plans;
 pub use record::{
     MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, MOST_REQUESTS, Noted, Orders, Phase,

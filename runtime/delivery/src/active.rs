@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use ccm_core::cloud::{Capabilities, CloudProvider};
-use ccm_core::rollout::{Release, TrialTally};
+use ccm_core::rollout::TrialTally;
 use ccm_host::Provider;
 use tokio::sync::Notify;
 
@@ -69,10 +69,8 @@ impl Holding for Provider {
 pub struct Generation<P = Provider> {
     /// The loaded module. Its connections close when the last reference is dropped.
     pub provider: Arc<P>,
-    /// The version of the module.
-    pub release: Release,
     /// Unique in the process, because hints of one generation are invalid for every other.
-    number: u64,
+    pub number: u64,
 }
 
 /// Number of the next generation, counted over all providers.
@@ -80,10 +78,9 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl<P> Generation<P> {
     /// Creates a generation with a new number.
-    pub fn new(provider: Arc<P>, release: Release) -> Generation<P> {
+    pub fn new(provider: Arc<P>) -> Generation<P> {
         Generation {
             provider,
-            release,
             number: NEXT.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -102,7 +99,8 @@ pub struct Active<P = Provider> {
     changed: Arc<Notify>,
 }
 
-/// The serving generation and the trial. Replaced as a whole, so that each call sees a consistent state.
+/// The serving generation and the trial, as calls see them: what `core::rollout` decided last. Replaced as a whole, so
+/// that each call sees a consistent state.
 struct Roles<P> {
     serving: Arc<Generation<P>>,
     trial: Option<Arc<Trial<P>>>,

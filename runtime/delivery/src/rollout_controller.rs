@@ -1,5 +1,6 @@
 //! Rollout controller of one provider: performs the effects that `core::rollout` decides. Fetches, verifies and loads
-//! modules, activates them and has the record written. Decides nothing itself and never waits for another provider.
+//! modules, activates them and has the record written. Decides nothing itself, and keeps no state of the versions beside
+//! the facts: only the code of the generations that they name. Never waits for another provider.
 //!
 //! ```text
 //! source ─(watcher)─► facts ──decide──► effects ─┬─ work: one task at a time (examine, compile, self-test, plan, ask)
@@ -9,18 +10,18 @@
 
 mod clock;
 mod fault_attribution;
-mod not_serving;
 mod perform;
 mod record_writer;
 mod self_check;
 mod source_watcher;
 mod version_work;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_core::permit::Mode;
-use ccm_core::rollout::{Role, RolloutDecision, RolloutFacts, RolloutRules, decide};
+use ccm_core::rollout::{Loaded, Role, RolloutDecision, RolloutFacts, RolloutRules, decide};
 use ccm_core::tenure::Tenure;
 use ccm_host::{Host, Inspection};
 use tokio::sync::{mpsc, watch};
@@ -110,17 +111,15 @@ pub struct RolloutController {
     active: Option<Arc<Active>>,
     /// The artifact that the source offered last.
     offered: Option<Arc<Artifact>>,
-    /// The generation that is loaded but does not serve yet.
-    ready: Option<Generated>,
-    /// Inspection (manifest, imports, exports) of the serving version.
-    serving: Option<Arc<Inspection>>,
+    /// The generations of the loaded versions in the facts, by their number.
+    generations: BTreeMap<u64, Generated>,
     /// The task of the one work in progress.
     works: JoinSet<Ended>,
     check: Check,
     info: Option<[(&'static str, String); 4]>,
 }
 
-/// A generation and the inspection of its module.
+/// A generation and the inspection (manifest, imports, exports) of its module.
 #[derive(Clone)]
 struct Generated {
     generation: Arc<Generation>,
@@ -194,8 +193,7 @@ impl RolloutController {
             served: watch::Sender::new(Served::Starting),
             active: None,
             offered: None,
-            ready: None,
-            serving: None,
+            generations: BTreeMap::new(),
             works: JoinSet::new(),
             check: Check::due(),
             info: None,
@@ -224,7 +222,7 @@ impl RolloutController {
         loop {
             let now = self.clock.now();
             if let Some(active) = &self.active {
-                self.facts.tally = active.tally();
+                self.facts.tallied(active.tally());
             }
             match decide(&self.facts, now) {
                 RolloutDecision::Do(effects) => {
@@ -234,10 +232,18 @@ impl RolloutController {
                     }
                 }
                 RolloutDecision::Wait(moment) => {
+                    let facts = &self.facts;
+                    self.generations
+                        .retain(|number, _| facts.generations().any(|used| used == *number));
                     return moment.map(|moment| self.clock.timer(now.moment.until(moment)));
                 }
             }
         }
+    }
+
+    /// The generation of a loaded version.
+    fn generated(&self, loaded: &Option<Loaded>) -> Option<&Generated> {
+        self.generations.get(&loaded.as_ref()?.generation)
     }
 
     /// Waits for the next input, result or wake-up, and handles it.

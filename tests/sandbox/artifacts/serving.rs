@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::permit::Permit;
-use ccm_core::rollout::Release;
 use ccm_delivery::active::{Active, Generation};
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::{Compiler, Digest, GuestConfig, Host, LoadError, Module};
@@ -37,12 +36,7 @@ impl Serving {
         let ours = open_host(compiler(&[]), Some(cache()));
         let loaded = ours.load(module(good), grants(), config());
         let provider = runtime.block_on(loaded).unwrap();
-        let release = Release {
-            digest: provider.digest().to_string(),
-            version: provider.manifest().version.clone(),
-            origin: "good.wasm".to_owned(),
-        };
-        let generation = Generation::new(Arc::new(provider), release);
+        let generation = Generation::new(Arc::new(provider));
         let serving = Serving {
             runtime,
             host: open_host(offered, Some(cache())),

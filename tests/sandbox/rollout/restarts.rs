@@ -25,6 +25,10 @@ pub(crate) const TESTS: &[Test] = &[
         a_module_that_is_lost_is_stood_in_for_by_one_that_requests_no_more_and_by_none_that_does,
     ),
     (
+        "a_lost_module_that_is_found_again_serves_though_the_process_leads_no_longer",
+        a_lost_module_that_is_found_again_serves_though_the_process_leads_no_longer,
+    ),
+    (
         "a_process_that_does_not_lead_is_ready_and_writes_nothing",
         a_process_that_does_not_lead_is_ready_and_writes_nothing,
     ),
@@ -116,11 +120,9 @@ fn a_module_that_is_lost_is_stood_in_for_by_one_that_requests_no_more_and_by_non
         let more = wider("2.0.0");
         let world = World::start(start(true));
         world.offer(&more);
-        let waits = |record: &Record| {
-            let trial = record.trial.as_ref();
-            trial.is_some_and(|trial| trial.phase == Phase::WaitsForApproval)
-        };
-        let record = world.recorded("it waits for approval", waits).await;
+        let record = world
+            .recorded("it waits for approval", waits_for_approval)
+            .await;
         let line = &record.trial.unwrap().lines[0];
         assert!(line.starts_with("+ "), "{line}");
         let (why, is_final) = world.fails().await;
@@ -151,6 +153,40 @@ fn a_module_that_is_lost_is_stood_in_for_by_one_that_requests_no_more_and_by_non
         for part in ["it was not tried beside 2.0.0", "it is nowhere"] {
             assert!(untried.contains(part), "{untried}");
         }
+    });
+}
+
+fn waits_for_approval(record: &Record) -> bool {
+    let trial = record.trial.as_ref();
+    trial.is_some_and(|trial| trial.phase == Phase::WaitsForApproval)
+}
+
+/// The candidate's end must not take the code of the version that was loaded meanwhile.
+fn a_lost_module_that_is_found_again_serves_though_the_process_leads_no_longer() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let start = || Start {
+            folder: Some(folder.path()),
+            has_lost: true,
+            ..Start::default()
+        };
+        let one = module("1.0.0", "honest");
+        let world = World::start(start());
+        world.offer(&one);
+        world.serves(&one).await;
+        world
+            .recorded("it is written down", |record| record.active.is_some())
+            .await;
+        world.ends().await;
+        std::fs::remove_dir_all(folder.path().join("modules")).unwrap();
+        let world = World::start(start());
+        world.offer(&wider("2.0.0"));
+        world
+            .recorded("the other one is a candidate", waits_for_approval)
+            .await;
+        world.follows();
+        world.finds(&one);
+        world.serves(&one).await;
     });
 }
 

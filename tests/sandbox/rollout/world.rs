@@ -112,6 +112,7 @@ pub(crate) fn trusting(key: &KeyPair) -> TrustPolicy {
 struct Scripted {
     offers: mpsc::UnboundedReceiver<Result<Artifact, SourceError>>,
     has_lost: bool,
+    found: Arc<Mutex<Option<Artifact>>>,
 }
 
 impl Source for Scripted {
@@ -126,7 +127,8 @@ impl Source for Scripted {
 
     fn again<'a>(&'a self, _: &'a Release) -> Brought<'a> {
         Box::pin(async {
-            Err(match self.has_lost {
+            let found = self.found.lock().unwrap().clone();
+            found.ok_or_else(|| match self.has_lost {
                 true => SourceError::absent(PLACE, "it is nowhere"),
                 false => SourceError::unavailable(PLACE, "it is down"),
             })
@@ -175,6 +177,7 @@ impl LoadPolicyOf for Granting {
 /// A stage that plays, and what is around it.
 pub(crate) struct World {
     offers: mpsc::UnboundedSender<Result<Artifact, SourceError>>,
+    found: Arc<Mutex<Option<Artifact>>>,
     pub(crate) store_of_record: Arc<MemoryRecordStore>,
     terms: watch::Sender<Arc<dyn LoadPolicyOf>>,
     trust: watch::Sender<Arc<TrustPolicy>>,
@@ -236,9 +239,11 @@ impl World {
         let store = folder.map(|folder| folder.join("modules"));
         let (offers, offered) = mpsc::unbounded_channel();
         let (sources, source) = mpsc::channel(1);
+        let found = Arc::default();
         let scripted: Box<dyn Source> = Box::new(Scripted {
             offers: offered,
             has_lost,
+            found: Arc::clone(&found),
         });
         assert!(sources.try_send(scripted).is_ok());
         let granting = terms.unwrap_or_else(|| {
@@ -270,6 +275,7 @@ impl World {
         });
         World {
             offers,
+            found,
             store_of_record,
             terms,
             trust,
@@ -289,6 +295,11 @@ impl World {
         self.offers.send(Err(error)).unwrap();
     }
 
+    /// The source has this version again, without offering it.
+    pub(crate) fn finds(&self, artifact: &Artifact) {
+        *self.found.lock().unwrap() = Some(artifact.clone());
+    }
+
     pub(crate) fn order(&self, orders: Orders) {
         self.store_of_record.order(orders);
     }
@@ -306,6 +317,10 @@ impl World {
 
     pub(crate) fn leads(&self) {
         self.lead.send_replace(Some(lead()));
+    }
+
+    pub(crate) fn follows(&self) {
+        self.lead.send_replace(None);
     }
 
     /// Whatever serves is asked, again and again.
@@ -353,7 +368,7 @@ impl World {
 
     /// The version that answers now.
     pub(crate) async fn serving(&self) -> String {
-        self.active().await.serving().release.digest.clone()
+        self.active().await.serving().provider.digest().to_string()
     }
 
     /// Until the record is like this.

@@ -8,7 +8,6 @@ use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{CloudNode, Readiness};
 use ccm_core::load_balancer::CloudService;
 use ccm_core::permit::{Mode, Permit};
-use ccm_core::rollout::Release;
 use ccm_core::tenure::Tenure;
 use ccm_delivery::active::Generation;
 use ccm_host::grant::{Credential, Grants, RequestBudget, Secret};
@@ -145,25 +144,15 @@ pub(crate) async fn generation_granted(
     grants: Grants,
     values: &[(&str, &str)],
 ) -> Arc<Generation> {
-    let origin = module.source.clone();
     let provider = load_granted(name, module, grants, values, false).await;
-    generation_of(provider.unwrap(), origin)
+    Arc::new(Generation::new(Arc::new(provider.unwrap())))
 }
 
 /// The same as a version that is tried beside the one that serves.
 pub(crate) async fn candidate(name: &str, module: Module, endpoint: &str) -> Arc<Generation> {
-    let (origin, grants) = (module.source.clone(), grants(&module, endpoint));
+    let grants = grants(&module, endpoint);
     let provider = load_granted(name, module, grants, BALANCING, true).await;
-    generation_of(provider.unwrap(), origin)
-}
-
-fn generation_of(provider: Provider, origin: String) -> Arc<Generation> {
-    let release = Release {
-        digest: provider.digest().to_string(),
-        version: provider.manifest().version.clone(),
-        origin,
-    };
-    Arc::new(Generation::new(Arc::new(provider), release))
+    Arc::new(Generation::new(Arc::new(provider.unwrap())))
 }
 
 /// A permit for a whole call, with as many changes as it needs.

@@ -2,6 +2,7 @@
 
 use super::plan_comparison::Plans;
 use super::record::Release;
+use super::trial_verdict::TrialTally;
 use crate::moment::Moment;
 
 /// Progress of a version in this process.
@@ -44,7 +45,7 @@ pub enum Step {
 }
 
 /// A trial under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trying {
     /// When it began.
     pub since: Moment,
@@ -52,6 +53,8 @@ pub struct Trying {
     pub asked: Option<Moment>,
     /// The changes that were planned before it began.
     pub plans: Plans,
+    /// Its results so far.
+    pub tally: TrialTally,
 }
 
 impl Step {

@@ -1,4 +1,5 @@
-//! State of one provider's versions in this process, possible next effects, and their results. Holds no rules:
+//! State of one provider's versions in this process, possible next effects, and their results. The only owner of that
+//! state: `delivery` holds the code of the generations and routes calls to them as these facts say. Holds no rules:
 //! [`super::decide`] does.
 
 use crate::event::reasons;
@@ -43,6 +44,8 @@ pub struct Offer {
 /// A loaded version and the load policy it was loaded under.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
+    /// Number of its generation, unique in the process.
+    pub generation: u64,
     /// The version.
     pub release: Release,
     /// Generation of the load policy; see [`RolloutFacts::terms`].
@@ -135,17 +138,22 @@ impl Work {
 /// Result of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkResult {
-    /// It succeeded.
-    Fine {
+    /// Of [`Work::Load`] and [`Work::Compile`]: it is loaded.
+    Loaded {
+        /// With the name that its manifest states.
+        loaded: Box<Loaded>,
+        /// Whether its calls can be compared with those of the active version.
+        fits: bool,
+    },
+    /// Of [`Work::Examine`]: it is trusted, and the grants cover it.
+    Examined {
         /// The version, with the name that its manifest states.
         release: Release,
-        /// Of [`Work::Examine`]: what it requests beyond the active or recorded active version.
+        /// What it requests beyond the active or recorded active version.
         wider: Vec<String>,
-        /// Of [`Work::Compile`]: whether its calls can be compared with those of the active version.
-        fits: bool,
-        /// Of [`Work::Load`] and [`Work::Compile`]: what is recorded about it once it serves.
-        noted: Box<Noted>,
     },
+    /// Of [`Work::SelfTest`] and [`Work::Ask`]: it succeeded.
+    Passed,
     /// Of [`Work::Plan`]: the planned changes.
     Planned(Plans),
     /// Grants or configuration do not cover it; the details.
@@ -248,8 +256,6 @@ pub struct RolloutFacts {
     pub failures: BTreeMap<String, VersionFailure>,
     /// The version being tried.
     pub candidate: Option<Candidate>,
-    /// Results of the trial under way.
-    pub tally: TrialTally,
     /// The work under way.
     pub work: Option<Work>,
     /// That nothing serves was reported, and nothing has served since.
@@ -302,6 +308,19 @@ impl RolloutFacts {
     /// This process stops leading.
     pub fn follows(&mut self) {
         self.role = Role::Follower;
+    }
+
+    /// Takes the results so far of the trial under way.
+    pub fn tallied(&mut self, tally: TrialTally) {
+        if let Some(trying) = self.trying() {
+            trying.tally = tally;
+        }
+    }
+
+    /// Numbers of the generations whose code is in use: the serving one, and the one that is ready.
+    pub fn generations(&self) -> impl Iterator<Item = u64> {
+        let loaded = self.serving.iter().chain(&self.ready);
+        loaded.map(|loaded| loaded.generation)
     }
 
     /// Takes the orders as read.
@@ -374,31 +393,17 @@ impl RolloutFacts {
                 self.failures.remove(&release.digest);
                 self.has_told_unserved = false;
                 self.candidate = None;
-                self.tally = TrialTally::default();
             }
             RolloutEffect::Try(release) => {
-                self.tally = TrialTally::default();
                 self.candidate = Some(Candidate {
                     release: release.clone(),
                     terms: self.terms,
                     step: Step::Offered,
                 });
             }
-            RolloutEffect::Shadow(_) | RolloutEffect::Canary(_) => {
-                self.tally = TrialTally::default();
-                let step = self.candidate.as_ref().map(|candidate| &candidate.step);
-                let trying = Trying {
-                    since: now.moment,
-                    asked: None,
-                    plans: step.map(Step::plans).unwrap_or_default(),
-                };
-                self.at_step(match effect {
-                    RolloutEffect::Shadow(_) => Step::Shadow(trying),
-                    _ => Step::Canary(trying),
-                });
-            }
+            RolloutEffect::Shadow(_) => self.begins_trial(Step::Shadow, now),
+            RolloutEffect::Canary(_) => self.begins_trial(Step::Canary, now),
             RolloutEffect::EndTrial => {
-                self.tally = TrialTally::default();
                 let gone = self.candidate.take();
                 self.ready
                     .take_if(|ready| gone.is_some_and(|it| ready.is(&it.release.digest)));
@@ -426,16 +431,26 @@ impl RolloutFacts {
 
     fn begun(&mut self, work: &Work, now: RolloutTime) {
         self.work = Some(work.clone());
-        if let (Work::Ask(_), Some(candidate)) = (work, &mut self.candidate)
-            && let Step::Shadow(trying) | Step::Canary(trying) = &mut candidate.step
-        {
+        if let (Work::Ask(_), Some(trying)) = (work, self.trying()) {
             trying.asked = Some(now.moment);
         }
     }
 
-    fn at_step(&mut self, step: Step) {
+    fn begins_trial(&mut self, kind: fn(Trying) -> Step, now: RolloutTime) {
         if let Some(candidate) = &mut self.candidate {
-            candidate.step = step;
+            candidate.step = kind(Trying {
+                since: now.moment,
+                asked: None,
+                plans: candidate.step.plans(),
+                tally: TrialTally::default(),
+            });
+        }
+    }
+
+    fn trying(&mut self) -> Option<&mut Trying> {
+        match &mut self.candidate.as_mut()?.step {
+            Step::Shadow(trying) | Step::Canary(trying) => Some(trying),
+            _ => None,
         }
     }
 }

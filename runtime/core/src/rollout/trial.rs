@@ -49,11 +49,11 @@ pub(super) fn verdict(turn: &DecisionBuilder<'_>) -> Option<String> {
 }
 
 fn judge(turn: &DecisionBuilder<'_>, candidate: &Candidate) -> Verdict {
-    let (rules, tally) = (&turn.facts.rules, &turn.facts.tally);
+    let rules = &turn.facts.rules;
     let elapsed = |trying: &Trying| trying.since.until(turn.now.moment);
     match &candidate.step {
-        Step::Shadow(trying) => tally.shadow(rules, elapsed(trying)),
-        Step::Canary(trying) => tally.canary(rules, elapsed(trying)),
+        Step::Shadow(trying) => trying.tally.shadow(rules, elapsed(trying)),
+        Step::Canary(trying) => trying.tally.canary(rules, elapsed(trying)),
         Step::Planned { plans, .. } if !may_change(turn, candidate) => {
             plans.excess(rules).map_or(Verdict::Open, Verdict::Failed)
         }
@@ -109,13 +109,13 @@ fn step(turn: &mut DecisionBuilder<'_>, candidate: &Candidate) -> Option<Vec<Rol
         Step::Asked => return Some(promote(turn, candidate)),
         Step::Shadow(trying) => {
             let time = turn.facts.rules.shadow_time;
-            return watch(turn, candidate, *trying, time, |_| {
+            return watch(turn, candidate, trying, time, |_| {
                 vec![RolloutEffect::Canary(release())]
             });
         }
         Step::Canary(trying) => {
             let time = turn.facts.rules.canary_time;
-            return watch(turn, candidate, *trying, time, |turn| {
+            return watch(turn, candidate, trying, time, |turn| {
                 promote(turn, candidate)
             });
         }
@@ -137,14 +137,14 @@ fn step(turn: &mut DecisionBuilder<'_>, candidate: &Candidate) -> Option<Vec<Rol
 fn watch(
     turn: &mut DecisionBuilder<'_>,
     candidate: &Candidate,
-    trying: Trying,
+    trying: &Trying,
     time: Duration,
     passed: impl Fn(&DecisionBuilder<'_>) -> Vec<RolloutEffect>,
 ) -> Option<Vec<RolloutEffect>> {
     let (now, rules) = (turn.now.moment, turn.facts.rules);
     let end = trying.since.after(time);
     let verdict = judge(turn, candidate);
-    let is_silent = turn.facts.tally.is_silent();
+    let is_silent = trying.tally.is_silent();
     let may_ask = turn.facts.work.is_none();
     let ask = || {
         Some(vec![RolloutEffect::Begin(Work::Ask(

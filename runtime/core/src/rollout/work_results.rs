@@ -1,7 +1,7 @@
 //! Folds results of work into the facts: the progress of a version, or the cause of its failure.
 
 use super::candidate::{Candidate, Step};
-use super::facts::{Cause, Loaded, RolloutFacts, RolloutTime, VersionFailure, Work, WorkResult};
+use super::facts::{Cause, RolloutFacts, RolloutTime, VersionFailure, Work, WorkResult};
 use super::record::{Release, cut};
 
 impl RolloutFacts {
@@ -22,16 +22,12 @@ impl RolloutFacts {
 
     fn load_ended(&mut self, wanted: &Release, end: WorkResult, now: RolloutTime) {
         match end {
-            // Loading never yields a plan.
-            WorkResult::Planned(_) => {}
-            WorkResult::Fine { release, noted, .. } => {
-                self.named(&release);
+            // Results of other work.
+            WorkResult::Examined { .. } | WorkResult::Planned(_) | WorkResult::Passed => {}
+            WorkResult::Loaded { loaded, .. } => {
+                self.named(&loaded.release);
                 self.failures.remove(&wanted.digest);
-                self.ready = Some(Loaded {
-                    release,
-                    terms: self.terms,
-                    noted: *noted,
-                });
+                self.ready = Some(*loaded);
             }
             WorkResult::Ungranted(lines) => {
                 let is_served = self
@@ -58,31 +54,26 @@ impl RolloutFacts {
             return;
         };
         match end {
-            WorkResult::Fine {
-                release,
-                wider,
-                fits,
-                noted,
-            } => {
-                let step = match (work, &candidate.step) {
-                    (Work::Examine(_), _) => Step::Examined(wider),
-                    (Work::Compile(_), _) => Step::Compiled { fits },
-                    (Work::SelfTest(_), Step::Compiled { fits }) => {
-                        Step::SelfTested { fits: *fits }
-                    }
-                    (Work::Ask(_), Step::Planned { .. }) => Step::Asked,
-                    (_, step) => step.clone(),
-                };
-                candidate.step = step;
-                if matches!(work, Work::Compile(_)) {
-                    self.ready = Some(Loaded {
-                        release: release.clone(),
-                        terms: self.terms,
-                        noted: *noted,
-                    });
-                }
+            WorkResult::Loaded { loaded, fits } => {
+                candidate.step = Step::Compiled { fits };
+                self.failures.remove(digest);
+                self.named(&loaded.release);
+                self.ready = Some(*loaded);
+            }
+            WorkResult::Examined { release, wider } => {
+                candidate.step = Step::Examined(wider);
                 self.failures.remove(digest);
                 self.named(&release);
+            }
+            WorkResult::Passed => {
+                match (work, &candidate.step) {
+                    (Work::SelfTest(_), Step::Compiled { fits }) => {
+                        candidate.step = Step::SelfTested { fits: *fits };
+                    }
+                    (Work::Ask(_), Step::Planned { .. }) => candidate.step = Step::Asked,
+                    _ => {}
+                }
+                self.failures.remove(digest);
             }
             WorkResult::Planned(plans) => {
                 if let Step::SelfTested { fits } = candidate.step {

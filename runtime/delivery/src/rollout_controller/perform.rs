@@ -10,13 +10,12 @@ use ccm_core::cloud::EventType;
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::rollout::{
     Candidate, Cause, Noted, Record, Role, RolloutEffect, RolloutEvent, VersionFailure, Work,
-    WorkResult, state,
+    WorkResult, not_serving, state,
 };
 use ccm_host::Digest;
 use ccm_host::egress::now;
 use tokio::task::{JoinError, JoinSet};
 
-use super::not_serving::failed;
 use super::version_work::{Ended, Job, run};
 use super::{Generated, RolloutController, Served};
 use crate::active::Active;
@@ -39,13 +38,13 @@ impl RolloutController {
             }
             RolloutEffect::Shadow(release) => {
                 tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "shadow: its answers are compared");
-                if let (Some(active), Some(ready)) = (&self.active, &self.ready) {
+                if let (Some(active), Some(ready)) = (&self.active, self.ready()) {
                     active.shadow(ready.generation.clone());
                 }
             }
             RolloutEffect::Canary(release) => {
                 tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "canary: it answers a part of the calls");
-                if let (Some(active), Some(ready)) = (&self.active, &self.ready) {
+                if let (Some(active), Some(ready)) = (&self.active, self.ready()) {
                     active.canary(ready.generation.clone());
                 }
             }
@@ -53,11 +52,14 @@ impl RolloutController {
                 if let Some(active) = &self.active {
                     active.end_trial();
                 }
-                self.ready = None;
             }
             RolloutEffect::Clear(order) => self.record_writer.clears(order.clone()),
             RolloutEffect::Tell(event) => self.tell(event),
         }
+    }
+
+    fn ready(&self) -> Option<&Generated> {
+        self.generated(&self.facts.ready)
     }
 
     fn keep(&mut self, record: &Record) {
@@ -117,10 +119,12 @@ impl RolloutController {
             policy: self.inputs.trust.borrow().clone(),
             granted: self.inputs.terms.borrow().clone(),
             word: self.facts.word(&work.release().digest),
-            serving: self.serving.clone(),
+            serving: self
+                .generated(&self.facts.serving)
+                .map(|serving| serving.inspection.clone()),
             recorded: self.recorded(),
             active: self.active.clone(),
-            ready: self.ready.clone(),
+            ready: self.ready().cloned(),
             permit: self.permit(),
         };
         self.works.spawn(run(self.resources.clone(), job));
@@ -163,9 +167,10 @@ impl RolloutController {
                 return;
             }
         };
-        let is_awaited = self.facts.work.as_ref() == Some(&work) && self.facts.terms == terms;
-        if is_awaited && generated.is_some() {
-            self.ready = generated;
+        // Dropped again unless the facts take it.
+        if let Some(generated) = generated {
+            let number = generated.generation.number;
+            self.generations.insert(number, generated);
         }
         let before = end.clone();
         self.facts.ended(&work, terms, end, now);
@@ -176,7 +181,10 @@ impl RolloutController {
         let provider = &self.name;
         let (digest, version) = (&work.release().digest, &work.release().version);
         let (what, why) = match end {
-            WorkResult::Fine { .. } | WorkResult::Planned(_) => return,
+            WorkResult::Loaded { .. }
+            | WorkResult::Examined { .. }
+            | WorkResult::Planned(_)
+            | WorkResult::Passed => return,
             // The facts know what follows if another load policy is in force.
             WorkResult::Ungranted(lines) => (
                 "the grants or the configuration do not cover it",
@@ -195,33 +203,28 @@ impl RolloutController {
 
     /// Makes the ready generation answer all calls from now on.
     fn place(&mut self) {
-        let Some(Generated {
-            generation,
-            inspection,
-        }) = self.ready.take()
-        else {
+        let (Some(ready), Some(loaded)) = (self.ready(), &self.facts.ready) else {
             return;
         };
+        let (generation, release) = (ready.generation.clone(), loaded.release.clone());
         for warning in generation.provider.warnings() {
             tracing::warn!(target: "rollout", provider = %self.name, "{warning}");
         }
         let is_first = self.active.is_none();
         match &self.active {
             Some(active) if active.fits(&generation) => {
-                active.replace(generation.clone());
+                active.replace(generation);
             }
             before => {
                 if let Some(before) = before {
                     before.end_trial();
                 }
-                let active = Active::new(self.name.clone(), generation.clone());
+                let active = Active::new(self.name.clone(), generation);
                 self.active = Some(active.clone());
                 self.served.send_replace(Served::Serving(active));
             }
         }
-        let release = &generation.release;
         tracing::info!(target: "rollout", provider = %self.name, digest = %release.digest, version = %release.version, "serves");
-        self.serving = Some(inspection);
         let is_tried = |it: &Candidate| it.release.digest == release.digest;
         let was_tried = self.facts.candidate.as_ref().is_some_and(is_tried);
         self.check.is_replaced(was_tried);
@@ -263,21 +266,19 @@ impl RolloutController {
     pub(super) fn show(&mut self) {
         self.write();
         let record = self.facts.record.clone().unwrap_or_default();
-        let serving = self.active.as_ref().map(|active| active.serving());
-        let (digest, version) = serving.map_or_else(Default::default, |serving| {
-            (
-                serving.release.digest.clone(),
-                serving.release.version.clone(),
-            )
+        let serving = self.facts.serving.as_ref();
+        let (digest, version) = serving.map_or(("", ""), |serving| {
+            let release = &serving.release;
+            (release.digest.as_str(), release.version.as_str())
         });
-        let state = state(&record, &self.facts.orders, self.active.is_some());
-        let info = metrics::info(&self.name, &digest, &version, state.as_str());
+        let state = state(&record, &self.facts.orders, serving.is_some());
+        let info = metrics::info(&self.name, digest, version, state.as_str());
         self.metrics.stands(self.info.as_ref(), &info);
         self.info = Some(info);
-        if self.active.is_some() {
+        if self.facts.serving.is_some() {
             return;
         }
-        let Some((why, is_final)) = failed(&self.facts) else {
+        let Some((why, is_final)) = not_serving(&self.facts) else {
             return;
         };
         self.served.send_if_modified(|served| {

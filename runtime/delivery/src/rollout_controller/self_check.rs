@@ -53,13 +53,14 @@ impl RolloutController {
             return Some(self.clock.timer(now.until(next)));
         }
         // Either change triggers another call.
-        let (active, permit) = (self.active.as_ref()?, self.permit()?);
+        let (serving, permit) = (self.facts.serving.as_ref()?, self.permit()?);
+        let digest = serving.release.digest.clone();
+        let generation = self.generated(&self.facts.serving)?.generation.clone();
         self.check.next = None;
-        let serving = active.serving();
         self.check.asked.spawn(async move {
-            let said = serving.provider.self_check(permit).await.err();
+            let said = generation.provider.self_check(permit).await.err();
             let said = said.map(|error| format!("its self-check fails: {error}"));
-            (serving.release.digest.clone(), said)
+            (digest, said)
         });
         None
     }

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::permit::Permit;
-use ccm_core::rollout::{Endorsement, Noted, Release, Work, WorkResult};
+use ccm_core::rollout::{Endorsement, Loaded, Noted, Release, Work, WorkResult};
 use ccm_host::{Digest, Host, Inspection, Loading, Module};
 
 use super::Generated;
@@ -99,32 +99,21 @@ pub(super) async fn run(resources: Arc<Resources>, job: Job) -> Ended {
             Err(end) => end,
         },
         Work::Examine(release) => match job.examine(&resources, release).await {
-            Ok((examined, wider)) => WorkResult::Fine {
+            Ok((examined, wider)) => WorkResult::Examined {
                 release: examined.release(),
                 wider,
-                fits: false,
-                noted: Box::default(),
             },
             Err(end) => end,
         },
-        Work::SelfTest(release) => job.self_test(release).await,
+        Work::SelfTest(_) => job.self_test().await,
         Work::Plan(_) => job.plan().await,
-        Work::Ask(release) => job.ask(&resources, release).await,
+        Work::Ask(_) => job.ask(&resources).await,
     };
     Ended {
         work: job.work,
         terms: job.terms,
         end,
         generated,
-    }
-}
-
-fn fine(release: Release) -> WorkResult {
-    WorkResult::Fine {
-        release,
-        wider: Vec::new(),
-        fits: false,
-        noted: Box::default(),
     }
 }
 
@@ -293,19 +282,23 @@ impl Job {
             end => end,
         })?;
         resources.metrics.loaded(&resources.name, began.elapsed());
-        let generation = Arc::new(Generation::new(Arc::new(provider), known.clone()));
+        let generation = Arc::new(Generation::new(Arc::new(provider)));
         let fits = self
             .active
             .as_ref()
             .is_some_and(|active| active.fits(&generation));
-        let end = WorkResult::Fine {
+        let loaded = Loaded {
+            generation: generation.number,
             release: known,
-            wider: Vec::new(),
-            fits,
-            noted: Box::new(Noted {
+            terms: self.terms,
+            noted: Noted {
                 requests: Requests::of(&inspection).write(),
                 highest: highest.write(),
-            }),
+            },
+        };
+        let end = WorkResult::Loaded {
+            loaded: Box::new(loaded),
+            fits,
         };
         let generated = Generated {
             generation,
@@ -316,12 +309,12 @@ impl Job {
 
     /// Checks the candidate's credential. If the serving version fails the check, too, the failure is not attributed to
     /// the candidate.
-    async fn self_test(&self, release: &Release) -> WorkResult {
+    async fn self_test(&self) -> WorkResult {
         let (Some(ready), Some(permit)) = (&self.ready, &self.permit) else {
             return WorkResult::Trouble("it is not loaded any more".to_owned());
         };
         let Err(error) = ready.generation.provider.self_check(permit.clone()).await else {
-            return fine(release.clone());
+            return WorkResult::Passed;
         };
         let end = of_call(&error);
         if let (WorkResult::Fault(why), ProviderError::Denied(_) | ProviderError::Invalid(_)) =
@@ -355,7 +348,7 @@ impl Job {
 
     /// One read for each capability: through the trial if there is one, otherwise of the candidate alone, without
     /// comparison.
-    async fn ask(&self, resources: &Resources, release: &Release) -> WorkResult {
+    async fn ask(&self, resources: &Resources) -> WorkResult {
         let (Some(ready), Some(permit)) = (&self.ready, &self.permit) else {
             return WorkResult::Trouble("it is not loaded any more".to_owned());
         };
@@ -363,7 +356,7 @@ impl Job {
             && active.candidate().is_some()
         {
             active.read_each_capability(permit).await;
-            return fine(release.clone());
+            return WorkResult::Passed;
         }
         let alone = Active::alone(resources.name.clone(), ready.generation.clone());
         alone.read_each_capability(permit).await;
@@ -373,7 +366,7 @@ impl Job {
         }
         let kinds: Vec<&str> = tally.candidate.errors.keys().copied().collect();
         match kinds.as_slice() {
-            [] => fine(release.clone()),
+            [] => WorkResult::Passed,
             passing
                 if passing
                     .iter()

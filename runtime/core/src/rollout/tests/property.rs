@@ -103,14 +103,9 @@ fn happens(world: &mut World, event: Event) {
             }
         }
         Event::Trap => {
-            if world
-                .facts
-                .candidate
-                .as_ref()
-                .is_some_and(|it| it.step.is_trying())
-            {
-                world.facts.tally.fatal = Some("trapped".to_owned());
-            }
+            let mut tally = world.tally().cloned().unwrap_or_default();
+            tally.fatal = Some("trapped".to_owned());
+            world.facts.tallied(tally);
         }
     }
     if orders != world.orders {

@@ -81,6 +81,9 @@ pub(super) struct World {
     /// Every effect so far.
     pub(super) done: Vec<RolloutEffect>,
     attempts: u32,
+    /// Generations whose code the controller still has.
+    generations: BTreeSet<u64>,
+    loads: u64,
 }
 
 pub(super) fn digest(number: u8) -> String {
@@ -108,6 +111,8 @@ impl World {
             enough: u64::MAX,
             done: Vec::new(),
             attempts: 0,
+            generations: BTreeSet::new(),
+            loads: 0,
         };
         world.restart();
         world
@@ -206,7 +211,10 @@ impl World {
     pub(super) fn settle(&mut self) {
         for _ in 0..100 {
             match decide(&self.facts, self.now()) {
-                RolloutDecision::Wait(_) => return,
+                RolloutDecision::Wait(_) => {
+                    self.generations = self.facts.generations().collect();
+                    return;
+                }
                 RolloutDecision::Do(effects) => {
                     assert!(!effects.is_empty(), "nothing to do is a wait");
                     for effect in effects {
@@ -256,7 +264,7 @@ impl World {
             RolloutEffect::Place(release) => {
                 let digest = &release.digest;
                 assert!(!record.is_rejected(digest), "a rejected version serves");
-                let ready = self.facts.ready.as_ref().unwrap();
+                let ready = self.ready();
                 assert_eq!(ready.release.digest, *digest, "something else is ready");
                 if self.kinds[digest] == Kind::Wider {
                     assert!(approved(digest), "a wider version serves unapproved");
@@ -273,9 +281,9 @@ impl World {
             }
             RolloutEffect::Shadow(release) | RolloutEffect::Canary(release) => {
                 assert!(serves.is_some());
-                let ready = self.facts.ready.as_ref().unwrap();
                 assert_eq!(
-                    ready.release.digest, release.digest,
+                    self.ready().release.digest,
+                    release.digest,
                     "something else is ready"
                 );
                 assert!(!record.is_rejected(&release.digest));
@@ -287,6 +295,24 @@ impl World {
             }
             RolloutEffect::Keep(new) => self.check_record(new),
             _ => {}
+        }
+    }
+
+    /// The version that is ready, whose code must be there.
+    fn ready(&self) -> &Loaded {
+        let ready = self.facts.ready.as_ref().unwrap();
+        assert!(
+            self.generations.contains(&ready.generation),
+            "the code of what is ready is gone"
+        );
+        ready
+    }
+
+    /// Results so far of the trial under way.
+    pub(super) fn tally(&self) -> Option<&TrialTally> {
+        match &self.facts.candidate.as_ref()?.step {
+            Step::Shadow(trying) | Step::Canary(trying) => Some(&trying.tally),
+            _ => None,
         }
     }
 
@@ -335,21 +361,21 @@ impl World {
             Kind::Wider => "POST /servers",
             _ => "GET /servers",
         };
-        let fine = |wider: Vec<String>, fits| WorkResult::Fine {
-            release: release(number),
-            wider,
-            fits,
-            noted: Box::new(Noted {
-                requests: Some(requests.to_owned()),
-                highest: None,
-            }),
-        };
         let offer = self.facts.offer.as_ref();
         let is_offered = offer.is_some_and(|offer| offer.release.digest == digest);
         let is_gone = self.gone.contains(&digest) && !is_offered;
         let terms = self.facts.terms;
         self.attempts += 1;
         let covered = terms >= self.enough;
+        let loaded = Loaded {
+            generation: self.loads + 1,
+            release: release(number),
+            terms,
+            noted: Noted {
+                requests: Some(requests.to_owned()),
+                highest: None,
+            },
+        };
         let end = match (&work, kind) {
             (Work::Load(_) | Work::Examine(_), _) if is_gone => {
                 WorkResult::Gone("it is gone".to_owned())
@@ -376,12 +402,25 @@ impl World {
                     _ => 0,
                 },
             }),
-            (Work::Examine(_), Kind::Wider) => fine(vec!["+ POST /servers".to_owned()], false),
+            (Work::Examine(_), kind) => WorkResult::Examined {
+                release: release(number),
+                wider: match kind {
+                    Kind::Wider => vec!["+ POST /servers".to_owned()],
+                    _ => Vec::new(),
+                },
+            },
             (Work::Ask(_), Kind::FailsCalls) if self.facts.serving.is_none() => {
                 WorkResult::Fault("it traps".to_owned())
             }
-            (Work::Compile(_), Kind::Reshaped) => fine(Vec::new(), false),
-            _ => fine(Vec::new(), true),
+            (Work::Load(_) | Work::Compile(_), kind) => {
+                self.loads += 1;
+                self.generations.insert(self.loads);
+                WorkResult::Loaded {
+                    loaded: Box::new(loaded),
+                    fits: kind != Kind::Reshaped,
+                }
+            }
+            (Work::SelfTest(_) | Work::Ask(_), _) => WorkResult::Passed,
         };
         let now = self.now();
         self.facts.ended(&work, terms, end, now);
@@ -393,7 +432,7 @@ impl World {
             return;
         };
         let kind = self.kinds[&candidate.release.digest];
-        let tally = &mut self.facts.tally;
+        let mut tally = self.tally().cloned().unwrap_or_default();
         match candidate.step {
             Step::Shadow(_) => {
                 tally.compared += 1;
@@ -410,5 +449,6 @@ impl World {
             }
             _ => {}
         }
+        self.facts.tallied(tally);
     }
 }

@@ -19,7 +19,6 @@ use ccm_core::load_balancer::{
 };
 use ccm_core::moment::Moment;
 use ccm_core::permit::{Access, Mode, Permit};
-use ccm_core::rollout::Release;
 use ccm_core::tenure::Tenure;
 use tokio::sync::Semaphore;
 
@@ -314,12 +313,7 @@ pub(super) fn found(provider_id: &str) -> Lookup {
 }
 
 pub(super) fn generation(provider: &Arc<Scripted>) -> Arc<Generation<Scripted>> {
-    let release = Release {
-        digest: provider.digest(),
-        version: "1".to_owned(),
-        origin: String::new(),
-    };
-    Arc::new(Generation::new(provider.clone(), release))
+    Arc::new(Generation::new(provider.clone()))
 }
 
 /// A provider that serves, one to be tried, and what controllers have of the first.

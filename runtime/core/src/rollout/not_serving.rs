@@ -1,11 +1,11 @@
 //! Explains why nothing serves.
 
-use ccm_core::rollout::{Cause, RolloutFacts};
+use super::facts::{Cause, RolloutFacts};
 
 /// Why nothing serves, and whether a person has to change something first. `None` while the recorded active version may
 /// still serve, even if an offer was rejected. A failed version is reported without waiting for the decision on a
 /// pending offer, which only the leader makes.
-pub(super) fn failed(facts: &RolloutFacts) -> Option<(String, bool)> {
+pub fn not_serving(facts: &RolloutFacts) -> Option<(String, bool)> {
     let record = facts.record.as_ref()?;
     let active = record.active.as_ref().map(|active| &active.release);
     let offered = facts.offer.as_ref().map(|offer| &offer.release);
@@ -45,12 +45,10 @@ pub(super) fn failed(facts: &RolloutFacts) -> Option<(String, bool)> {
 mod tests {
     use std::time::Duration;
 
-    use ccm_core::moment::Moment;
-    use ccm_core::rollout::{
-        Noted, Placed, Record, Rejected, Release, RolloutTime, VersionFailure,
-    };
-
+    use super::super::facts::{RolloutTime, VersionFailure};
+    use super::super::record::{Noted, Placed, Record, Rejected, Release};
     use super::*;
+    use crate::moment::Moment;
 
     fn release(name: &str) -> Release {
         Release {
@@ -189,7 +187,7 @@ mod tests {
                     facts.failures.insert((*name).to_owned(), failure(*cause));
                 }
             }
-            let found = failed(&facts);
+            let found = not_serving(&facts);
             let found = found
                 .as_ref()
                 .map(|(why, is_final)| (why.as_str(), *is_final));
