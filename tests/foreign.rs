@@ -121,7 +121,7 @@ fn build(folder: &TempDir) -> PathBuf {
 fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
     CloudNode {
         provider_id: provider_id.map(str::to_owned),
-        ..ccm_tests::objects::cloud_node(name)
+        ..ccm_fixtures::objects::cloud_node(name)
     }
 }
 

@@ -6,13 +6,12 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{CloudNode, CloudProvider as _, Readiness};
 use ccm_core::load_balancer::{
     CloudService, DeleteRequest, EnsureRequest, Protocol, ServicePort, UpdateRequest,
 };
 use ccm_core::permit::{Mode, Permit};
-use ccm_core::tenure::Tenure;
+use ccm_fixtures::permits;
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::{GuestConfig, Host, Module, Provider};
 use ccm_sim::hetzner::{Hetzner, Options, ServerSpec, ServerStatus};
@@ -158,14 +157,7 @@ impl Build {
 
 fn permit() -> Arc<Permit> {
     let until = ccm_host::egress::now().after(Duration::from_secs(60));
-    let tenure = Arc::new(Tenure::unlimited());
-    Arc::new(Permit::new(
-        until,
-        Mode::Enforce,
-        50,
-        tenure,
-        Arc::new(NoAudit),
-    ))
+    permits::permit(until, Mode::Enforce, 50)
 }
 
 fn service(ports: &[u16]) -> CloudService {

@@ -1,13 +1,13 @@
 //! `METHOD URL`, or `METHOD /path` for a target by its name: what a guest may write into a request. Everything is granted as
 //! a change and the permit is one of plan mode, so that what would be sent is heard and nothing is.
 
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ccm_core::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
 use ccm_core::moment::Moment;
-use ccm_core::permit::{CloudRequest, Mode, Permit};
-use ccm_core::tenure::Tenure;
+use ccm_core::permit::{CloudRequest, Mode};
+use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::permits::audited;
 use ccm_host::Digest;
 use ccm_host::egress::path::{PathPattern, canonical};
 use ccm_host::egress::rules::Rule;
@@ -120,22 +120,6 @@ static WORLD: LazyLock<(Runtime, Arc<Egress>)> = LazyLock::new(|| {
     (runtime.unwrap(), Arc::new(egress))
 });
 
-/// Hears what would have been sent.
-#[derive(Default)]
-struct Ear(Mutex<Option<CloudRequest>>);
-
-impl AuditSink for Ear {
-    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
-        panic!("nothing is sent in plan mode");
-    }
-
-    fn after(&self, _: &AuditRecord) {}
-
-    fn refused(&self, refused: &Refused<'_>) {
-        *self.0.lock().unwrap() = Some(refused.request.clone());
-    }
-}
-
 fn check(input: &[u8]) -> Result<Verdict, String> {
     let text = String::from_utf8_lossy(input);
     let Some((method, place)) = text.trim_end_matches('\n').split_once(' ') else {
@@ -145,9 +129,8 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
         return Ok(Verdict::Refused("no method".to_owned()));
     };
     let (runtime, egress) = &*WORLD;
-    let (ear, never) = (Arc::<Ear>::default(), Moment(Duration::MAX));
-    let tenure = Arc::new(Tenure::unlimited());
-    let permit = Arc::new(Permit::new(never, Mode::Plan, 1, tenure, ear.clone()));
+    let (audit, never) = (Arc::<RecordingAudit>::default(), Moment(Duration::MAX));
+    let permit = audited(never, Mode::Plan, 1, audit.clone());
     let request = match place.starts_with('/') {
         true => None,
         false => match http::Request::builder()
@@ -183,7 +166,8 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
             }
         }
     });
-    let heard = ear.0.lock().unwrap().take();
+    assert!(audit.requests().is_empty(), "nothing is sent in plan mode");
+    let heard = audit.refused().pop();
     match (end, heard) {
         (Err(FetchError::Denied(_)), Some(sent)) => {
             may_be_sent(&sent, method.as_str(), &query)?;

@@ -21,6 +21,8 @@ use libtest_mimic::Trial;
 
 use crate::misbehaving::behaviours::{KEPT_BYTES, assert_harmless, assert_works};
 use crate::misbehaving::stage::{self, HOST, PATIENCE, block_on};
+use crate::permits;
+use ccm_fixtures::objects::cloud_node;
 use guest_misbehaving::behaviour::Behaviour;
 use made::Made;
 
@@ -114,6 +116,6 @@ async fn check(what: &str, loaded: Result<Provider, LoadError>, end: &End) {
 
 /// Asks about one node, whose name is written with letters of one, two, three and four bytes.
 async fn call(provider: &Provider, time: Duration) -> Result<FindReply, ProviderError> {
-    let nodes = [stage::node(made::NODE)];
-    provider.find(&nodes, stage::reads_for(time)).await
+    let nodes = [cloud_node(made::NODE)];
+    provider.find(&nodes, permits::reads_for(time)).await
 }

@@ -8,7 +8,8 @@ use ccm_sim::robot::{self, Fault, OperatingStatus, Trouble};
 use ccm_tests::harness::trial;
 use libtest_mimic::Trial;
 
-use crate::hcloud::stage::{PASSWORD, Stage, brief, node, permit, silent};
+use crate::hcloud::stage::{PASSWORD, Stage, brief, node, silent};
+use crate::permits::reads;
 
 mod absence;
 mod bodies;
@@ -78,7 +79,7 @@ fn nodes_of_both_clouds_are_found_in_one_call(stage: &Stage) {
     let provider = stage.load(Some(PASSWORD), ON).unwrap();
     stage
         .runtime
-        .block_on(provider.self_check(permit()))
+        .block_on(provider.self_check(reads()))
         .unwrap();
     for _ in 0..3 {
         let reply = stage.find(&provider, &nodes);
@@ -197,7 +198,7 @@ fn a_wrong_password_is_tried_once(stage: &Stage) {
     let provider = stage.load(Some("wrong"), ON).unwrap();
     let error = stage
         .runtime
-        .block_on(provider.self_check(permit()))
+        .block_on(provider.self_check(reads()))
         .unwrap_err();
     assert_eq!(error.reason(), "denied", "{error}");
     assert!(!error.to_string().contains(PASSWORD), "{error}");

@@ -17,8 +17,10 @@ use libtest_mimic::Trial;
 use rustix::process::{DumpableBehavior, Pid, Signal};
 
 use crate::host::{cache, child_process, compiler, sandboxes};
-use crate::misbehaving::stage::{PATIENCE, block_on, config, grants, module, node, reads_for};
+use crate::misbehaving::stage::{PATIENCE, block_on, config, grants, module};
 use crate::misbehaving::target::{Mood, Target};
+use crate::permits;
+use ccm_fixtures::objects::cloud_node;
 
 /// The argument with which this program confines itself and tries to get out; which child it is follows.
 pub(crate) const ESCAPE: &str = "escape";
@@ -225,8 +227,8 @@ fn killed() {
         let calling = {
             let provider = provider.clone();
             tokio::spawn(async move {
-                let nodes = [node("one")];
-                provider.find(&nodes, reads_for(PATIENCE)).await
+                let nodes = [cloud_node("one")];
+                provider.find(&nodes, permits::reads_for(PATIENCE)).await
             })
         };
         // It spins until it is ended.
@@ -243,10 +245,13 @@ fn killed() {
         for pid in pids {
             rustix::process::kill_process(pid, Signal::KILL).unwrap();
         }
-        let nodes = [node("one")];
+        let nodes = [cloud_node("one")];
         // The first one may still meet the end of the former process.
-        let _ = provider.find(&nodes, reads_for(PATIENCE)).await;
-        let reply = provider.find(&nodes, reads_for(PATIENCE)).await.unwrap();
+        let _ = provider.find(&nodes, permits::reads_for(PATIENCE)).await;
+        let reply = provider
+            .find(&nodes, permits::reads_for(PATIENCE))
+            .await
+            .unwrap();
         assert!(matches!(reply.lookups[..], [Lookup::Found(_)]));
     });
 }
@@ -281,11 +286,14 @@ fn cost() {
                     .load(module(), grants(&cloud.endpoint()), config(behaviour))
                     .await
                     .unwrap();
-                let nodes = [node("one")];
-                let _ = provider.find(&nodes, reads_for(PATIENCE)).await;
+                let nodes = [cloud_node("one")];
+                let _ = provider.find(&nodes, permits::reads_for(PATIENCE)).await;
                 let began = Instant::now();
                 for _ in 0..CALLS {
-                    provider.find(&nodes, reads_for(PATIENCE)).await.unwrap();
+                    provider
+                        .find(&nodes, permits::reads_for(PATIENCE))
+                        .await
+                        .unwrap();
                 }
                 pair.push(began.elapsed() / CALLS);
             }

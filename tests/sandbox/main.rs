@@ -32,6 +32,7 @@ mod listings;
 mod load_balancers;
 mod loading;
 mod misbehaving;
+mod permits;
 mod rollout;
 mod shipped;
 mod swap;

@@ -13,8 +13,9 @@ use flate2::Compression;
 use flate2::read::GzEncoder;
 use libtest_mimic::Trial;
 
-use crate::hcloud::stage::{brief, node, permit};
+use crate::hcloud::stage::{brief, node};
 use crate::host::HOST;
+use crate::permits::reads;
 
 /// What a module may have at most, compressed as registries keep it.
 const MOST_BYTES: usize = 1 << 20;
@@ -117,7 +118,7 @@ fn static_answers_completely_without_a_request() {
     nodes.extend((10..4_000).map(|number| stored(&format!("metal-{number}"))));
     let ask = |nodes: &[CloudNode]| {
         runtime
-            .block_on(provider.find_fresh(nodes, Arc::clone(&permit())))
+            .block_on(provider.find_fresh(nodes, Arc::clone(&reads())))
             .unwrap()
     };
     let reply = ask(&nodes);

@@ -18,6 +18,8 @@ use crate::host::{cache, child_process, compiler};
 use crate::misbehaving::load_balancers::service;
 use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::permits;
+use ccm_fixtures::objects::cloud_node;
 
 const TESTS: &[Test] = &[
     ("a_module_of_0_1_works_as_before", works),
@@ -76,7 +78,7 @@ async fn load(host: &Host, endpoint: &str, targets: &[&str]) -> Result<Provider,
 fn ready(name: &str, readiness: Readiness) -> CloudNode {
     CloudNode {
         readiness,
-        ..stage::node(name)
+        ..cloud_node(name)
     }
 }
 
@@ -92,7 +94,7 @@ async fn everything(host: &Host) {
     let inspection = ccm_host::inspect("witness.wasm", test_guests::WITNESS).unwrap();
     assert_eq!(inspection.contract, Contract::V0_1);
     let cloud = Target::start(Mood::Well).await;
-    let permit = || stage::permit(PATIENCE, Mode::Enforce, 0);
+    let permit = || permits::permit(PATIENCE, Mode::Enforce, 0);
 
     for (targets, told) in [
         (&["api"][..], "targets=api"),
@@ -145,7 +147,7 @@ async fn everything(host: &Host) {
 }
 
 async fn load_balancers(provider: &Provider) {
-    let permit = || stage::permit(PATIENCE, Mode::Enforce, 0);
+    let permit = || permits::permit(PATIENCE, Mode::Enforce, 0);
     let called = |name: &str, adopt: Option<Adoptable>| EnsureRequest {
         service: Arc::new(CloudService {
             name: name.to_owned(),
@@ -223,7 +225,7 @@ async fn load_balancers(provider: &Provider) {
 }
 
 async fn routes(provider: &Provider) {
-    let permit = || stage::permit(PATIENCE, Mode::Enforce, 0);
+    let permit = || permits::permit(PATIENCE, Mode::Enforce, 0);
     let nodes = [ready("a", Readiness::NotReady)];
     let listed = provider.list_routes(&nodes, permit()).await.unwrap();
     assert_eq!(listed.routes[0].id, "ready=false");
@@ -246,8 +248,8 @@ fn both() {
         assert_eq!(old.manifest().contract, Contract::V0_1.version());
         assert_eq!(new.manifest().contract, Contract::V0_2.version());
         for provider in [&old, &new] {
-            let permit = stage::permit(PATIENCE, Mode::Enforce, 0);
-            let nodes = [stage::node("one")];
+            let permit = permits::permit(PATIENCE, Mode::Enforce, 0);
+            let nodes = [cloud_node("one")];
             let reply = provider.find(&nodes, permit).await.unwrap();
             assert_eq!(reply.lookups.len(), 1);
             assert!(!reply.complete, "404 alone proves nothing");

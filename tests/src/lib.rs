@@ -17,7 +17,6 @@ pub mod helm;
 pub mod kubernetes;
 pub mod link;
 pub mod log;
-pub mod objects;
 pub mod observed;
 pub mod process;
 pub mod prometheus;

@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, ProviderError};
 use ccm_core::load_balancer::{
     CloudService, DeleteRequest, EnsureRequest, Ensured, Progress, Protocol, ServicePort,
     UpdateRequest,
 };
 use ccm_core::permit::{Mode, Permit};
-use ccm_core::tenure::Tenure;
+use ccm_fixtures::permits;
 use ccm_host::grant::{AwsKeys, AwsSigV4, AwsSource, Credential, Grants, Secret, TargetGrant};
 use ccm_host::{GuestConfig, Module, Provider};
 use serde_json::json;
@@ -297,14 +296,7 @@ pub(crate) fn reading() -> Arc<Permit> {
 }
 
 pub(crate) fn writing() -> Arc<Permit> {
-    let tenure = Arc::new(Tenure::unlimited());
-    Arc::new(Permit::new(
-        until(),
-        Mode::Enforce,
-        50,
-        tenure,
-        Arc::new(NoAudit),
-    ))
+    permits::permit(until(), Mode::Enforce, 50)
 }
 
 pub(crate) fn known(name: &str, instance: &str) -> CloudNode {

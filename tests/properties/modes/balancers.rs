@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use ccm_core::audit::Author;
 use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, ProviderError, Reply};
 use ccm_core::load_balancer::{
     CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply, Ingress,
     LoadBalancerStatus, Progress, ProgressReply, UpdateRequest,
 };
-use ccm_core::permit::{Access, CloudRequest, Permit, RequestOutcome};
+use ccm_core::permit::{Permit, RequestOutcome};
+use ccm_fixtures::permits;
 
 /// How a load balancer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,17 +98,7 @@ impl Balancers {
         (method, path): (&str, String),
         after: Option<Balancer>,
     ) -> Result<(), ProviderError> {
-        let request = CloudRequest {
-            author: Author::default(),
-            target: "api".to_owned(),
-            host: "cloud.test".to_owned(),
-            method: method.to_owned(),
-            path: path.clone(),
-            template: path.clone(),
-            rule: format!("{method} {path} (write)"),
-            sha256: String::new(),
-            access: Access::Write,
-        };
+        let request = permits::change(method, &path);
         // Any moment at which it is valid.
         let now = permit.valid_until();
         if let Err(refusal) = permit.ask(now, &request) {

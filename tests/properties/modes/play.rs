@@ -1,16 +1,17 @@
 //! Plays a world in one mode: the controllers as they are, from the beginning until everything has come to rest.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ccm_controllers::{Metrics, PlanBook, Settings};
-use ccm_core::audit::{AuditRecord, AuditSink, Author, Refused, Unrecordable};
-use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, Reply};
+use ccm_core::audit::AuditSink;
 use ccm_core::moment::Moment;
-use ccm_core::permit::{Access, CloudRequest, Mode, Permit, Refusal};
+use ccm_core::permit::{Mode, Refusal};
 use ccm_core::settings::{NodeRules, NodeSettings};
+use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::permits::change;
+use ccm_fixtures::provider::{ScriptedProvider, at_once};
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -67,21 +68,23 @@ async fn played(world: &World, mode: Mode) -> Played {
         made.expect("the node can be made");
     }
     cluster.keep_writes();
-    let (book, audit) = (PlanBook::default(), Arc::new(Counting::default()));
+    let (book, audit) = (PlanBook::default(), Arc::new(RecordingAudit::default()));
     let result = ccm_tests::controllers::run_one(
         cluster.client_as(CONTROLLERS),
-        Arc::new(Cloud(world.clone())),
+        Arc::new(cloud(world.clone())),
         settings(world, mode, book.clone(), audit.clone()),
         Metrics::default(),
         tokio::time::sleep(LONG),
     );
     result.await.expect("the provider has instances");
+    let asked = audit.requests();
+    assert!(asked.is_empty(), "a look-up may change nothing: {asked:?}");
     let mut played = Played {
         planned: BTreeMap::new(),
         is_sure: book.plan().is_sure(),
         written: BTreeMap::new(),
         requests: 0,
-        deletions: audit.0.load(Ordering::SeqCst),
+        deletions: audit.deletions().len(),
         verbs: Vec::new(),
     };
     for planned in book.plan().changes() {
@@ -128,76 +131,15 @@ fn settings(world: &World, mode: Mode, plan: PlanBook, audit: Arc<dyn AuditSink>
     }
 }
 
-/// Counts the deletions of nodes.
-#[derive(Default)]
-struct Counting(AtomicUsize);
-
-impl AuditSink for Counting {
-    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable> {
-        unreachable!("a look-up may change nothing: {request:?}")
-    }
-
-    fn after(&self, record: &AuditRecord) {
-        unreachable!("a look-up may change nothing: {record:?}")
-    }
-
-    fn refused(&self, _: &Refused<'_>) {}
-
-    fn deleted(&self, _: &AuditRecord) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
 /// The provider `sim`, which always says the same, and tries to change something in every look-up. No mode lets
 /// it, and so no plan has it.
-struct Cloud(World);
-
-impl CloudProvider for Cloud {
-    fn name(&self) -> &str {
-        "sim"
-    }
-
-    fn schemes(&self) -> &[String] {
-        static SCHEMES: LazyLock<Vec<String>> = LazyLock::new(|| vec!["sim".to_owned()]);
-        &SCHEMES
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            instances: true,
-            ..Capabilities::default()
-        }
-    }
-
-    fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
-        let request = CloudRequest {
-            author: Author::default(),
-            target: "api".to_owned(),
-            host: "cloud.test".to_owned(),
-            method: "DELETE".to_owned(),
-            path: "/servers/1".to_owned(),
-            template: "/servers/{id}".to_owned(),
-            rule: "DELETE /servers/{id} (write)".to_owned(),
-            sha256: String::new(),
-            access: Access::Write,
-        };
-        let verdict = permit.ask(Moment(Duration::ZERO), &request);
-        assert_eq!(verdict, Err(Refusal::Budget(0)));
-        let lookups = nodes.iter().map(|node| self.0.lookup(&node.name)).collect();
-        Box::pin(async move {
-            Ok(FindReply {
-                lookups,
-                events: Vec::new(),
-                complete: true,
-            })
+fn cloud(world: World) -> ScriptedProvider {
+    ScriptedProvider::new("sim")
+        .finding(move |node| world.lookup(&node.name))
+        .scripted(|asked| {
+            let request = change("DELETE", "/servers/1");
+            let verdict = asked.permit.ask(Moment(Duration::ZERO), &request);
+            assert_eq!(verdict, Err(Refusal::Budget(0)));
+            at_once(Ok(()))
         })
-    }
-
-    fn find_fresh<'a>(
-        &'a self,
-        nodes: &'a [CloudNode],
-        permit: Arc<Permit>,
-    ) -> Reply<'a, FindReply> {
-        self.find(nodes, permit)
-    }
 }

@@ -3,18 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use ccm_controllers::{Controllers, Metrics, PlanBook, Settings};
-use ccm_core::audit::Author;
-use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, ProviderError, Reply};
-use ccm_core::cloud_route::{
-    CloudRoute, CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply, RouteTarget,
-};
-use ccm_core::load_balancer::Progress;
-use ccm_core::permit::{Access, CloudRequest, Mode, Permit, RequestOutcome};
+use ccm_core::cloud::ProviderError;
+use ccm_core::cloud_route::{CloudRoute, RouteTarget};
+use ccm_core::permit::{Mode, RequestOutcome};
 use ccm_core::settings::{IpamSettings, OtherAllocatorRules, PodNetwork, RouteSettings};
+use ccm_fixtures::permits::change;
+use ccm_fixtures::provider::{Asked, ScriptedProvider, at_once, route};
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -68,6 +66,9 @@ impl Fate {
 pub(crate) fn any_world() -> impl Strategy<Value = Vec<Fate>> {
     prop::collection::vec(prop::sample::select(Fate::ALL.to_vec()), 1..6)
 }
+
+/// By object, the first change that was made.
+type Made = Arc<Mutex<BTreeMap<String, String>>>;
 
 /// How a play went: by object the first change, as it was planned and as it was made.
 #[derive(Debug, Default)]
@@ -140,15 +141,13 @@ async fn played(world: &[Fate], mode: Mode) -> Played {
         made.expect("the node can be made");
     }
     cluster.keep_writes();
-    let routes = fates().filter_map(|(index, fate)| Some((block(index), target(index, fate)?)));
-    let cloud = Arc::new(Cloud {
-        routes: Mutex::new(routes.collect()),
-        made: Mutex::default(),
-    });
+    let routes =
+        fates().filter_map(|(index, fate)| Some(route(&block(index), target(index, fate)?)));
+    let (cloud, made) = cloud(routes.collect());
     let book = PlanBook::default();
     let result = ccm_tests::controllers::run_one(
         cluster.client_as(CONTROLLERS),
-        cloud.clone(),
+        Arc::new(cloud),
         settings(mode, book.clone()),
         Metrics::default(),
         tokio::time::sleep(LONG),
@@ -159,7 +158,7 @@ async fn played(world: &[Fate], mode: Mode) -> Played {
         let (object, verb) = (planned.object.clone(), planned.verb.clone());
         played.planned.insert(object, verb);
     }
-    played.made = cloud.made.lock().unwrap().clone();
+    played.made = made.lock().unwrap().clone();
     for write in cluster.writes() {
         let request = write.request;
         if request.identity != CONTROLLERS {
@@ -208,119 +207,31 @@ fn settings(mode: Mode, plan: PlanBook) -> Settings {
     }
 }
 
-/// The provider `sim`, with its table of routes.
-struct Cloud {
-    routes: Mutex<BTreeMap<String, RouteTarget>>,
-    /// By object, the first change that was made.
-    made: Mutex<BTreeMap<String, String>>,
+/// The provider `sim`, which makes each change under its permit, and by object the first change that it made.
+fn cloud(routes: Vec<CloudRoute>) -> (ScriptedProvider, Made) {
+    let made = Made::default();
+    let noted = made.clone();
+    let cloud = ScriptedProvider::new("sim")
+        .finding(|_| unreachable!("nobody asks about machines"))
+        .routing(routes)
+        .scripted(move |asked| at_once(changed(&asked, &noted)));
+    (cloud, made)
 }
 
-impl Cloud {
-    /// A change under its permit.
-    fn change(
-        &self,
-        permit: &Permit,
-        destination: &str,
-        what: &str,
-        change: impl FnOnce(&mut BTreeMap<String, RouteTarget>),
-    ) -> Result<RouteReply, ProviderError> {
-        let template = format!("/routes/{what}");
-        let request = CloudRequest {
-            author: Author::default(),
-            target: "api".to_owned(),
-            host: "cloud.test".to_owned(),
-            method: "POST".to_owned(),
-            path: template.clone(),
-            template: template.clone(),
-            rule: format!("POST {template} (write)"),
-            sha256: String::new(),
-            access: Access::Write,
-        };
-        // Any moment at which it is valid.
-        let now = permit.valid_until();
-        let asked = permit.ask(now, &request);
-        asked.map_err(|refusal| ProviderError::Denied(refusal.to_string()))?;
-        change(&mut self.routes.lock().unwrap());
-        permit.ended(now, now, &request, RequestOutcome::Answered(200, None));
-        let object = format!("route/{destination}");
-        let mut made = self.made.lock().unwrap();
-        made.entry(object).or_insert(format!("POST {template}"));
-        Ok(RouteReply {
-            progress: Progress::Done,
-            events: Vec::new(),
-        })
+fn changed(asked: &Asked<'_>, made: &Made) -> Result<(), ProviderError> {
+    let Asked { call, permit, .. } = asked;
+    if call.function == "list" {
+        return Ok(());
     }
-}
-
-impl CloudProvider for Cloud {
-    fn name(&self) -> &str {
-        "sim"
-    }
-
-    fn schemes(&self) -> &[String] {
-        static SCHEMES: LazyLock<Vec<String>> = LazyLock::new(|| vec!["sim".to_owned()]);
-        &SCHEMES
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            instances: true,
-            routes: true,
-            ..Capabilities::default()
-        }
-    }
-
-    fn find<'a>(&'a self, _: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
-        unreachable!("nobody asks about machines")
-    }
-
-    fn find_fresh<'a>(
-        &'a self,
-        nodes: &'a [CloudNode],
-        permit: Arc<Permit>,
-    ) -> Reply<'a, FindReply> {
-        self.find(nodes, permit)
-    }
-
-    fn list_routes<'a>(&'a self, _: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, ListRoutesReply> {
-        let routes = self.routes.lock().unwrap().clone();
-        let routes = routes.into_iter().map(|(destination, target)| CloudRoute {
-            id: destination.clone(),
-            destination_cidr: destination,
-            target,
-            extra: Vec::new(),
-        });
-        let routes = routes.collect();
-        Box::pin(async move {
-            Ok(ListRoutesReply {
-                routes,
-                complete: true,
-            })
-        })
-    }
-
-    fn create_route<'a>(
-        &'a self,
-        request: &'a CreateRouteRequest,
-        permit: Arc<Permit>,
-    ) -> Reply<'a, RouteReply> {
-        let destination = request.destination_cidr.clone();
-        let target = RouteTarget::Node(request.node.name.clone());
-        let reply = self.change(&permit, &request.destination_cidr, "create", |routes| {
-            drop(routes.insert(destination, target));
-        });
-        Box::pin(async move { reply })
-    }
-
-    fn delete_route<'a>(
-        &'a self,
-        request: &'a DeleteRouteRequest,
-        permit: Arc<Permit>,
-    ) -> Reply<'a, RouteReply> {
-        let destination = &request.route.destination_cidr;
-        let reply = self.change(&permit, destination, "delete", |routes| {
-            drop(routes.remove(destination));
-        });
-        Box::pin(async move { reply })
-    }
+    let request = change("POST", &format!("/routes/{}", call.function));
+    // Any moment at which it is valid.
+    let now = permit.valid_until();
+    let verdict = permit.ask(now, &request);
+    verdict.map_err(|refusal| ProviderError::Denied(refusal.to_string()))?;
+    permit.ended(now, now, &request, RequestOutcome::Answered(200, None));
+    let mut made = made.lock().unwrap();
+    let object = format!("route/{}", call.object);
+    made.entry(object)
+        .or_insert(format!("POST {}", request.path));
+    Ok(())
 }

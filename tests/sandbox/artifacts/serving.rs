@@ -105,7 +105,7 @@ impl Serving {
 
     fn serves(&self) {
         let until = ccm_host::egress::now().after(Duration::from_secs(60));
-        let node = ccm_tests::objects::cloud_node("one");
+        let node = ccm_fixtures::objects::cloud_node("one");
         let nodes = [node];
         let permit = Arc::new(Permit::read_only(until));
         let reply = self.runtime.block_on(self.active.find(&nodes, permit));

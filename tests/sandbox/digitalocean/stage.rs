@@ -268,7 +268,7 @@ pub(crate) fn silent(name: &str, droplet: u64) -> CloudNode {
     CloudNode {
         provider_id: Some(format!("digitalocean://{droplet}")),
         readiness: Readiness::Unknown,
-        ..ccm_tests::objects::cloud_node(name)
+        ..ccm_fixtures::objects::cloud_node(name)
     }
 }
 

@@ -5,17 +5,16 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{Address, AddressType, CloudNode, CloudProvider as _, ProviderError};
 use ccm_core::cloud_route::{CloudRoute, CreateRouteRequest, DeleteRouteRequest};
 use ccm_core::load_balancer::Progress;
 use ccm_core::permit::{Mode, Permit};
-use ccm_core::tenure::Tenure;
 use ccm_host::Provider;
 use ccm_sim::hetzner::{Fault, Location, ServerSpec, Trouble};
 use ipnet::Ipv4Net;
 
-use crate::hcloud::stage::{PASSWORD, Stage, node, permit};
+use crate::hcloud::stage::{PASSWORD, Stage, node};
+use crate::permits::{self, reads};
 
 type Test = (&'static str, fn(&Stage));
 
@@ -41,9 +40,7 @@ const MOST_CALLS: usize = 500;
 const ON: &[(&str, &str)] = &[("HCLOUD_NETWORK", "cluster")];
 
 fn writing(mode: Mode) -> Arc<Permit> {
-    let end = ccm_host::egress::now().after(Duration::from_secs(60));
-    let tenure = Arc::new(Tenure::unlimited());
-    Arc::new(Permit::new(end, mode, 10, tenure, Arc::new(NoAudit)))
+    permits::permit(Duration::from_secs(60), mode, 10)
 }
 
 fn range(text: &str) -> Ipv4Net {
@@ -85,9 +82,7 @@ fn try_list(
     provider: &Provider,
     nodes: &[CloudNode],
 ) -> Result<Vec<CloudRoute>, ProviderError> {
-    let reply = stage
-        .runtime
-        .block_on(provider.list_routes(nodes, permit()));
+    let reply = stage.runtime.block_on(provider.list_routes(nodes, reads()));
     reply.map(|reply| reply.routes)
 }
 

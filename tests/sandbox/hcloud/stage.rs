@@ -1,11 +1,7 @@
 //! The stage of every test here: both simulated clouds, Robot behind TLS with a private authority, the real host, and
 //! the shipped guest between them. It asserts nothing about what the guest says.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, ProviderError, Readiness};
-use ccm_core::permit::Permit;
 use ccm_host::grant::{Credential, Grants, Secret, TargetGrant};
 use ccm_host::{GuestConfig, LoadError, Module, Provider};
 use ccm_sim::hetzner::{self, Hetzner};
@@ -14,6 +10,8 @@ use ccm_tests::authority;
 use http::Method;
 
 use crate::host::HOST;
+use crate::permits::reads;
+use ccm_fixtures::objects::ready_node;
 
 pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
 pub(crate) const PASSWORD: &str = "a-password-that-no-guest-sees";
@@ -125,7 +123,7 @@ impl Stage {
         provider: &Provider,
         nodes: &[CloudNode],
     ) -> Result<FindReply, ProviderError> {
-        self.runtime.block_on(provider.find(nodes, permit()))
+        self.runtime.block_on(provider.find(nodes, reads()))
     }
 
     pub(crate) fn find_fresh(&self, provider: &Provider, nodes: &[CloudNode]) -> FindReply {
@@ -137,7 +135,7 @@ impl Stage {
         provider: &Provider,
         nodes: &[CloudNode],
     ) -> Result<FindReply, ProviderError> {
-        self.runtime.block_on(provider.find_fresh(nodes, permit()))
+        self.runtime.block_on(provider.find_fresh(nodes, reads()))
     }
 
     /// Lists that Robot was asked for.
@@ -146,18 +144,9 @@ impl Stage {
     }
 }
 
-pub(crate) fn permit() -> Arc<Permit> {
-    let end = ccm_host::egress::now().after(Duration::from_secs(60));
-    Arc::new(Permit::read_only(end))
-}
-
 /// A node that is ready.
 pub(crate) fn node(name: &str, provider_id: Option<String>) -> CloudNode {
-    CloudNode {
-        provider_id,
-        readiness: Readiness::Ready,
-        ..ccm_tests::objects::cloud_node(name)
-    }
+    ready_node(name, provider_id.as_deref())
 }
 
 /// The same after its kubelet has fallen silent.

@@ -7,12 +7,13 @@ use std::time::Duration;
 use ccm_core::cloud::{CloudNode, CloudProvider as _, Readiness};
 use ccm_core::load_balancer::EnsureRequest;
 use ccm_core::permit::Mode;
+use ccm_fixtures::objects::cloud_node;
 use ccm_tests::harness::{figure, trial};
 use libtest_mimic::{Failed, Trial};
 
 use crate::load_balancers::stage::{Setup, Stage, on_stage};
 use crate::misbehaving::load_balancers::service;
-use crate::misbehaving::stage::{node, permit};
+use crate::permits;
 
 /// The most nodes of one call.
 const NODES: usize = 5_000;
@@ -41,7 +42,7 @@ fn fat(number: usize) -> CloudNode {
         annotations: filled(20, "annotation", 180),
         readiness: Readiness::Ready,
         initialized: true,
-        ..node(&format!("node-{number}"))
+        ..cloud_node(&format!("node-{number}"))
     }
 }
 
@@ -61,7 +62,7 @@ async fn fit(stage: &Stage) -> Result<(), Failed> {
         };
         let provider = provider.clone();
         calls.spawn(async move {
-            let permit = permit(PATIENCE, Mode::Enforce, 10);
+            let permit = permits::permit(PATIENCE, Mode::Enforce, 10);
             provider.ensure_load_balancer(&request, permit).await
         });
     }

@@ -6,6 +6,8 @@ use ccm_core::cloud::{AddressType, CloudProvider as _, Lookup, ProviderError};
 
 use crate::loading::cloud::{Cloud, Mood};
 use crate::loading::stage::{self, block_on};
+use crate::permits;
+use ccm_fixtures::objects::ready_node;
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -47,8 +49,8 @@ fn a_node_is_found_through_the_sandbox() {
         assert_eq!(provider.name(), "hcloud");
         assert_eq!(cloud.requests(), 0, "init sends nothing");
 
-        let nodes = [stage::node("worker-1", None), stage::node("stranger", None)];
-        let reply = provider.find(&nodes, stage::permit()).await.unwrap();
+        let nodes = [ready_node("worker-1", None), ready_node("stranger", None)];
+        let reply = provider.find(&nodes, permits::reads()).await.unwrap();
         let [Lookup::Found(instance), Lookup::NotMine] = reply.lookups.as_slice() else {
             panic!("{:?}", reply.lookups)
         };
@@ -71,13 +73,13 @@ fn absence_is_proven_by_complete_answers_only() {
     block_on(async {
         let host = stage::warm_host();
         let nodes = [
-            stage::node("worker-1", Some("hcloud://42")),
-            stage::node("old", Some("hcloud://41")),
+            ready_node("worker-1", Some("hcloud://42")),
+            ready_node("old", Some("hcloud://41")),
         ];
 
         let cloud = Cloud::start(Mood::Well).await;
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
-        let reply = provider.find(&nodes, stage::permit()).await.unwrap();
+        let reply = provider.find(&nodes, permits::reads()).await.unwrap();
         assert!(
             matches!(reply.lookups.as_slice(), [Lookup::Found(_), Lookup::Gone]),
             "{:?}",
@@ -87,7 +89,7 @@ fn absence_is_proven_by_complete_answers_only() {
 
         let cloud = Cloud::start(Mood::Broken).await;
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
-        match provider.find(&nodes, stage::permit()).await {
+        match provider.find(&nodes, permits::reads()).await {
             Ok(reply) => {
                 assert!(!reply.complete);
                 assert!(
@@ -108,19 +110,19 @@ fn a_fresh_look_up_uses_nothing_that_was_kept() {
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
         // One question would be asked directly; two are answered by the list, which may be kept.
         let nodes = [
-            stage::node("worker-1", Some("hcloud://42")),
-            stage::node("worker-2", Some("hcloud://43")),
+            ready_node("worker-1", Some("hcloud://42")),
+            ready_node("worker-2", Some("hcloud://43")),
         ];
 
-        provider.find(&nodes, stage::permit()).await.unwrap();
+        provider.find(&nodes, permits::reads()).await.unwrap();
         let first = cloud.requests();
-        provider.find(&nodes, stage::permit()).await.unwrap();
+        provider.find(&nodes, permits::reads()).await.unwrap();
         assert_eq!(
             cloud.requests(),
             first,
             "the list of servers is kept for some seconds"
         );
-        let reply = provider.find_fresh(&nodes, stage::permit()).await.unwrap();
+        let reply = provider.find_fresh(&nodes, permits::reads()).await.unwrap();
         assert_eq!(cloud.requests(), 2 * first, "asked all over again");
         assert!(
             reply
@@ -136,8 +138,8 @@ fn a_call_ends_with_its_permit() {
         let cloud = Cloud::start(Mood::Silent).await;
         let host = stage::warm_host();
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
-        let nodes = [stage::node("worker-1", Some("hcloud://42"))];
-        let permit = stage::permit_for(Duration::from_millis(300));
+        let nodes = [ready_node("worker-1", Some("hcloud://42"))];
+        let permit = permits::reads_for(Duration::from_millis(300));
         let answer = provider.find(&nodes, permit).await;
         // Either the host ends the call, or the guest is told in time and says so.
         match answer {
@@ -158,7 +160,7 @@ fn an_expired_permit_starts_nothing() {
         let cloud = Cloud::start(Mood::Well).await;
         let host = stage::warm_host();
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
-        let nodes = [stage::node("worker-1", None)];
+        let nodes = [ready_node("worker-1", None)];
         let answer = provider.find(&nodes, stage::expired_permit()).await;
         assert!(
             matches!(answer, Err(ProviderError::TimedOut(_))),
@@ -173,13 +175,13 @@ fn too_many_nodes_are_not_asked_about() {
         let cloud = Cloud::start(Mood::Well).await;
         let host = stage::warm_host();
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
-        let nodes = vec![stage::node("worker-1", None); 5_001];
-        let answer = provider.find(&nodes, stage::permit()).await;
+        let nodes = vec![ready_node("worker-1", None); 5_001];
+        let answer = provider.find(&nodes, permits::reads()).await;
         assert!(
             matches!(answer, Err(ProviderError::Invalid(_))),
             "{answer:?}"
         );
-        let reply = provider.find(&nodes[1..], stage::permit()).await.unwrap();
+        let reply = provider.find(&nodes[1..], permits::reads()).await.unwrap();
         assert_eq!(reply.lookups.len(), 5_000);
     });
 }
@@ -189,8 +191,8 @@ fn many_calls_at_once_all_get_their_answer() {
         let cloud = Cloud::start(Mood::Well).await;
         let host = stage::warm_host();
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
-        let nodes = [stage::node("worker-1", None)];
-        let calls = (0..50).map(|_| provider.find(&nodes, stage::permit()));
+        let nodes = [ready_node("worker-1", None)];
+        let calls = (0..50).map(|_| provider.find(&nodes, permits::reads()));
         for answer in futures::future::join_all(calls).await {
             assert!(matches!(
                 answer.unwrap().lookups.as_slice(),
@@ -205,13 +207,14 @@ fn waiting_for_a_turn_counts() {
         let cloud = Cloud::start(Mood::Silent).await;
         let host = stage::warm_host();
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
-        let nodes = [stage::node("worker-1", None)];
-        let long = (0..8).map(|_| provider.find(&nodes, stage::permit_for(Duration::from_secs(2))));
+        let nodes = [ready_node("worker-1", None)];
+        let long =
+            (0..8).map(|_| provider.find(&nodes, permits::reads_for(Duration::from_secs(2))));
         let short = async {
             // The others have asked for their slots by the time that this one is polled again.
             tokio::task::yield_now().await;
             provider
-                .find(&nodes, stage::permit_for(Duration::from_millis(200)))
+                .find(&nodes, permits::reads_for(Duration::from_millis(200)))
                 .await
         };
         let (_, answer) = futures::future::join(futures::future::join_all(long), short).await;
@@ -231,7 +234,7 @@ fn a_provider_outlives_its_host() {
         let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
         drop(host);
         let reply = provider
-            .find(&[stage::node("worker-1", None)], stage::permit())
+            .find(&[ready_node("worker-1", None)], permits::reads())
             .await
             .unwrap();
         assert!(matches!(reply.lookups.as_slice(), [Lookup::Found(_)]));

@@ -1,15 +1,7 @@
 //! A cloud on loopback with two servers, or one that fails as a test says.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use axum::Router;
-use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Json, Response};
-use axum::routing::get;
+use ccm_fixtures::http_server::{Arrived, Reply, Server, answer};
+use serde_json::{Value, json};
 
 /// Ids and names.
 const SERVERS: [(u64, &str); 2] = [(42, "worker-1"), (43, "worker-2")];
@@ -28,81 +20,60 @@ pub(crate) enum Mood {
 /// A running cloud.
 pub(crate) struct Cloud {
     pub(crate) endpoint: String,
-    requests: Arc<AtomicUsize>,
-}
-
-#[derive(Clone)]
-struct Shared {
-    mood: Mood,
-    requests: Arc<AtomicUsize>,
+    server: Server,
 }
 
 impl Cloud {
-    /// Starts a cloud on a free port; it ends with the runtime.
+    /// Starts a cloud on a free port.
     pub(crate) async fn start(mood: Mood) -> Cloud {
-        let requests = Arc::new(AtomicUsize::new(0));
-        let shared = Shared {
-            mood,
-            requests: requests.clone(),
-        };
-        let router = Router::new()
-            .route("/v1/servers", get(servers))
-            .route("/v1/servers/{id}", get(server))
-            .with_state(shared);
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint = format!("http://{}/v1", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Cloud { endpoint, requests }
+        let server = Server::start(move |request| match mood {
+            Mood::Well => described(request),
+            Mood::Broken => answer(500, &[], ""),
+            Mood::Silent => Reply::Silence,
+        })
+        .await;
+        Cloud {
+            endpoint: format!("http://{}/v1", server.address),
+            server,
+        }
     }
 
     /// How many requests have arrived.
     pub(crate) fn requests(&self) -> usize {
-        self.requests.load(Ordering::Relaxed)
+        self.server.requests()
     }
 }
 
-impl Shared {
-    async fn answer(&self, status: StatusCode, body: serde_json::Value) -> Response {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        match self.mood {
-            Mood::Well => (status, Json(body)).into_response(),
-            Mood::Broken => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-            Mood::Silent => {
-                tokio::time::sleep(Duration::from_secs(3_600)).await;
-                StatusCode::OK.into_response()
-            }
-        }
+fn described(request: &Arrived) -> Reply {
+    let path = request.line.strip_prefix("GET /v1/servers").unwrap();
+    if let Some(id) = path.strip_prefix('/') {
+        let id = id.parse().ok();
+        return match SERVERS.iter().find(|(known, _)| Some(*known) == id) {
+            Some(server) => sent(200, &json!({ "server": worker(server) })),
+            None => sent(
+                404,
+                &json!({ "error": { "code": "not_found", "message": "server not found", "details": null } }),
+            ),
+        };
     }
-}
-
-async fn servers(
-    State(shared): State<Shared>,
-    Query(query): Query<HashMap<String, String>>,
-) -> Response {
-    let named = |(_, name): &&(u64, &str)| query.get("name").is_none_or(|asked| asked == name);
+    let query = path.trim_start_matches('?').split('&');
+    let asked = query.filter_map(|pair| pair.strip_prefix("name=")).next();
+    let named = |(_, name): &&(u64, &str)| asked.is_none_or(|asked| asked == *name);
     let servers: Vec<_> = SERVERS.iter().filter(named).map(worker).collect();
-    let body = serde_json::json!({
+    let body = json!({
         "servers": servers,
         "meta": { "pagination": { "page": 1, "per_page": 50, "previous_page": null, "next_page": null, "last_page": 1, "total_entries": servers.len() } }
     });
-    shared.answer(StatusCode::OK, body).await
+    sent(200, &body)
 }
 
-async fn server(State(shared): State<Shared>, Path(id): Path<u64>) -> Response {
-    match SERVERS.iter().find(|(known, _)| *known == id) {
-        Some(server) => {
-            let body = serde_json::json!({ "server": worker(server) });
-            shared.answer(StatusCode::OK, body).await
-        }
-        None => {
-            let body = serde_json::json!({ "error": { "code": "not_found", "message": "server not found", "details": null } });
-            shared.answer(StatusCode::NOT_FOUND, body).await
-        }
-    }
+fn sent(status: u16, body: &Value) -> Reply {
+    let headers = [("content-type", "application/json")];
+    answer(status, &headers, &body.to_string())
 }
 
-fn worker((id, name): &(u64, &str)) -> serde_json::Value {
-    serde_json::json!({
+fn worker((id, name): &(u64, &str)) -> Value {
+    json!({
         "id": id,
         "name": name,
         "status": "running",

@@ -7,6 +7,7 @@ use wasm_encoder::{
 
 use crate::host::open_host;
 use crate::loading::stage::{self, block_on};
+use crate::permits;
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -218,7 +219,7 @@ fn a_self_check_that_is_not_there_says_nothing() {
         let host = stage::warm_host();
         let provider = stage::load(&host, NOWHERE, &[]).await.unwrap();
         let inspection = ccm_host::inspect("hcloud", embedded_guests::HCLOUD).unwrap();
-        let answer = provider.self_check(stage::permit()).await;
+        let answer = provider.self_check(permits::reads()).await;
         // Nobody listens: a guest that checks has something to complain about.
         assert_eq!(answer.is_err(), inspection.self_check, "{answer:?}");
     });

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::cloud::{CloudNode, Readiness};
 use ccm_core::moment::Moment;
 use ccm_core::permit::Permit;
 use ccm_host::grant::{Credential, Grants, Secret};
@@ -70,27 +69,7 @@ pub(crate) async fn load(
     host.load(hcloud(), grants(endpoint), config(values)).await
 }
 
-/// A permit that lets reads through for a minute.
-pub(crate) fn permit() -> Arc<Permit> {
-    permit_for(Duration::from_secs(60))
-}
-
-/// A permit that lets reads through for this long.
-pub(crate) fn permit_for(time: Duration) -> Arc<Permit> {
-    Arc::new(Permit::read_only(ccm_host::egress::now().after(time)))
-}
-
 /// A permit whose time was over before this machine was started.
 pub(crate) fn expired_permit() -> Arc<Permit> {
     Arc::new(Permit::read_only(Moment(Duration::ZERO)))
-}
-
-/// A node as the node controller first sees it.
-pub(crate) fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
-    CloudNode {
-        provider_id: provider_id.map(str::to_owned),
-        // About a node that is not, the shipped guest takes no kept answer.
-        readiness: Readiness::Ready,
-        ..ccm_tests::objects::cloud_node(name)
-    }
 }

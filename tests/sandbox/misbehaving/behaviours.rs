@@ -14,6 +14,8 @@ use crate::misbehaving::law::{Call, End, Law, answers, fails, not_loaded, says};
 use crate::misbehaving::log_lines::{Line, Lines};
 use crate::misbehaving::stage::{self, PATIENCE, TOKEN, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::permits;
+use ccm_fixtures::objects::cloud_node;
 
 /// For behaviours that end by their deadline only.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
@@ -340,10 +342,10 @@ async fn call(
     neighbour: &Provider,
     law: &Law,
 ) -> Vec<Result<FindReply, ProviderError>> {
-    let nodes = [stage::node("one"), stage::node("two")];
+    let nodes = [cloud_node("one"), cloud_node("two")];
     let mut ends = Vec::new();
     for call in law.calls {
-        let permit = stage::reads_for(law.time);
+        let permit = permits::reads_for(law.time);
         let call = match call {
             Call::Find => provider.find(&nodes, permit),
             Call::FindFresh => provider.find_fresh(&nodes, permit),
@@ -357,7 +359,7 @@ async fn call(
 /// It answers, and what it answers is right.
 pub(crate) async fn assert_works(neighbour: &Provider) {
     let reply = neighbour
-        .find(&[stage::node("neighbour")], stage::reads_for(PATIENCE))
+        .find(&[cloud_node("neighbour")], permits::reads_for(PATIENCE))
         .await
         .unwrap();
     assert_eq!(found(&reply)[0].provider_id, "misbehaving://neighbour");

@@ -22,7 +22,9 @@ use serde_json::json;
 
 use crate::misbehaving::log_lines::Lines;
 use crate::misbehaving::stage::{self, PATIENCE, block_on};
+use crate::permits;
 use cases::{CASES, Case, NEW};
+use ccm_fixtures::objects::cloud_node;
 
 /// One test per case, and one on the real clock.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -279,7 +281,7 @@ fn a_guest_that_does_not_end() {
         // The next call of the same module, on the same host.
         let honest = stage::load(Behaviour::Honest, NOWHERE).await.unwrap();
         let reply = honest
-            .find(&[stage::node("fresh")], stage::reads_for(PATIENCE))
+            .find(&[cloud_node("fresh")], permits::reads_for(PATIENCE))
             .await
             .unwrap();
         assert!(

@@ -23,6 +23,8 @@ use crate::misbehaving::behaviours::SHORT;
 use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::steps::{Law, Step, answers, fails};
 use crate::misbehaving::target::{Mood, Target};
+use crate::permits;
+use ccm_fixtures::objects::cloud_node;
 use steps::Function::{self, Delete, Ensure, Get, UpdateTargets};
 use steps::Reply;
 
@@ -298,9 +300,9 @@ async fn call(
     step: &Step<Function>,
     hint: Option<Arc<[u8]>>,
 ) -> Result<Reply, ProviderError> {
-    let permit = stage::permit(step.time, step.mode, step.changes);
+    let permit = permits::permit(step.time, step.mode, step.changes);
     let service = Arc::new(service());
-    let targets: Arc<[_]> = Arc::new([stage::node("one"), stage::node("two")]);
+    let targets: Arc<[_]> = Arc::new([cloud_node("one"), cloud_node("two")]);
     match step.function {
         Ensure => {
             let request = EnsureRequest {
@@ -339,7 +341,7 @@ async fn assert_works() {
     let honest = stage::load_balancing(Balancing::Honest, &cloud.endpoint())
         .await
         .unwrap();
-    let permit = stage::permit(PATIENCE, Mode::Enforce, 0);
+    let permit = permits::permit(PATIENCE, Mode::Enforce, 0);
     let reply = honest.get_load_balancer(&service(), permit).await.unwrap();
     assert!(reply.complete, "{reply:?}");
 }

@@ -12,6 +12,8 @@ use crate::artifacts::{memory, memory_of};
 use crate::host::sandboxes;
 use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::permits;
+use ccm_fixtures::objects::cloud_node;
 
 /// The argument with which this program measures instead of testing; a behaviour's word and a number of calls follow.
 pub(crate) const MEASURE: &str = "measure-misbehaviour";
@@ -82,12 +84,12 @@ pub(crate) fn measure() -> ExitCode {
     };
     let grown = block_on(async {
         let cloud = Target::start(Mood::Large).await;
-        let nodes = [stage::node("one")];
+        let nodes = [cloud_node("one")];
         let load = async |behaviour| stage::load(behaviour, &cloud.endpoint()).await.unwrap();
         // What the first call and the first answer cost anyway.
         let honest = load(Behaviour::HonestRequests).await;
         honest
-            .find(&nodes, stage::reads_for(PATIENCE))
+            .find(&nodes, permits::reads_for(PATIENCE))
             .await
             .unwrap();
         let provider = load(behaviour).await;
@@ -103,7 +105,7 @@ pub(crate) fn measure() -> ExitCode {
         let before = with_sandboxes("VmRSS:");
         for _ in 0..calls {
             // How it ends, `behaviours` judges.
-            let _ = provider.find(&nodes, stage::reads_for(PATIENCE)).await;
+            let _ = provider.find(&nodes, permits::reads_for(PATIENCE)).await;
         }
         with_sandboxes("VmHWM:").saturating_sub(before)
     });

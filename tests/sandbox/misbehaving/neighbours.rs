@@ -15,6 +15,8 @@ use libtest_mimic::Trial;
 use crate::misbehaving::behaviours::{self, SHORT};
 use crate::misbehaving::stage::{self, block_on};
 use crate::misbehaving::target::Target;
+use crate::permits;
+use ccm_fixtures::objects::cloud_node;
 
 /// Honest calls beside each behaviour.
 const CALLS: Count = Count {
@@ -52,10 +54,10 @@ async fn check(behaviour: Behaviour) {
         .map(|_| {
             let (bad, over) = (bad.clone(), over.clone());
             tokio::spawn(async move {
-                let nodes = [stage::node("one"), stage::node("two")];
+                let nodes = [cloud_node("one"), cloud_node("two")];
                 while !over.load(Ordering::SeqCst) {
                     // Most of these fail, which is the point.
-                    let _ = bad.find(&nodes, stage::reads_for(SHORT)).await;
+                    let _ = bad.find(&nodes, permits::reads_for(SHORT)).await;
                 }
             })
         })
@@ -65,8 +67,8 @@ async fn check(behaviour: Behaviour) {
         let (honest, bad) = (honest.clone(), bad.clone());
         // A task like the others: the runtime looks at what it blocks on more rarely.
         let call = tokio::spawn(async move {
-            let nodes = [stage::node("neighbour")];
-            let call = honest.find(&nodes, stage::reads_for(stage::PATIENCE));
+            let nodes = [cloud_node("neighbour")];
+            let call = honest.find(&nodes, permits::reads_for(stage::PATIENCE));
             call.await.unwrap();
             [&honest, &bad].map(|provider| provider.cpu_turns().unwrap())
         });

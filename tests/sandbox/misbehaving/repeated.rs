@@ -13,6 +13,8 @@ use crate::misbehaving::behaviours::SHORT;
 use crate::misbehaving::memory::grown;
 use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::permits;
+use ccm_fixtures::objects::cloud_node;
 
 pub(crate) const TESTS: &[Test] = &[
     ("b7_what_each_call_leaks_goes_with_the_call", b7),
@@ -54,12 +56,12 @@ fn b9() {
     let drops = DROPS.get().unwrap();
     block_on(async {
         let cloud = Target::start(Mood::Well).await;
-        let nodes = [stage::node("one")];
+        let nodes = [cloud_node("one")];
         for behaviour in [Behaviour::HonestRequests, Behaviour::Sleep, Behaviour::Spin] {
             let provider = stage::load(behaviour, &cloud.endpoint()).await.unwrap();
             let mut dropped = 0;
             for number in 0..drops {
-                let mut call = provider.find(&nodes, stage::reads_for(PATIENCE));
+                let mut call = provider.find(&nodes, permits::reads_for(PATIENCE));
                 // It comes this far, and the next one begins at once.
                 let mut is_over = false;
                 for _ in 0..=number % 4 {
@@ -74,7 +76,7 @@ fn b9() {
             );
             let last = provider.find(
                 &nodes,
-                stage::reads_for(match behaviour {
+                permits::reads_for(match behaviour {
                     Behaviour::HonestRequests => PATIENCE,
                     _ => SHORT,
                 }),
@@ -110,7 +112,7 @@ fn b18() {
         let provider = provider.unwrap();
         let before = on_processor();
         let end = provider
-            .find(&[stage::node("one")], stage::reads_for(TIME))
+            .find(&[cloud_node("one")], permits::reads_for(TIME))
             .await;
         (end, on_processor() - before)
     });

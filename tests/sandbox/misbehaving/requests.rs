@@ -1,13 +1,14 @@
 //! Where requests of a guest may lead, and what the permit of its call hears: the parts of the egress that only show
 //! with a guest before it and a real name behind it. Its own tests are in `runtime/host/tests/egress`.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::audit::{AuditRecord, AuditSink, Author, Refused, Unrecordable};
+use ccm_core::audit::Author;
 use ccm_core::cloud::{CloudProvider as _, FindReply, Lookup};
-use ccm_core::permit::{CloudRequest, Mode, Permit};
+use ccm_core::permit::{Mode, Permit};
 use ccm_core::tenure::Tenure;
+use ccm_fixtures::audit::{AuditEntry, RecordingAudit};
 use ccm_host::grant::{Grants, RequestBudget};
 use ccm_host::{Loading, Provider};
 use guest_misbehaving::behaviour::Behaviour;
@@ -15,6 +16,8 @@ use serde_json::json;
 
 use crate::misbehaving::stage::{self, HOST, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::permits;
+use ccm_fixtures::objects::cloud_node;
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -40,39 +43,26 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
-/// Writes down what it hears.
-#[derive(Default)]
-struct Heard(Mutex<Vec<String>>);
-
-impl Heard {
-    fn note(&self, text: String) {
-        self.0.lock().unwrap().push(text);
-    }
-
-    fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-impl AuditSink for Heard {
-    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable> {
-        self.note(format!("before {} {}", request.method, request.path));
-        Ok(())
-    }
-
-    fn after(&self, record: &AuditRecord) {
-        let Author { provider, digest } = &record.author;
-        self.note(format!("after {:?} by {provider} {digest}", record.end));
-    }
-
-    fn refused(&self, refused: &Refused<'_>) {
-        let Refused { request, said, .. } = refused;
-        let said = said.unwrap_or_default();
-        self.note(format!(
-            "{said}: refused {}: {:?}",
-            request.path, refused.refusal
-        ));
-    }
+/// What an audit was told, with what the guest said before.
+fn told(audit: &RecordingAudit) -> Vec<String> {
+    let entries = audit.entries().into_iter();
+    entries
+        .map(|entry| match entry {
+            AuditEntry::Before(request) => format!("before {} {}", request.method, request.path),
+            AuditEntry::After(record) | AuditEntry::Deleted(record) => {
+                let Author { provider, digest } = &record.author;
+                format!("after {:?} by {provider} {digest}", record.end)
+            }
+            AuditEntry::Refused {
+                request,
+                refusal,
+                said,
+            } => {
+                let said = said.unwrap_or_default();
+                format!("{said}: refused {}: {refusal:?}", request.path)
+            }
+        })
+        .collect()
 }
 
 /// A guest that sends one request per node.
@@ -94,7 +84,7 @@ fn changing(endpoint: &str) -> Grants {
     grants
 }
 
-fn permit(mode: Mode, changes: u32, is_revoked: bool, heard: &Arc<Heard>) -> Arc<Permit> {
+fn permit(mode: Mode, changes: u32, is_revoked: bool, heard: &Arc<RecordingAudit>) -> Arc<Permit> {
     let until = ccm_host::egress::now().after(PATIENCE);
     let tenure = Arc::new(Tenure::unlimited());
     if is_revoked {
@@ -104,7 +94,7 @@ fn permit(mode: Mode, changes: u32, is_revoked: bool, heard: &Arc<Heard>) -> Arc
 }
 
 async fn find(provider: &Provider, permit: Arc<Permit>) -> FindReply {
-    let nodes = ["one", "two", "three"].map(stage::node);
+    let nodes = ["one", "two", "three"].map(cloud_node);
     provider.find(&nodes, permit).await.unwrap()
 }
 
@@ -117,13 +107,13 @@ fn a_change_is_audited_counted_and_refused_beyond_its_budget() {
     block_on(async {
         let cloud = Target::start(Mood::Well).await;
         let provider = load(changing(&cloud.endpoint())).await;
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(RecordingAudit::default());
         let permit = permit(Mode::Enforce, 2, false, &heard);
         let reply = find(&provider, permit.clone()).await;
         let by = format!("by {} {}", provider.name(), provider.digest());
         let after = format!("after Answered {{ status: 200, request_id: None }} {by}");
         assert_eq!(
-            heard.all(),
+            told(&heard),
             [
                 "before GET /machines/one",
                 after.as_str(),
@@ -146,12 +136,12 @@ fn a_change_that_is_not_allowed_now_is_audited_and_not_sent() {
         ] {
             let cloud = Target::start(Mood::Well).await;
             let provider = load(changing(&cloud.endpoint())).await;
-            let heard = Arc::new(Heard::default());
+            let heard = Arc::new(RecordingAudit::default());
             let reply = find(&provider, permit(mode, 10, is_revoked, &heard)).await;
             let expected = ["one", "two", "three"].map(|name| {
                 format!("asking about a machine name={name}: refused /machines/{name}: {refusal}")
             });
-            assert_eq!(heard.all(), expected);
+            assert_eq!(told(&heard), expected);
             assert_eq!(cloud.connections(), 0, "{refusal}");
             assert_eq!((unknown(&reply), reply.complete), (3, false), "{refusal}");
         }
@@ -175,8 +165,8 @@ fn d25_a_flood_is_refused_here_and_nothing_of_it_is_sent_beyond_the_budget() {
             };
             let provider = HOST.load_as(stage::module(), loading).await.unwrap();
             let told = async || {
-                let nodes = [stage::node("one")];
-                let reply = provider.find(&nodes, stage::reads_for(PATIENCE)).await;
+                let nodes = [cloud_node("one")];
+                let reply = provider.find(&nodes, permits::reads_for(PATIENCE)).await;
                 let lookups = reply.unwrap().lookups;
                 let [Lookup::Unknown(told)] = &lookups[..] else {
                     panic!("{lookups:?}")
@@ -204,7 +194,7 @@ fn a_redirect_leads_nowhere_and_proves_nothing() {
         let elsewhere = Target::start(Mood::Well).await;
         let cloud = Target::start(Mood::Elsewhere(elsewhere.address)).await;
         let provider = load(stage::grants(&cloud.endpoint())).await;
-        let reply = find(&provider, stage::reads_for(PATIENCE)).await;
+        let reply = find(&provider, permits::reads_for(PATIENCE)).await;
         assert_eq!((unknown(&reply), reply.complete), (3, false), "{reply:?}");
         assert_eq!((cloud.requests(), elsewhere.connections()), (3, 0));
     });
@@ -214,7 +204,7 @@ fn a_name_of_this_machine_has_to_be_granted_by_address() {
     block_on(async {
         let cloud = Target::start(Mood::Well).await;
         let mut grants = stage::grants(&format!("http://localhost:{}/v1", cloud.address.port()));
-        let reply = find(&load(grants.clone()).await, stage::reads_for(PATIENCE)).await;
+        let reply = find(&load(grants.clone()).await, permits::reads_for(PATIENCE)).await;
         assert_eq!((unknown(&reply), reply.complete), (3, false), "{reply:?}");
         assert_eq!(cloud.connections(), 0);
 
@@ -222,7 +212,7 @@ fn a_name_of_this_machine_has_to_be_granted_by_address() {
         grants.targets[0].addresses = ["127.0.0.0/8", "::1/128"]
             .map(|range| range.parse().unwrap())
             .to_vec();
-        let reply = find(&load(grants).await, stage::reads_for(PATIENCE)).await;
+        let reply = find(&load(grants).await, permits::reads_for(PATIENCE)).await;
         assert_eq!((unknown(&reply), cloud.requests()), (0, 3), "{reply:?}");
     });
 }

@@ -20,6 +20,8 @@ use crate::misbehaving::behaviours::SHORT;
 use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::steps::{Law, Step, answers, fails};
 use crate::misbehaving::target::{Mood, Target};
+use crate::permits;
+use ccm_fixtures::objects::cloud_node;
 use replies::Function::{self, Create, Delete, List};
 use replies::Reply;
 
@@ -210,7 +212,7 @@ fn waits(reply: &Reply, time: Duration) {
 fn node(name: &str) -> CloudNode {
     CloudNode {
         pod_cidrs: vec!["10.0.1.0/24".to_owned()],
-        ..stage::node(name)
+        ..cloud_node(name)
     }
 }
 
@@ -248,7 +250,7 @@ async fn call(
     step: &Step<Function>,
     hint: Option<Arc<[u8]>>,
 ) -> Result<Reply, ProviderError> {
-    let permit = stage::permit(step.time, step.mode, step.changes);
+    let permit = permits::permit(step.time, step.mode, step.changes);
     match step.function {
         List => {
             let nodes = [node("one"), node("two")];
@@ -283,7 +285,7 @@ async fn assert_works() {
     let honest = stage::load_routing(Routing::Honest, &cloud.endpoint())
         .await
         .unwrap();
-    let permit = stage::permit(PATIENCE, Mode::Enforce, 0);
+    let permit = permits::permit(PATIENCE, Mode::Enforce, 0);
     let listed = honest.list_routes(&[node("one")], permit).await.unwrap();
     assert!(listed.complete && listed.routes.len() == 1, "{listed:?}");
 }

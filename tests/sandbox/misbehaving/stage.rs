@@ -1,12 +1,8 @@
-//! What every test needs: the one host, the misbehaving guest loaded with a behaviour, nodes and permits.
+//! What every test needs: the one host, the misbehaving guest loaded with a behaviour.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use ccm_core::audit::NoAudit;
-use ccm_core::cloud::CloudNode;
-use ccm_core::permit::{Mode, Permit};
-use ccm_core::tenure::Tenure;
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::manifest::Target;
 use ccm_host::{GuestConfig, Host, LoadError, Module, Provider};
@@ -104,21 +100,4 @@ pub(crate) async fn load_making(
     let words = words.map(|(key, word)| ((*key).to_owned(), (*word).to_owned()));
     config.values.extend(words);
     HOST.load(module(), grants(endpoint), config).await
-}
-
-/// A permit for `time` and so many changes.
-pub(crate) fn permit(time: Duration, mode: Mode, changes: u32) -> Arc<Permit> {
-    let until = ccm_host::egress::now().after(time);
-    let tenure = Arc::new(Tenure::unlimited());
-    Arc::new(Permit::new(until, mode, changes, tenure, Arc::new(NoAudit)))
-}
-
-/// A permit that lets reads through for `time`.
-pub(crate) fn reads_for(time: Duration) -> Arc<Permit> {
-    Arc::new(Permit::read_only(ccm_host::egress::now().after(time)))
-}
-
-/// A node without a provider ID.
-pub(crate) fn node(name: &str) -> CloudNode {
-    ccm_tests::objects::cloud_node(name)
 }

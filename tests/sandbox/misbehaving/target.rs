@@ -1,13 +1,9 @@
 //! A cloud on loopback that answers every request alike, counts connections and writes down requests.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::LazyLock;
 
-use axum::Router;
-use axum::http::header::LOCATION;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use axum::serve::ListenerExt as _;
+use ccm_fixtures::http_server::{Arrived, Reply, Server, answer, ok};
 
 /// The answer to every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,41 +22,27 @@ pub(crate) enum Mood {
     Elsewhere(SocketAddr),
 }
 
-/// A little less than the largest answer that is read.
-static LARGE: LazyLock<String> = LazyLock::new(|| "x".repeat(15 << 20));
+/// An answer a little smaller than the largest that is read.
+static LARGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let length = 15 << 20;
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+    let body = std::iter::repeat_n(b'x', length);
+    head.into_bytes().into_iter().chain(body).collect()
+});
 
-/// A running cloud; it ends with the runtime.
+/// A running cloud.
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
-    connections: Arc<AtomicUsize>,
-    asked: Arc<Mutex<Vec<String>>>,
+    server: Server,
 }
 
 impl Target {
     /// Starts a cloud on a free port.
     pub(crate) async fn start(mood: Mood) -> Target {
-        let connections = Arc::new(AtomicUsize::new(0));
-        let asked = Arc::<Mutex<Vec<String>>>::default();
-        let (connected, noted) = (connections.clone(), asked.clone());
-        let router = Router::new().fallback(move |method: Method, uri: Uri| {
-            noted.lock().unwrap().push(format!("{method} {uri}"));
-            async move {
-                if mood == Mood::Silent {
-                    std::future::pending::<()>().await;
-                }
-                answer(mood, &method)
-            }
-        });
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let listener = listener.tap_io(move |_| {
-            connected.fetch_add(1, Ordering::Relaxed);
-        });
-        tokio::spawn(async move { axum::serve(listener, router).await });
+        let server = Server::start(move |request| reply(mood, request)).await;
         Target {
-            address,
-            connections,
-            asked,
+            address: server.address,
+            server,
         }
     }
 
@@ -71,36 +53,30 @@ impl Target {
 
     /// How many connections were accepted.
     pub(crate) fn connections(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
+        self.server.connections()
     }
 
     /// How many requests have arrived.
     pub(crate) fn requests(&self) -> usize {
-        self.asked.lock().unwrap().len()
+        self.server.requests()
     }
 
     /// Method and path of each, in the order in which they arrived.
     pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        self.server.lines()
     }
 }
 
-fn answer(mood: Mood, method: &Method) -> (StatusCode, HeaderMap, &'static str) {
-    let mut headers = HeaderMap::new();
-    let status = match mood {
-        Mood::Empty if method == Method::GET => StatusCode::NOT_FOUND,
-        // Who is silent does not come to this.
-        Mood::Well | Mood::Large | Mood::Empty | Mood::Silent => StatusCode::OK,
-        Mood::Broken => StatusCode::INTERNAL_SERVER_ERROR,
+fn reply(mood: Mood, request: &Arrived) -> Reply {
+    match mood {
+        Mood::Empty if request.line.starts_with("GET ") => answer(404, &[], "{}"),
+        Mood::Well | Mood::Empty => ok("{}"),
+        Mood::Large => Reply::Static(&LARGE),
+        Mood::Silent => Reply::Silence,
+        Mood::Broken => answer(500, &[], "{}"),
         Mood::Elsewhere(address) => {
             let location = format!("http://{address}/v1/machines/one");
-            headers.insert(LOCATION, location.parse().unwrap());
-            StatusCode::FOUND
+            answer(302, &[("location", location.as_str())], "{}")
         }
-    };
-    let body = match mood {
-        Mood::Large => LARGE.as_str(),
-        _ => "{}",
-    };
-    (status, headers, body)
+    }
 }

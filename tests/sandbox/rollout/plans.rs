@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{CloudNode, CloudProvider as _};
 use ccm_core::load_balancer::{CloudService, EnsureRequest, Ensured, Protocol, ServicePort};
-use ccm_core::permit::{Mode, Permit};
+use ccm_core::permit::Mode;
 use ccm_core::rollout::Orders;
-use ccm_core::tenure::Tenure;
 use ccm_delivery::active::Active;
 use ccm_sim::hetzner::{Hetzner, ServerSpec};
 
+use crate::permits;
 use crate::rollout::shipped::{self, version};
 use crate::rollout::world::{PATIENCE, Start, World, block_on, node};
 use ccm_tests::harness::Test;
@@ -95,10 +94,8 @@ async fn ready(active: &Active, number: u16, targets: &[CloudNode]) {
         hint: None,
     };
     for _ in 0..MOST {
-        let until = ccm_host::egress::now().after(PATIENCE);
-        let tenure = Arc::new(Tenure::unlimited());
-        let permit = Permit::new(until, Mode::Enforce, 32, tenure, Arc::new(NoAudit));
-        let reply = active.ensure_load_balancer(&request, Arc::new(permit));
+        let permit = permits::permit(PATIENCE, Mode::Enforce, 32);
+        let reply = active.ensure_load_balancer(&request, permit);
         match reply.await.unwrap().ensured {
             Ensured::Ready(_) => return,
             Ensured::Pending(pending) => request.hint = pending.hint,

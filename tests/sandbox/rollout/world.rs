@@ -26,6 +26,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::host::HOST;
+use crate::permits::reads_for;
 
 /// Longer than anything here takes on a busy machine, where all tests wait for the one compiler. Only a failing test
 /// waits that long.
@@ -449,13 +450,13 @@ pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T
 }
 
 pub(crate) fn permit() -> Arc<Permit> {
-    Arc::new(Permit::read_only(ccm_host::egress::now().after(PATIENCE)))
+    reads_for(PATIENCE)
 }
 
 pub(crate) fn node() -> CloudNode {
     CloudNode {
         uid: "8f1d2c3b-0000-4000-8000-000000000001".to_owned(),
         readiness: Readiness::Ready,
-        ..ccm_tests::objects::cloud_node("node-1")
+        ..ccm_fixtures::objects::cloud_node("node-1")
     }
 }

@@ -1,22 +1,22 @@
 //! A cloud on loopback for the misbehaving guest: machines that are always there, load balancers that are made and
-//! deleted, and a count of everything. On bare sockets, so that it sees connections end.
+//! deleted, and a count of everything.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use ccm_fixtures::http_server::{Arrived, Reply, Server, answer};
 
-/// A running cloud; it ends with the runtime.
+/// A running cloud; it ends with its last clone.
 #[derive(Clone)]
-pub(crate) struct Cloud(Arc<Shared>);
-
-struct Shared {
+pub(crate) struct Cloud {
     endpoint: String,
-    requests: AtomicU64,
-    opened: AtomicU64,
-    closed: AtomicU64,
+    server: Arc<Server>,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
     throttles: AtomicBool,
     /// How often a load balancer was made and deleted, by its Service.
     balancers: Mutex<BTreeMap<String, Life>>,
@@ -32,93 +32,54 @@ pub(crate) struct Life {
 impl Cloud {
     /// Starts a cloud on a free port.
     pub(crate) async fn start() -> Cloud {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let shared = Shared {
-            endpoint: format!("http://{}/v1", listener.local_addr().unwrap()),
-            requests: AtomicU64::new(0),
-            opened: AtomicU64::new(0),
-            closed: AtomicU64::new(0),
-            throttles: AtomicBool::new(false),
-            balancers: Mutex::default(),
-        };
-        let cloud = Cloud(Arc::new(shared));
-        let serving = cloud.clone();
-        tokio::spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                let cloud = serving.clone();
-                tokio::spawn(async move {
-                    cloud.0.opened.fetch_add(1, Ordering::SeqCst);
-                    // A client may go away at any moment.
-                    let _ = cloud.serve(stream).await;
-                    cloud.0.closed.fetch_add(1, Ordering::SeqCst);
-                });
-            }
-        });
-        cloud
+        let state = Arc::<State>::default();
+        let asked = state.clone();
+        let server = Server::start(move |request| asked.answer(request)).await;
+        Cloud {
+            endpoint: format!("http://{}/v1", server.address),
+            server: Arc::new(server),
+            state,
+        }
     }
 
     pub(crate) fn endpoint(&self) -> &str {
-        &self.0.endpoint
+        &self.endpoint
     }
 
     /// How many requests have arrived.
-    pub(crate) fn requests(&self) -> u64 {
-        self.0.requests.load(Ordering::SeqCst)
+    pub(crate) fn requests(&self) -> usize {
+        self.server.requests()
     }
 
     /// How many connections are open.
-    pub(crate) fn connections(&self) -> u64 {
-        let closed = self.0.closed.load(Ordering::SeqCst);
-        self.0.opened.load(Ordering::SeqCst) - closed
+    pub(crate) fn connections(&self) -> usize {
+        let closed = self.server.closed();
+        self.server.connections() - closed
     }
 
     /// From now on it answers 429, and wants to be left alone for half a minute.
     pub(crate) fn throttle(&self) {
-        self.0.throttles.store(true, Ordering::SeqCst);
+        self.state.throttles.store(true, Ordering::SeqCst);
     }
 
     /// What happened to load balancers, by their Services.
     pub(crate) fn balancers(&self) -> BTreeMap<String, Life> {
-        self.0.balancers.lock().unwrap().clone()
+        self.state.balancers.lock().unwrap().clone()
     }
+}
 
-    async fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
-        stream.set_nodelay(true)?;
-        let mut buffer = Vec::new();
-        loop {
-            let Some((head, length)) = head(&buffer) else {
-                if stream.read_buf(&mut buffer).await? == 0 {
-                    return Ok(());
-                }
-                continue;
-            };
-            while buffer.len() < head + length {
-                if stream.read_buf(&mut buffer).await? == 0 {
-                    return Ok(());
-                }
-            }
-            let request: Vec<u8> = buffer.drain(..head + length).collect();
-            let answer = self.answer(&request[..head], &request[head..]);
-            stream.write_all(answer.as_bytes()).await?;
+impl State {
+    fn answer(&self, request: &Arrived) -> Reply {
+        if self.throttles.load(Ordering::SeqCst) {
+            return answer(429, &[("retry-after", "30")], "");
         }
-    }
-
-    fn answer(&self, head: &[u8], body: &[u8]) -> String {
-        self.0.requests.fetch_add(1, Ordering::SeqCst);
-        if self.0.throttles.load(Ordering::SeqCst) {
-            return "HTTP/1.1 429 Too Many Requests\r\nretry-after: 30\r\ncontent-length: 0\r\n\r\n"
-                .to_owned();
-        }
-        let head = std::str::from_utf8(head).unwrap();
-        let mut words = head.split_whitespace();
-        let (method, path) = (words.next().unwrap(), words.next().unwrap());
+        let (method, path) = request.line.split_once(' ').unwrap();
         let of = path.strip_prefix("/v1/balancers/");
-        let mut balancers = self.0.balancers.lock().unwrap();
+        let mut balancers = self.balancers.lock().unwrap();
         let is_there = match (method, of) {
             ("POST", None) => {
                 // Its targets are all that the guest says of it: the tests name one after the Service.
-                let names: Vec<String> = serde_json::from_slice(body).unwrap();
+                let names: Vec<String> = serde_json::from_slice(&request.body).unwrap();
                 balancers.entry(names[0].clone()).or_default().made += 1;
                 true
             }
@@ -131,20 +92,7 @@ impl Cloud {
                 .is_some_and(|life| life.made > life.deleted),
             _ => true,
         };
-        let status = if is_there { "200 OK" } else { "404 Not Found" };
-        format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}"
-        )
+        let status = if is_there { 200 } else { 404 };
+        answer(status, &[("content-type", "application/json")], "{}")
     }
-}
-
-/// Where the head of a request ends, and how long its body is.
-fn head(buffer: &[u8]) -> Option<(usize, usize)> {
-    let end = buffer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
-    let head = std::str::from_utf8(&buffer[..end]).unwrap().to_lowercase();
-    let length = head
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length:"))
-        .map_or(0, |length| length.trim().parse().unwrap());
-    Some((end, length))
 }

@@ -1,18 +1,20 @@
 //! What generations do not share, and the one thing that they do.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use ccm_core::audit::{AuditRecord, AuditSink, Author, Refused, Unrecordable};
+use ccm_core::audit::Author;
 use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
 use ccm_core::load_balancer::EnsureRequest;
-use ccm_core::permit::{CloudRequest, Mode, Permit};
-use ccm_core::tenure::Tenure;
+use ccm_core::permit::Mode;
 use ccm_delivery::active::{Active, Generation};
+use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::permits::audited;
 use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
 
 use crate::swap::cloud::Cloud;
-use crate::swap::stage::{self, BALANCING, LOCATION, TOKEN, block_on, node, permit};
+use crate::swap::stage::{self, BALANCING, LOCATION, TOKEN, block_on, permit};
+use ccm_fixtures::objects::ready_node;
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -49,7 +51,7 @@ fn state_ends_with_its_generation() {
         let next =
             async || stage::generation("entry", module(), "http://127.0.0.1:9/v1", BALANCING).await;
         let active = Active::new("entry", next().await);
-        let nodes = [node("one", None)];
+        let nodes = [ready_node("one", None)];
         let find = async || {
             active
                 .find(&nodes, permit())
@@ -77,7 +79,7 @@ fn kept_answers_end_with_their_generation() {
             stage::generation("entry", stage::hcloud(0), &cloud.endpoint(), LOCATION).await
         };
         let active = Active::new("entry", next().await);
-        let nodes = [node("worker-1", Some(&format!("hcloud://{server}")))];
+        let nodes = [ready_node("worker-1", Some(&format!("hcloud://{server}")))];
         let asked = async || {
             let before = cloud.requests().len();
             let reply = active.find(&nodes, permit()).await.unwrap();
@@ -102,7 +104,7 @@ fn connections_close_with_the_last_call_of_a_generation() {
             stage::generation("entry", module, cloud.endpoint(), BALANCING).await
         };
         let active = Active::new("entry", next("0.1.0").await);
-        let nodes = [node("one", None)];
+        let nodes = [ready_node("one", None)];
         active.find(&nodes, permit()).await.unwrap();
         assert_eq!(cloud.connections(), 1);
         drop(active.replace(next("0.2.0").await));
@@ -114,7 +116,7 @@ fn connections_close_with_the_last_call_of_a_generation() {
 }
 
 /// Waits until so many connections are left.
-async fn closed(cloud: &Cloud, left: u64) {
+async fn closed(cloud: &Cloud, left: usize) {
     let all_closed = async {
         while cloud.connections() != left {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -137,7 +139,7 @@ fn what_a_cloud_asked_for_holds_for_the_next_generation_and_for_no_other_provide
         let tried = stage::version("0.3.0", "honest-requests");
         let tried = stage::candidate("entry", tried, cloud.endpoint()).await;
         cloud.throttle();
-        let nodes = [node("one", None)];
+        let nodes = [ready_node("one", None)];
         serving.provider.find(&nodes, permit()).await.unwrap();
         assert_eq!(cloud.requests(), 1);
 
@@ -168,7 +170,7 @@ fn what_a_cloud_asked_of_a_version_on_trial_holds_nobody_else_until_it_serves() 
         let candidate =
             async |number| stage::candidate("entry", version(number), cloud.endpoint()).await;
         let (tried, another) = (candidate("0.2.0").await, candidate("0.3.0").await);
-        let nodes = [node("one", None)];
+        let nodes = [ready_node("one", None)];
         let asks = async |generation: &Generation| {
             let before = cloud.requests();
             generation.provider.find(&nodes, permit()).await.unwrap();
@@ -194,25 +196,10 @@ fn what_a_cloud_asked_of_a_version_on_trial_holds_nobody_else_until_it_serves() 
     });
 }
 
-/// Hears who makes changes.
-#[derive(Default)]
-struct Heard(Mutex<Vec<Author>>);
-
-impl AuditSink for Heard {
-    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable> {
-        self.0.lock().unwrap().push(request.author.clone());
-        Ok(())
-    }
-
-    fn after(&self, _: &AuditRecord) {}
-
-    fn refused(&self, _: &Refused<'_>) {}
-}
-
 fn two_providers_of_one_module_are_told_apart() {
     block_on(async {
         let cloud = Cloud::start().await;
-        let heard = Arc::<Heard>::default();
+        let heard = Arc::<RecordingAudit>::default();
         let mut digests = Vec::new();
         for (name, values) in [
             ("berlin", BALANCING),
@@ -232,16 +219,13 @@ fn two_providers_of_one_module_are_told_apart() {
             digests.push(provider.digest().to_string());
             let request = EnsureRequest {
                 service: Arc::new(stage::service(name)),
-                targets: Arc::new([node(name, None)]),
+                targets: Arc::new([ready_node(name, None)]),
                 adopt: None,
                 hint: None,
             };
             let until = ccm_host::egress::now().after(Duration::from_secs(60));
-            let tenure = Arc::new(Tenure::unlimited());
-            let permit = Permit::new(until, Mode::Enforce, 1, tenure, heard.clone());
-            let made = provider
-                .ensure_load_balancer(&request, Arc::new(permit))
-                .await;
+            let permit = audited(until, Mode::Enforce, 1, heard.clone());
+            let made = provider.ensure_load_balancer(&request, permit).await;
             if name == "nowhere" {
                 let expected = "nowhere makes no load balancers".to_owned();
                 assert_eq!(made, Err(ProviderError::Unsupported(expected)));
@@ -249,7 +233,8 @@ fn two_providers_of_one_module_are_told_apart() {
                 made.unwrap();
             }
         }
-        let authors = heard.0.lock().unwrap().clone();
+        let requests = heard.requests().into_iter();
+        let authors: Vec<Author> = requests.map(|request| request.author).collect();
         let author = |name: &str| Author {
             provider: name.to_owned(),
             digest: digests[0].clone(),

@@ -13,7 +13,8 @@ use ccm_host::grant::Grants;
 use tokio::time::Instant;
 
 use crate::swap::cloud::{Cloud, Life};
-use crate::swap::stage::{self, BALANCING, block_on, node, percentile, permit};
+use crate::swap::stage::{self, BALANCING, block_on, percentile, permit};
+use ccm_fixtures::objects::ready_node;
 use ccm_tests::counts::Count;
 use ccm_tests::harness::Test;
 use ccm_tests::harness::figure;
@@ -223,7 +224,7 @@ impl Load {
     ) {
         let since = Instant::now();
         let name = format!("node-{caller}-{}", self.calls);
-        let reply = active.find(&[node(&name, None)], permit()).await;
+        let reply = active.find(&[ready_node(&name, None)], permit()).await;
         self.ended(since, begun, made);
         let expected = format!("misbehaving://{name}");
         match reply.map(|reply| reply.lookups) {
@@ -248,7 +249,7 @@ impl Load {
         let service = Arc::new(stage::service(&uid));
         let mut request = EnsureRequest {
             service: service.clone(),
-            targets: Arc::new([node(&uid, None)]),
+            targets: Arc::new([ready_node(&uid, None)]),
             adopt: None,
             hint: None,
         };

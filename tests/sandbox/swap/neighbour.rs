@@ -9,7 +9,8 @@ use ccm_delivery::active::Active;
 use tokio::time::Instant;
 
 use crate::swap::cloud::Cloud;
-use crate::swap::stage::{self, BALANCING, block_on, node, percentile, permit, permit_for};
+use crate::swap::stage::{self, BALANCING, block_on, percentile, permit, permit_for};
+use ccm_fixtures::objects::ready_node;
 use ccm_tests::counts::Count;
 use ccm_tests::harness::Test;
 use ccm_tests::harness::figure;
@@ -91,7 +92,7 @@ async fn calls(good: &Arc<Active>) -> Vec<Duration> {
     let good = good.clone();
     // As controllers do, on the runtime's own threads.
     let calls = tokio::spawn(async move {
-        let nodes = [node("one", None)];
+        let nodes = [ready_node("one", None)];
         let mut waits = Vec::new();
         for _ in 0..CALLS.get().unwrap() {
             let since = Instant::now();
@@ -105,7 +106,7 @@ async fn calls(good: &Arc<Active>) -> Vec<Duration> {
 
 /// Calls without a pause, and how many calls that were.
 async fn harass(bad: Arc<Active>, over: Arc<AtomicBool>) -> usize {
-    let nodes = [node("one", None)];
+    let nodes = [ready_node("one", None)];
     let mut ended = 0;
     while !over.load(Ordering::SeqCst) {
         // Most of these fail, which is the point.

@@ -13,7 +13,8 @@ use ccm_delivery::active::{Active, Generation};
 use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
 use serde_json::Value;
 
-use crate::swap::stage::{self, LOCATION, TOKEN, block_on, node, permit};
+use crate::swap::stage::{self, LOCATION, TOKEN, block_on, permit};
+use ccm_fixtures::objects::ready_node;
 use ccm_tests::harness::Test;
 use ccm_tests::harness::figure;
 
@@ -83,7 +84,7 @@ async fn life(swap: Option<(usize, When)>) -> Ended {
         .into_iter()
         .map(|name| {
             let server = cloud.add_server(ServerSpec::named(name));
-            node(name, Some(&format!("hcloud://{server}")))
+            ready_node(name, Some(&format!("hcloud://{server}")))
         })
         .collect();
     let next = async |more| {

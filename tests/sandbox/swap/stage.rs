@@ -4,17 +4,15 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ccm_core::audit::NoAudit;
-use ccm_core::cloud::{CloudNode, Readiness};
 use ccm_core::load_balancer::CloudService;
 use ccm_core::permit::{Mode, Permit};
-use ccm_core::tenure::Tenure;
 use ccm_delivery::active::Generation;
 use ccm_host::grant::{Credential, Grants, RequestBudget, Secret};
 use ccm_host::{GuestConfig, Host, LoadError, Loading, Module, Provider};
 use test_guests::Version;
 
 use crate::host::{cache, compiler, open_host};
+use crate::permits;
 
 /// Opens nothing; no guest ever sees it.
 pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
@@ -161,24 +159,7 @@ pub(crate) fn permit() -> Arc<Permit> {
 }
 
 pub(crate) fn permit_for(time: Duration) -> Arc<Permit> {
-    let until = ccm_host::egress::now().after(time);
-    let tenure = Arc::new(Tenure::unlimited());
-    Arc::new(Permit::new(
-        until,
-        Mode::Enforce,
-        32,
-        tenure,
-        Arc::new(NoAudit),
-    ))
-}
-
-/// A ready node.
-pub(crate) fn node(name: &str, provider_id: Option<&str>) -> CloudNode {
-    CloudNode {
-        provider_id: provider_id.map(str::to_owned),
-        readiness: Readiness::Ready,
-        ..ccm_tests::objects::cloud_node(name)
-    }
+    permits::permit(time, Mode::Enforce, 32)
 }
 
 /// A Service without ports.

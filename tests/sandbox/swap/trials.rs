@@ -9,7 +9,8 @@ use ccm_delivery::active::{Active, Generation};
 use tokio::time::Instant;
 
 use crate::swap::cloud::Cloud;
-use crate::swap::stage::{self, BALANCING, block_on, node, permit, permit_for};
+use crate::swap::stage::{self, BALANCING, block_on, permit, permit_for};
+use ccm_fixtures::objects::ready_node;
 use ccm_tests::harness::Test;
 use ccm_tests::harness::figure;
 
@@ -72,7 +73,7 @@ fn a_canary_shows_every_bad_version() {
         for (behaviour, fatal, kind) in BAD {
             let active = Active::new("entry", serving.clone());
             active.canary(generation(&cloud, "0.2.0", behaviour).await);
-            let nodes = [node("one", None)];
+            let nodes = [ready_node("one", None)];
             let ends_by_its_deadline = *kind == "timed-out";
             let mut unanswered = 0;
             while active.tally().fatal.is_none() && active.tally().candidate.calls < CANARY {
@@ -124,7 +125,7 @@ fn a_canary_shows_every_bad_version() {
 
 /// Finds until an answer was compared, as often as it takes.
 async fn compared(active: &Active) -> TrialTally {
-    let nodes = [node("one", None)];
+    let nodes = [ready_node("one", None)];
     while active.tally().compared == 0 {
         active.find(&nodes, permit()).await.unwrap();
         tokio::task::yield_now().await;
@@ -197,7 +198,7 @@ fn a_bad_version_is_taken_back_at_once() {
             watching.end_trial();
             (verdict, Instant::now())
         });
-        let nodes = [node("one", None)];
+        let nodes = [ready_node("one", None)];
         let mut calls = 0;
         while !stage.is_finished() {
             active.find(&nodes, permit()).await.unwrap();

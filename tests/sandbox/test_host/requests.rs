@@ -10,8 +10,9 @@ use ccm_host::grant::{Credential, Secret};
 use ccm_host::manifest::Manifest;
 use ccm_tests::harness::Test;
 
-use crate::misbehaving::stage::{self, PATIENCE, TOKEN, block_on};
+use crate::misbehaving::stage::{PATIENCE, TOKEN, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::permits;
 
 pub(crate) const TESTS: &[Test] = &[(
     "requests::each_is_sent_or_refused_alike",
@@ -372,7 +373,7 @@ async fn really(manifest: &str, cases: &[(Request, End)]) -> Vec<End> {
     grants.targets[0].credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
     let granted = manifest.narrow(grants).unwrap();
     let egress = Arc::new(Egress::new("test", &granted, EgressLimits::standard()).unwrap());
-    let permit = stage::permit(PATIENCE, ccm_core::permit::Mode::Enforce, 1000);
+    let permit = permits::permit(PATIENCE, ccm_core::permit::Mode::Enforce, 1000);
     let deadline = tokio::time::Instant::now() + PATIENCE;
     let scope = egress.scope(permit, deadline, false);
     let mut ends = Vec::new();

@@ -3,15 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ccm_core::cloud::{
-    Address, AddressType, Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup,
-    Reply,
-};
-use ccm_core::permit::{Mode, Permit};
+use ccm_core::cloud::{CloudNode, ProviderError};
+use ccm_core::permit::Mode;
+use ccm_fixtures::provider::{ScriptedProvider, at_once, found, instance, late};
 use ccm_sim::cluster::Cluster;
 use k8s_openapi::api::core::v1::Event as NodeEvent;
 use kube::Api;
@@ -22,74 +18,22 @@ use serde_json::json;
 use super::*;
 use crate::{Controllers, Metrics, RunError, Settings};
 
-/// A cloud that knows every node by its name, and notes how many it was asked about in each call.
-struct Everybody {
-    schemes: Vec<String>,
-    instances: bool,
-    calls: Mutex<Vec<usize>>,
+/// A cloud that knows every node by its name, and takes a moment to say so.
+fn everybody() -> ScriptedProvider {
+    behind(|_| Ok(()))
 }
 
-impl Everybody {
-    fn new() -> Arc<Everybody> {
-        Arc::new(Everybody {
-            schemes: vec!["sim".to_owned()],
-            instances: true,
-            calls: Mutex::default(),
+/// The same behind something that gets how many calls there were before, and whose error ends a call.
+fn behind(
+    first: impl Fn(usize) -> Result<(), ProviderError> + Send + Sync + 'static,
+) -> ScriptedProvider {
+    let named = |node: &CloudNode| format!("sim://{}", node.name);
+    ScriptedProvider::new("sim")
+        .finding(move |node| found(instance(named(node), "10.0.0.2")))
+        .scripted(move |asked| match first(asked.number) {
+            Ok(()) => late(Duration::from_millis(100)),
+            error => at_once(error),
         })
-    }
-
-    fn calls(&self) -> Vec<usize> {
-        self.calls.lock().unwrap().clone()
-    }
-}
-
-impl CloudProvider for Everybody {
-    fn name(&self) -> &str {
-        "sim"
-    }
-
-    fn schemes(&self) -> &[String] {
-        &self.schemes
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            instances: self.instances,
-            ..Capabilities::default()
-        }
-    }
-
-    fn find_fresh<'a>(
-        &'a self,
-        nodes: &'a [CloudNode],
-        permit: Arc<Permit>,
-    ) -> Reply<'a, FindReply> {
-        self.find(nodes, permit)
-    }
-
-    fn find<'a>(&'a self, nodes: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
-        self.calls.lock().unwrap().push(nodes.len());
-        Box::pin(async move {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            let instance = |node: &CloudNode| Instance {
-                provider_id: format!("sim://{}", node.name),
-                addresses: vec![Address {
-                    address_type: AddressType::InternalIp,
-                    address: "10.0.0.2".to_owned(),
-                }],
-                ..Instance::default()
-            };
-            let lookups = nodes
-                .iter()
-                .map(|node| Lookup::Found(Box::new(instance(node))))
-                .collect();
-            Ok(FindReply {
-                lookups,
-                events: Vec::new(),
-                complete: true,
-            })
-        })
-    }
 }
 
 fn settings() -> Settings {
@@ -133,7 +77,7 @@ async fn left(cluster: &Cluster) -> usize {
 /// Runs the controllers for so many seconds of the paused clock, and then shuts them down.
 async fn run_for(
     cluster: &Cluster,
-    cloud: Arc<Everybody>,
+    cloud: Arc<ScriptedProvider>,
     settings: Settings,
     seconds: u64,
 ) -> Metrics {
@@ -155,7 +99,7 @@ async fn run_for(
 async fn a_tainted_node_is_initialised_and_the_event_says_so() {
     let cluster = Cluster::new();
     create(&cluster, "worker-1").await;
-    run_for(&cluster, Everybody::new(), settings(), 5).await;
+    run_for(&cluster, Arc::new(everybody()), settings(), 5).await;
     let node = nodes(&cluster).get("worker-1").await.unwrap();
     assert!(!is_uninitialized(&node));
     assert_eq!(
@@ -192,18 +136,22 @@ async fn a_tainted_node_is_initialised_and_the_event_says_so() {
 #[tokio::test(start_paused = true)]
 async fn node_047_many_new_nodes_cost_few_calls() {
     let cluster = Cluster::new();
-    let cloud = Everybody::new();
+    let cloud = Arc::new(everybody());
     for number in 0..300 {
         create(&cluster, &format!("worker-{number}")).await;
     }
     run_for(&cluster, cloud.clone(), settings(), 60).await;
     assert_eq!(left(&cluster).await, 0);
     assert_eq!(
-        cloud.calls().iter().sum::<usize>(),
+        cloud.lookup_sizes().iter().sum::<usize>(),
         300,
         "each is asked about once"
     );
-    assert!(cloud.calls().len() <= 3, "{:?}", cloud.calls());
+    assert!(
+        cloud.lookup_sizes().len() <= 3,
+        "{:?}",
+        cloud.lookup_sizes()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,12 +160,12 @@ async fn node_050_every_known_node_is_asked_about_once_in_every_pass() {
     for number in 0..10 {
         create(&cluster, &format!("worker-{number}")).await;
     }
-    run_for(&cluster, Everybody::new(), settings(), 5).await;
+    run_for(&cluster, Arc::new(everybody()), settings(), 5).await;
     let before = cluster.requests().len();
-    let cloud = Everybody::new();
+    let cloud = Arc::new(everybody());
     run_for(&cluster, cloud.clone(), settings(), 700).await;
     assert_eq!(
-        cloud.calls(),
+        cloud.lookup_sizes(),
         [10, 10, 10],
         "at the start, after 5 and after 10 minutes"
     );
@@ -233,7 +181,7 @@ async fn node_050_every_known_node_is_asked_about_once_in_every_pass() {
 async fn a_heartbeat_wakes_nobody_and_a_label_does() {
     let cluster = Cluster::new();
     create(&cluster, "worker-1").await;
-    let cloud = Everybody::new();
+    let cloud = Arc::new(everybody());
     let change = async {
         tokio::time::sleep(Duration::from_secs(10)).await;
         let asked = cluster.requests().len();
@@ -269,7 +217,7 @@ async fn a_heartbeat_wakes_nobody_and_a_label_does() {
         Some("t")
     );
     assert_eq!(
-        cloud.calls(),
+        cloud.lookup_sizes(),
         [1],
         "NODE-012: the provider is not called for a label"
     );
@@ -277,11 +225,7 @@ async fn a_heartbeat_wakes_nobody_and_a_label_does() {
 
 #[tokio::test(start_paused = true)]
 async fn iface_003_a_provider_without_instances_is_an_error() {
-    let cloud = Arc::new(Everybody {
-        schemes: Vec::new(),
-        instances: false,
-        calls: Mutex::default(),
-    });
+    let cloud = Arc::new(ScriptedProvider::new("sim"));
     let metrics = Metrics::register(&mut Registry::default());
     let client = Cluster::new().client();
     let error =
@@ -301,7 +245,7 @@ async fn in_plan_mode_the_cluster_is_not_changed() {
     create(&cluster, "worker-1").await;
     run_for(
         &cluster,
-        Everybody::new(),
+        Arc::new(everybody()),
         Settings {
             mode: Mode::Plan,
             ..settings()
@@ -325,10 +269,10 @@ async fn after_leadership_is_lost_nothing_is_written() {
     let settings = settings();
     settings.tenure.end();
     create(&cluster, "worker-1").await;
-    let cloud = Everybody::new();
+    let cloud = Arc::new(everybody());
     run_for(&cluster, cloud.clone(), settings, 60).await;
     assert_eq!(left(&cluster).await, 1);
-    assert_eq!(cloud.calls(), [0_usize; 0]);
+    assert_eq!(cloud.lookup_sizes(), [0_usize; 0]);
 }
 
 mod faults;

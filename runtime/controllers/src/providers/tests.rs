@@ -8,17 +8,13 @@
 )]
 
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
 use std::time::Duration;
 
-use ccm_core::cloud::{
-    Address, AddressType, Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup,
-    Reply,
-};
+use ccm_core::cloud::{Capabilities, CloudNode, Lookup};
 use ccm_core::node_ownership::NodeClaim;
-use ccm_core::permit::Permit;
 use ccm_core::selector::Selector;
 use ccm_core::settings::{NodeSettings, ServiceRules};
+use ccm_fixtures::provider::{ScriptedProvider, found, instance, late};
 use ccm_sim::cluster;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
@@ -44,85 +40,40 @@ enum Mood {
 }
 
 /// A cloud whose scheme is its name.
-struct Cloud {
-    name: String,
-    schemes: Vec<String>,
-    mood: Mood,
-    can: Capabilities,
-    calls: Mutex<usize>,
+fn cloud(name: &str, mood: Mood) -> Arc<ScriptedProvider> {
+    Arc::new(scripted(name, mood))
 }
 
-fn cloud(name: &str, mood: Mood) -> Arc<Cloud> {
-    Arc::new(Cloud {
-        name: name.to_owned(),
-        schemes: vec![name.to_owned()],
-        mood,
-        can: Capabilities {
-            instances: true,
-            ..Capabilities::default()
-        },
-        calls: Mutex::default(),
-    })
-}
-
-impl Cloud {
-    fn answer(&self, node: &CloudNode) -> Lookup {
-        let Some(number) = node.name.strip_prefix(&format!("{}-", self.name)) else {
-            return Lookup::NotMine;
-        };
-        let third = if self.mood == Mood::Moves { 9 } else { 0 };
-        let second = if self.name == "east" { 1 } else { 2 };
-        Lookup::Found(Box::new(Instance {
-            provider_id: format!("{}://{number}", self.name),
-            addresses: vec![Address {
-                address_type: AddressType::InternalIp,
-                address: format!("10.{second}.{third}.{number}"),
-            }],
-            ..Instance::default()
-        }))
-    }
-}
-
-impl CloudProvider for Cloud {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn schemes(&self) -> &[String] {
-        &self.schemes
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.can
-    }
-
-    fn find_fresh<'a>(
-        &'a self,
-        nodes: &'a [CloudNode],
-        permit: Arc<Permit>,
-    ) -> Reply<'a, FindReply> {
-        self.find(nodes, permit)
-    }
-
-    fn find<'a>(&'a self, nodes: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
-        *self.calls.lock().unwrap() += 1;
-        Box::pin(async move {
-            match self.mood {
-                Mood::Good | Mood::Moves => tokio::time::sleep(Duration::from_millis(100)).await,
-                Mood::Late(late) => tokio::time::sleep(late).await,
-                Mood::Endless => std::future::pending().await,
-                Mood::Panics => panic!("on purpose, in a test"),
-            }
-            Ok(FindReply {
-                lookups: nodes.iter().map(|node| self.answer(node)).collect(),
-                events: Vec::new(),
-                complete: true,
-            })
+fn scripted(name: &str, mood: Mood) -> ScriptedProvider {
+    let own = name.to_owned();
+    ScriptedProvider::new(name)
+        .finding(move |node| answer(&own, mood, node))
+        .scripted(move |_| match mood {
+            Mood::Good | Mood::Moves => late(Duration::from_millis(100)),
+            Mood::Late(time) => late(time),
+            Mood::Endless => Box::pin(std::future::pending()),
+            Mood::Panics => panic!("on purpose, in a test"),
         })
-    }
 }
 
-fn provided(cloud: &Arc<Cloud>) -> Provided {
+fn answer(cloud: &str, mood: Mood, node: &CloudNode) -> Lookup {
+    let Some(number) = node.name.strip_prefix(&format!("{cloud}-")) else {
+        return Lookup::NotMine;
+    };
+    let third = if mood == Mood::Moves { 9 } else { 0 };
+    let second = if cloud == "east" { 1 } else { 2 };
+    let address = format!("10.{second}.{third}.{number}");
+    found(instance(format!("{cloud}://{number}"), address))
+}
+
+/// The same, which can do this.
+fn able(name: &str, capabilities: Capabilities) -> Arc<ScriptedProvider> {
+    let mut cloud = scripted(name, Mood::Good);
+    cloud.capabilities = capabilities;
+    Arc::new(cloud)
+}
+
+fn provided(cloud: &Arc<ScriptedProvider>) -> Provided {
     Provided {
         cloud: cloud.clone(),
         nodes: NodeClaim::default(),
@@ -178,14 +129,14 @@ async fn waiting(cluster: &cluster::Cluster) -> Vec<String> {
 /// A list that may change.
 type List = watch::Sender<Arc<[Provided]>>;
 
-fn list(clouds: &[&Arc<Cloud>]) -> Arc<[Provided]> {
+fn list(clouds: &[&Arc<ScriptedProvider>]) -> Arc<[Provided]> {
     clouds.iter().map(|cloud| provided(cloud)).collect()
 }
 
 /// Runs until `script` ends.
 async fn run_while(
     cluster: &cluster::Cluster,
-    clouds: &[&Arc<Cloud>],
+    clouds: &[&Arc<ScriptedProvider>],
     settings: Settings,
     script: impl AsyncFnOnce(&List),
 ) -> Result<Stopped, RunError> {
@@ -213,7 +164,7 @@ async fn written(others: Option<Mood>) -> Vec<(Duration, String)> {
     }
     let east = cloud("east", Mood::Good);
     let west = others.map(|mood| cloud("west", mood));
-    let clouds: Vec<&Arc<Cloud>> = [&east].into_iter().chain(&west).collect();
+    let clouds: Vec<&Arc<ScriptedProvider>> = [&east].into_iter().chain(&west).collect();
     let began = tokio::time::Instant::now();
     let ended = run_while(&cluster, &clouds, settings(), async |_| {
         tokio::time::sleep(Duration::from_secs(40)).await;
@@ -284,7 +235,7 @@ async fn providers_come_change_and_go_and_the_others_are_asked_no_more_often_for
         told.send_replace(list(&[&east]));
         wait().await;
         assert_eq!(waiting(&cluster).await, ["west-1"]);
-        let asked = *east.calls.lock().unwrap();
+        let asked = east.calls().len();
         told.send_replace(list(&[&east, &west]));
         wait().await;
         assert_eq!(waiting(&cluster).await, Vec::<String>::new());
@@ -294,16 +245,12 @@ async fn providers_come_change_and_go_and_the_others_are_asked_no_more_often_for
         create(&cluster, "west", 2).await;
         wait().await;
         assert_eq!(waiting(&cluster).await, Vec::<String>::new());
-        assert!(*next.calls.lock().unwrap() > 0);
+        assert!(next.calls().len() > 0);
         told.send_replace(list(&[&east]));
         create(&cluster, "west", 3).await;
         wait().await;
         assert_eq!(waiting(&cluster).await, ["west-3"]);
-        assert_eq!(
-            *east.calls.lock().unwrap(),
-            asked,
-            "east has noticed nothing"
-        );
+        assert_eq!(east.calls().len(), asked, "east has noticed nothing");
     })
     .await;
     assert_eq!(ended.unwrap(), Stopped::Drained);
@@ -333,12 +280,7 @@ async fn a_provider_that_does_not_let_go_holds_up_its_successor_for_the_drain_an
 
 #[tokio::test(start_paused = true)]
 async fn iface_003_several_providers_are_an_error_only_when_none_has_instances() {
-    let without = |name: &str| {
-        Arc::new(Cloud {
-            can: Capabilities::default(),
-            ..Arc::into_inner(cloud(name, Mood::Good)).unwrap()
-        })
-    };
+    let without = |name| able(name, Capabilities::default());
     let cluster = cluster::Cluster::new();
     let (east, west) = (without("east"), without("west"));
     let none = run_while(&cluster, &[&east, &west], settings(), async |_| {}).await;
@@ -384,7 +326,7 @@ async fn providers_that_contradict_each_other_are_refused_with_all_mistakes_and_
     })
     .await;
     ended.unwrap();
-    assert_eq!(*west.calls.lock().unwrap(), 0);
+    assert_eq!(west.calls().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -432,14 +374,14 @@ async fn two_providers_that_are_wrong_on_the_same_day_change_no_more_of_the_clus
 #[test]
 fn providers_that_could_make_the_same_routes_are_named_with_the_one_that_does() {
     let router = |name: &str, selector: Option<&str>, instances: bool| {
-        let cloud = Arc::new(Cloud {
-            can: Capabilities {
+        let cloud = able(
+            name,
+            Capabilities {
                 routes: true,
                 instances,
                 ..Capabilities::default()
             },
-            ..Arc::into_inner(cloud(name, Mood::Good)).unwrap()
-        });
+        );
         Provided {
             nodes: NodeClaim {
                 selector: selector.map(|text| Selector::parse(text).unwrap()),

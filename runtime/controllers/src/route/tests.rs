@@ -3,17 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
 use std::time::Duration;
 
-use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, Reply};
-use ccm_core::cloud_route::{
-    CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteReply, RouteTarget,
-};
-use ccm_core::load_balancer::Progress;
 use ccm_core::node_ownership::NodeClaim;
-use ccm_core::permit::Permit;
 use ccm_core::settings::{NodeSettings, ServiceRules};
+use ccm_fixtures::provider::{ScriptedProvider, at_once, late};
 use ccm_sim::cluster::Cluster;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -23,125 +17,23 @@ use tokio::sync::watch;
 use super::*;
 use crate::{Controllers, Metrics, Provided, Settings, Stopped, run_all};
 
-/// A cloud that makes routes, and may be slow, or panic.
-struct Cloud {
-    routes: Mutex<Vec<CloudRoute>>,
-    calls: Mutex<Vec<String>>,
-    can: bool,
-    list_panics: Mutex<bool>,
-    create_takes: Duration,
+/// A cloud that makes routes.
+fn cloud() -> ScriptedProvider {
+    ScriptedProvider::new("sim").routing(Vec::new())
 }
 
-fn cloud() -> Cloud {
-    Cloud {
-        routes: Mutex::default(),
-        calls: Mutex::default(),
-        can: true,
-        list_panics: Mutex::new(false),
-        create_takes: Duration::ZERO,
-    }
+/// The same, which takes so long to make one.
+fn slow(time: Duration) -> Arc<ScriptedProvider> {
+    let slow = cloud().scripted(move |asked| match asked.call.function {
+        "create" => late(time),
+        _ => at_once(Ok(())),
+    });
+    Arc::new(slow)
 }
 
-impl Cloud {
-    fn called(&self) -> Vec<String> {
-        std::mem::take(&mut *self.calls.lock().unwrap())
-    }
-
-    fn destinations(&self) -> Vec<String> {
-        let routes = self.routes.lock().unwrap();
-        let destinations = routes.iter().map(|route| route.destination_cidr.clone());
-        destinations.collect()
-    }
-}
-
-fn done<'a>() -> Reply<'a, RouteReply> {
-    Box::pin(async {
-        Ok(RouteReply {
-            progress: Progress::Done,
-            events: Vec::new(),
-        })
-    })
-}
-
-impl CloudProvider for Cloud {
-    fn name(&self) -> &str {
-        "sim"
-    }
-
-    fn schemes(&self) -> &[String] {
-        &[]
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            routes: self.can,
-            ..Capabilities::default()
-        }
-    }
-
-    fn find<'a>(&'a self, _: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
-        panic!("it knows no machines");
-    }
-
-    fn find_fresh<'a>(&'a self, _: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
-        panic!("it knows no machines");
-    }
-
-    fn list_routes<'a>(
-        &'a self,
-        nodes: &'a [CloudNode],
-        _: Arc<Permit>,
-    ) -> Reply<'a, ListRoutesReply> {
-        self.calls.lock().unwrap().push("list".to_owned());
-        let panics = std::mem::take(&mut *self.list_panics.lock().unwrap());
-        assert!(!panics, "on purpose, in a test");
-        let routes = self.routes.lock().unwrap().clone();
-        let routes = routes.into_iter().map(|mut route| {
-            if let RouteTarget::Node(name) = &route.target
-                && !nodes.iter().any(|node| node.name == *name)
-            {
-                route.target = RouteTarget::Blackhole;
-            }
-            route
-        });
-        let reply = ListRoutesReply {
-            routes: routes.collect(),
-            complete: true,
-        };
-        Box::pin(async { Ok(reply) })
-    }
-
-    fn create_route<'a>(
-        &'a self,
-        request: &'a CreateRouteRequest,
-        _: Arc<Permit>,
-    ) -> Reply<'a, RouteReply> {
-        let destination = request.destination_cidr.clone();
-        let call = format!("create {destination}");
-        self.calls.lock().unwrap().push(call);
-        Box::pin(async move {
-            tokio::time::sleep(self.create_takes).await;
-            self.routes.lock().unwrap().push(CloudRoute {
-                id: destination.clone(),
-                destination_cidr: destination,
-                target: RouteTarget::Node(request.node.name.clone()),
-                extra: Vec::new(),
-            });
-            done().await
-        })
-    }
-
-    fn delete_route<'a>(
-        &'a self,
-        request: &'a DeleteRouteRequest,
-        _: Arc<Permit>,
-    ) -> Reply<'a, RouteReply> {
-        let gone = &request.route;
-        let call = format!("delete {}", gone.destination_cidr);
-        self.calls.lock().unwrap().push(call);
-        self.routes.lock().unwrap().retain(|one| one.id != gone.id);
-        done()
-    }
+fn destinations(cloud: &ScriptedProvider) -> Vec<String> {
+    let routes = cloud.routes().into_iter();
+    routes.map(|route| route.destination_cidr).collect()
 }
 
 fn settings(cluster_cidrs: &[&str]) -> Settings {
@@ -196,7 +88,7 @@ async fn said(cluster: &Cluster) -> Vec<String> {
 
 async fn run_while(
     cluster: &Cluster,
-    cloud: &Arc<Cloud>,
+    cloud: &Arc<ScriptedProvider>,
     settings: Settings,
     script: impl AsyncFnOnce(),
 ) -> Stopped {
@@ -233,18 +125,18 @@ async fn a_node_that_comes_gets_its_route_and_one_that_goes_loses_it_with_one_li
     let settings = settings(&["10.1.0.0/16"]);
     run_while(&cluster, &cloud, settings, async || {
         seconds(5).await;
-        assert_eq!(cloud.called(), ["list", "create 10.1.0.0/24"]);
+        assert_eq!(cloud.take_asked(), ["list", "create 10.1.0.0/24"]);
         assert_eq!(said(&cluster).await, ["a=False/RouteCreated"]);
         create(&cluster, "b", "10.1.1.0/24", json!([])).await;
         seconds(5).await;
-        assert_eq!(cloud.called(), ["list", "create 10.1.1.0/24"]);
+        assert_eq!(cloud.take_asked(), ["list", "create 10.1.1.0/24"]);
         let api: Api<Node> = Api::all(cluster.client_as("test"));
         api.delete("a", &DeleteParams::default()).await.unwrap();
         seconds(5).await;
-        assert_eq!(cloud.called(), ["list", "delete 10.1.0.0/24"]);
+        assert_eq!(cloud.take_asked(), ["list", "delete 10.1.0.0/24"]);
         cluster.keep_writes();
         seconds(3600).await;
-        assert_eq!(cloud.called(), ["list"; 12], "an idle hour");
+        assert_eq!(cloud.take_asked(), ["list"; 12], "an idle hour");
         assert!(
             cluster
                 .writes()
@@ -264,7 +156,7 @@ async fn edge_081_another_s_condition_is_seen_for_what_it_is_and_stays() {
     let settings = settings(&["10.1.0.0/16"]);
     run_while(&cluster, &cloud, settings, async || {
         seconds(600).await;
-        assert_eq!(cloud.destinations(), ["10.1.0.0/24"]);
+        assert_eq!(destinations(&cloud), ["10.1.0.0/24"]);
         assert_eq!(said(&cluster).await, ["a=False/CalicoIsUp"]);
     })
     .await;
@@ -280,13 +172,15 @@ async fn route_001_and_edge_083_it_runs_only_for_who_makes_routes_and_where_the_
         (&["10.1.0.0/16"], true, false, false),
     ] {
         let cluster = Cluster::new();
-        let cloud = Arc::new(Cloud { can, ..cloud() });
+        let mut cloud = cloud();
+        cloud.capabilities.routes = can;
+        let cloud = Arc::new(cloud);
         create(&cluster, "a", "10.1.0.0/24", json!([])).await;
         let mut settings = settings(cidrs);
         settings.controllers.route = is_wanted;
         run_while(&cluster, &cloud, settings, async || {
             seconds(600).await;
-            assert_eq!(!cloud.called().is_empty(), runs);
+            assert_eq!(!cloud.take_asked().is_empty(), runs);
             assert_eq!(!said(&cluster).await.is_empty(), runs);
         })
         .await;
@@ -295,13 +189,16 @@ async fn route_001_and_edge_083_it_runs_only_for_who_makes_routes_and_where_the_
 
 #[tokio::test(start_paused = true)]
 async fn a_listing_that_panics_is_tried_again() {
-    let (cluster, cloud) = (Cluster::new(), Arc::new(cloud()));
-    *cloud.list_panics.lock().unwrap() = true;
+    let cluster = Cluster::new();
+    let cloud = Arc::new(cloud().scripted(|asked| {
+        assert!(asked.number > 0, "on purpose, in a test");
+        at_once(Ok(()))
+    }));
     create(&cluster, "a", "10.1.0.0/24", json!([])).await;
     let settings = settings(&["10.1.0.0/16"]);
     run_while(&cluster, &cloud, settings, async || {
         seconds(10).await;
-        assert_eq!(cloud.called(), ["list", "list", "create 10.1.0.0/24"]);
+        assert_eq!(cloud.take_asked(), ["list", "list", "create 10.1.0.0/24"]);
     })
     .await;
 }
@@ -309,11 +206,7 @@ async fn a_listing_that_panics_is_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn as_many_routes_as_is_allowed_are_changed_at_the_same_time() {
     let cluster = Cluster::new();
-    let create_takes = Duration::from_secs(10);
-    let cloud = Arc::new(Cloud {
-        create_takes,
-        ..cloud()
-    });
+    let cloud = slow(Duration::from_secs(10));
     for number in 0..6 {
         let cidr = format!("10.1.{number}.0/24");
         create(&cluster, &format!("n{number}"), &cidr, json!([])).await;
@@ -322,11 +215,11 @@ async fn as_many_routes_as_is_allowed_are_changed_at_the_same_time() {
     settings.route.concurrent_syncs = NonZeroUsize::new(2).unwrap();
     run_while(&cluster, &cloud, settings, async || {
         seconds(5).await;
-        assert_eq!(cloud.called().len(), 3, "the listing and two");
+        assert_eq!(cloud.take_asked().len(), 3, "the listing and two");
         seconds(10).await;
-        assert_eq!(cloud.called().len(), 2);
+        assert_eq!(cloud.take_asked().len(), 2);
         seconds(20).await;
-        assert_eq!(cloud.destinations().len(), 6);
+        assert_eq!(destinations(&cloud).len(), 6);
     })
     .await;
 }
@@ -334,11 +227,7 @@ async fn as_many_routes_as_is_allowed_are_changed_at_the_same_time() {
 #[tokio::test(start_paused = true)]
 async fn told_to_stop_it_waits_for_what_is_on_the_wire_and_starts_nothing_else() {
     let cluster = Cluster::new();
-    let create_takes = Duration::from_secs(4);
-    let cloud = Arc::new(Cloud {
-        create_takes,
-        ..cloud()
-    });
+    let cloud = slow(Duration::from_secs(4));
     for number in 0..3 {
         let cidr = format!("10.1.{number}.0/24");
         create(&cluster, &format!("n{number}"), &cidr, json!([])).await;
@@ -347,6 +236,6 @@ async fn told_to_stop_it_waits_for_what_is_on_the_wire_and_starts_nothing_else()
     settings.route.concurrent_syncs = NonZeroUsize::MIN;
     let stopped = run_while(&cluster, &cloud, settings, async || seconds(2).await).await;
     assert_eq!(stopped, Stopped::Drained);
-    assert_eq!(cloud.destinations(), ["10.1.0.0/24"]);
+    assert_eq!(destinations(&cloud), ["10.1.0.0/24"]);
     assert_eq!(said(&cluster).await, [""; 0], "nothing begins any more");
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ccm_core::cloud::ProviderError;
 use ccm_core::permit::Mode;
+use ccm_fixtures::provider::{Call, ScriptedProvider};
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 use k8s_openapi::api::core::v1::{Event as Recorded, Node};
 use kube::Api;
@@ -22,7 +23,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::{Controllers, Metrics, PlanBook, Settings};
-use balancers::{Balancers, Call};
+use balancers::Balancers;
 
 /// Longer than any debounce and any reconciliation here, shorter than a drift check.
 const A_WHILE: Duration = Duration::from_secs(20);
@@ -41,7 +42,7 @@ fn settings() -> Settings {
 /// A cluster, and what a person does to it.
 struct Stage {
     cluster: Cluster,
-    cloud: Arc<Balancers>,
+    cloud: Balancers,
 }
 
 impl Stage {
@@ -108,8 +109,13 @@ impl Stage {
         };
         let metrics = Metrics::register(&mut Registry::default());
         let client = self.cluster.client_as("ccm");
-        let running =
-            crate::fixtures::run_one(client, self.cloud.clone(), settings, metrics, shutdown);
+        let running = crate::fixtures::run_one(
+            client,
+            self.cloud.provider.clone(),
+            settings,
+            metrics,
+            shutdown,
+        );
         let script = async {
             a_while().await;
             script.await;
@@ -221,7 +227,7 @@ async fn svc_023_a_service_that_was_made_again_gets_its_own_load_balancer_after_
             a_while().await;
             let calls = stage.cloud.take();
             let of = |what, uid: &Option<String>| {
-                let is = |call: &Call| call.what == what && Some(&call.uid) == uid.as_ref();
+                let is = |call: &Call| call.function == what && Some(&call.uid) == uid.as_ref();
                 calls.iter().position(is).expect(what)
             };
             let deleted = of("delete", &old.metadata.uid);
@@ -306,7 +312,7 @@ async fn svc_012_what_nobody_needs_to_know_wakes_nobody_and_a_port_does() {
 #[tokio::test(start_paused = true)]
 async fn svc_007_no_more_services_are_worked_on_at_once_than_the_flag_says() {
     let stage = Stage::new();
-    *stage.cloud.held.lock().unwrap() = Some(("ensure", "default/one".to_owned()));
+    stage.cloud.hold("ensure", "default/one");
     let mut settings = settings();
     settings.service.concurrent_syncs = NonZeroUsize::MIN;
     stage.serve("one").await;
@@ -315,7 +321,7 @@ async fn svc_007_no_more_services_are_worked_on_at_once_than_the_flag_says() {
             stage.serve("two").await;
             a_while().await;
             assert_eq!(stage.cloud.asked(), [""; 0], "one is under way");
-            stage.cloud.let_go.notify_one();
+            stage.cloud.let_go();
             a_while().await;
             assert_eq!(
                 stage.cloud.asked(),
@@ -329,7 +335,7 @@ async fn svc_007_no_more_services_are_worked_on_at_once_than_the_flag_says() {
 async fn iface_004_without_load_balancers_no_service_is_watched_and_nobody_complains() {
     let stage = Stage {
         cluster: Cluster::new(),
-        cloud: Balancers::who(false),
+        cloud: Balancers::of(ScriptedProvider::new("sim")),
     };
     stage.serve("web").await;
     stage.run_while(settings(), async {}).await;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ccm_core::audit::{Act, AuditRecord, AuditSink, End, Refused, Subject, Unrecordable};
+use ccm_core::audit::{Act, AuditRecord, End, Subject};
 use ccm_core::brake::{Allowance, Brake, SharedBudget};
-use ccm_core::permit::{CloudRequest, Mode, Permit};
+use ccm_core::permit::{Mode, Permit};
 use ccm_core::tenure::Tenure;
 use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest, now};
 use http::Method;
@@ -13,10 +13,11 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use crate::server::{Reply, Server, answer, ok};
 use crate::world::{
-    Audit, CANARY, SOON, egress, error, eventually, get, granted, permit, plain, post_form,
+    CANARY, SOON, egress, error, eventually, get, granted, permit, plain, post_form,
 };
+use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 
 const BODY: &str = "canary-of-the-body";
 const QUERY: &str = "canary-of-the-query";
@@ -50,7 +51,7 @@ async fn a_record_names_the_rule_the_host_and_the_module_and_holds_nothing_that_
     let granted = granted(&[("api", &endpoint)], |_| ());
     let egress = Egress::new("test", &granted, EgressLimits::standard()).unwrap();
     let egress = Arc::new(egress.of_module("sha256:77".to_owned(), "1.2.3"));
-    let audit = Arc::new(Audit::default());
+    let audit = Arc::new(RecordingAudit::default());
     let tenure = Arc::new(Tenure::unlimited());
     let permit = Permit::new(now().after(SOON), Mode::Enforce, 9, tenure, audit.clone());
     let permit = permit.about(Subject {
@@ -90,7 +91,7 @@ async fn a_record_names_the_rule_the_host_and_the_module_and_holds_nothing_that_
 async fn the_fingerprint_is_that_of_method_url_and_body_and_not_of_headers() {
     let server = Server::start(|_| ok("{}")).await;
     let egress = egress(&format!("http://{}/v1", server.address));
-    let audit = Arc::new(Audit::default());
+    let audit = Arc::new(RecordingAudit::default());
     let permit = permit(Mode::Enforce, 9, &audit);
     let scope = egress.scope(permit, Instant::now() + SOON, false);
     let other_header = FetchRequest {
@@ -168,7 +169,7 @@ async fn what_the_cloud_saw_change_and_what_was_recorded_are_the_same_one_to_one
     })
     .await;
     let egress = egress(&format!("http://{}/v1", server.address));
-    let audit = Arc::new(Audit::default());
+    let audit = Arc::new(RecordingAudit::default());
     let permit = permit(Mode::Enforce, 25, &audit);
     let scope = egress.scope(permit.clone(), Instant::now() + SOON, false);
     let mut calls = tokio::task::JoinSet::new();
@@ -211,38 +212,18 @@ async fn what_the_cloud_saw_change_and_what_was_recorded_are_the_same_one_to_one
     assert!(unknown.count() > 0, "some had no answer");
 }
 
-/// Cannot write anything.
-struct Broken;
-
-impl AuditSink for Broken {
-    fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
-        Err(Unrecordable)
-    }
-
-    fn after(&self, record: &AuditRecord) {
-        unreachable!("nothing was allowed: {record:?}");
-    }
-
-    fn refused(&self, _: &Refused<'_>) {}
-}
-
 #[tokio::test]
 async fn what_cannot_be_recorded_is_not_sent() {
     let server = Server::start(|_| ok("{}")).await;
     let egress = egress(&format!("http://{}/v1", server.address));
-    let tenure = Arc::new(Tenure::unlimited());
-    let permit = Permit::new(
-        now().after(SOON),
-        Mode::Enforce,
-        9,
-        tenure,
-        Arc::new(Broken),
-    );
-    let scope = egress.scope(Arc::new(permit), Instant::now() + SOON, false);
+    let audit = Arc::new(RecordingAudit::broken());
+    let permit = permit(Mode::Enforce, 9, &audit);
+    let scope = egress.scope(permit, Instant::now() + SOON, false);
     let refused = error(scope.fetch(plain(Method::POST, "/servers")).await);
     assert!(matches!(&refused, FetchError::Denied(text) if text.contains("audit log")));
     assert_eq!(server.connections(), 0);
     scope.fetch(get("/servers")).await.unwrap();
+    assert!(audit.records().is_empty(), "nothing was allowed");
 }
 
 #[tokio::test]
@@ -255,7 +236,7 @@ async fn an_engaged_brake_asks_the_guest_for_patience_and_sends_nothing() {
         ..Allowance::default_of(Brake::CloudMutations)
     };
     let budget = Arc::new(SharedBudget::new(Brake::CloudMutations, allowance));
-    let audit = Arc::new(Audit::default());
+    let audit = Arc::new(RecordingAudit::default());
     let call = || {
         let tenure = Arc::new(Tenure::unlimited());
         let permit = Permit::new(now().after(SOON), Mode::Enforce, 9, tenure, audit.clone());
@@ -276,7 +257,7 @@ async fn an_engaged_brake_asks_the_guest_for_patience_and_sends_nothing() {
 #[tokio::test]
 async fn what_a_module_tries_and_is_not_granted_is_told() {
     let server = Server::start(|_| ok("")).await;
-    let audit = Arc::new(Audit::default());
+    let audit = Arc::new(RecordingAudit::default());
     let egress = egress(&format!("http://{}", server.address));
     let scope = egress.scope(
         permit(Mode::Enforce, 9, &audit),

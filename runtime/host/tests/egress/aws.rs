@@ -9,8 +9,8 @@ use ccm_host::manifest::{Granted, Manifest};
 use http::Method;
 use serde_json::json;
 
-use crate::server::{Server, answer, ok};
 use crate::world::{CANARY, error, plain, post_form, rules, scope};
+use ccm_fixtures::http_server::{Server, answer, ok};
 
 /// The session token, which must never be seen anywhere but in a request to its target.
 const TOKEN: &str = "session-token-5f0a3c9e7d1f";

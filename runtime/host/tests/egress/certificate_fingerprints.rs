@@ -8,9 +8,9 @@ use rcgen::KeyPair;
 use sha2::{Digest as _, Sha256};
 
 use crate::certificates::{Shown, self_signed, signed_by};
-use crate::server::Server;
 use crate::tls::{authority, some_root};
 use crate::world::{Names, error, get, granted, scope};
+use ccm_fixtures::http_server::Server;
 
 fn fingerprint(certificate: &rcgen::Certificate) -> Fingerprint {
     let text = hex::encode(Sha256::digest(certificate.der()));

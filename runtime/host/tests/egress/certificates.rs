@@ -17,10 +17,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::server::{Reply, Server};
 use crate::tls::{authority, egress, limited};
 use crate::weak_rsa_key::Weak;
 use crate::world::{error, get, scope};
+use ccm_fixtures::http_server::{Reply, Server};
 
 /// What a server shows, which may change, and which names it was asked for.
 #[derive(Debug, Default)]

@@ -11,9 +11,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::server::{Reply, Server};
 use crate::tls::{acceptor, authority, limited};
 use crate::world::{error, eventually, get, scope};
+use ccm_fixtures::http_server::{Reply, Server};
 
 /// Who waits here waits in vain.
 fn impatient() -> EgressLimits {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use ccm_host::egress::{EgressLimits, FetchError};
 use http::Method;
 
-use crate::server::{Reply, Server, answer, ok};
 use crate::world::{error, eventually, get, limited, plain, scope};
+use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 
 /// A cap that a test reaches at once.
 fn small() -> EgressLimits {

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use ccm_host::egress::{FetchError, FetchRequest};
 use http::Method;
 
-use crate::server::{Server, ok};
 use crate::world::{egress, error, plain, scope};
+use ccm_fixtures::http_server::{Server, ok};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const JSON: &str = "application/json";

@@ -17,8 +17,8 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::aws::sigv4;
-use crate::server::{Arrived, Reply, Server, answer, ok};
 use crate::world::{CANARY, error, get, rules, scope};
+use ccm_fixtures::http_server::{Arrived, Reply, Server, answer, ok};
 
 /// What issuers issue.
 const ISSUED: &str = "issued-5f0a3c9e7d1f-token";

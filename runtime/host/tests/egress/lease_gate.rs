@@ -18,8 +18,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::server::{Reply, Server, ok};
-use crate::world::{Audit, SOON, egress, error, eventually, get, granted, limited, plain};
+use crate::world::{SOON, egress, error, eventually, get, granted, limited, plain};
+use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::http_server::{Reply, Server, ok};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -31,7 +32,7 @@ fn held() -> Arc<Tenure> {
 }
 
 /// A call in this tenure.
-fn call(egress: &Arc<Egress>, tenure: &Arc<Tenure>, audit: &Arc<Audit>) -> CallScope {
+fn call(egress: &Arc<Egress>, tenure: &Arc<Tenure>, audit: &Arc<RecordingAudit>) -> CallScope {
     let until = now().after(MINUTE);
     let permit = Permit::new(until, Mode::Enforce, 9, tenure.clone(), audit.clone());
     egress.scope(Arc::new(permit), Instant::now() + MINUTE, false)
@@ -81,7 +82,7 @@ async fn everything(mut stream: TcpStream) -> Vec<u8> {
 async fn a_request_that_waited_for_its_connection_until_the_lease_was_lost_is_not_sent() {
     for (case, write) in [("read", false), ("change", true)] {
         let (egress, listener, found) = slow().await;
-        let (tenure, audit) = (held(), Arc::new(Audit::default()));
+        let (tenure, audit) = (held(), Arc::new(RecordingAudit::default()));
         let scope = call(&egress, &tenure, &audit);
         let request = if write {
             plain(Method::DELETE, "/load_balancers/1")

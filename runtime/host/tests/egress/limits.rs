@@ -10,11 +10,11 @@ use http::Method;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::server::{Reply, Server, ok};
 use crate::world::{
-    Audit, SOON, counts, egress, error, eventually, get, get_kept, granted, limited, permit, plain,
-    scope,
+    SOON, counts, egress, error, eventually, get, get_kept, granted, limited, permit, plain, scope,
 };
+use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::http_server::{Reply, Server, ok};
 
 #[tokio::test]
 async fn at_most_eight_requests_of_a_call_and_sixteen_of_a_provider_are_on_the_wire() {
@@ -164,7 +164,7 @@ fn budgeted(server: &Server, requests: u32, seconds: u64) -> Arc<Egress> {
 async fn d25_nothing_is_sent_beyond_the_budget_and_the_guest_hears_for_how_long() {
     let server = Server::start(|_| ok("{}")).await;
     let egress = budgeted(&server, 3, 3600);
-    let audit = Arc::<Audit>::default();
+    let audit = Arc::<RecordingAudit>::default();
     let call = || {
         let permit = permit(Mode::Enforce, 10, &audit);
         egress.scope(permit, Instant::now() + SOON, false)

@@ -25,7 +25,6 @@ mod rate_limit_hold;
 mod requests;
 mod response_cache;
 mod secrets;
-mod server;
 mod tls;
 mod urls;
 mod weak_rsa_key;

@@ -10,16 +10,17 @@ use http::Method;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::server::{Reply, Server, answer, ok};
 use crate::world::{
-    Audit, SOON, egress, error, eventually, expired, generous, get, granted, permit, plain,
+    SOON, egress, error, eventually, expired, generous, get, granted, permit, plain,
 };
+use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 
 #[tokio::test]
 async fn a_refused_request_makes_no_connection() {
     let server = Server::start(|_| ok("")).await;
     let egress = egress(&format!("http://{}/v1", server.address));
-    let audit = Arc::new(Audit::default());
+    let audit = Arc::new(RecordingAudit::default());
     let tenure = Arc::new(Tenure::unlimited());
     tenure.end();
     let until = now().after(SOON);
@@ -67,7 +68,7 @@ async fn every_change_is_announced_and_its_end_reported_and_reads_are_not() {
     })
     .await;
     let egress = egress(&format!("http://{}/v1", server.address));
-    let audit = Arc::new(Audit::default());
+    let audit = Arc::new(RecordingAudit::default());
     let permit = permit(Mode::Enforce, 3, &audit);
     let scope = egress.scope(permit.clone(), Instant::now() + SOON, false);
     scope.fetch(get("/servers")).await.unwrap();
@@ -102,7 +103,7 @@ async fn every_change_is_announced_and_its_end_reported_and_reads_are_not() {
 async fn the_end_of_an_abandoned_change_is_reported() {
     let server = Server::start(|_| Reply::Silence).await;
     let egress = egress(&format!("http://{}", server.address));
-    let audit = Arc::new(Audit::default());
+    let audit = Arc::new(RecordingAudit::default());
     let scope = egress.scope(
         permit(Mode::Enforce, 3, &audit),
         Instant::now() + SOON,
@@ -126,7 +127,7 @@ async fn a_request_ends_with_its_permit_and_with_its_call() {
         Mode::Enforce,
         9,
         Arc::new(Tenure::unlimited()),
-        Arc::new(Audit::default()),
+        Arc::new(RecordingAudit::default()),
     ));
     let by_permit = egress.scope(brief, Instant::now() + SOON * 100, false);
     assert!(matches!(
@@ -163,7 +164,7 @@ async fn a_permit_that_is_revoked_between_two_requests_stops_the_second() {
         Mode::Enforce,
         9,
         tenure.clone(),
-        Arc::new(Audit::default()),
+        Arc::new(RecordingAudit::default()),
     );
     let scope = egress.scope(Arc::new(permit), Instant::now() + SOON, false);
     scope.fetch(get("/servers")).await.unwrap();
@@ -179,7 +180,7 @@ async fn a_permit_that_is_revoked_between_two_requests_stops_the_second() {
 async fn changes_side_by_side_share_one_budget() {
     let server = Server::start(|_| Reply::After(Duration::from_millis(20), Box::new(ok("")))).await;
     let egress = egress(&format!("http://{}", server.address));
-    let audit = Arc::new(Audit::default());
+    let audit = Arc::new(RecordingAudit::default());
     let permit = permit(Mode::Enforce, 3, &audit);
     let scope = egress.scope(permit.clone(), Instant::now() + SOON, false);
     let ends = scope
@@ -209,7 +210,7 @@ async fn what_the_operator_calls_a_change_is_one_under_any_line() {
     });
     let limits = EgressLimits::standard();
     let egress = Arc::new(Egress::new("test", &granted, limits).unwrap());
-    let audit = Arc::new(Audit::default());
+    let audit = Arc::new(RecordingAudit::default());
     let reading = egress.scope(
         permit(Mode::Enforce, 0, &audit),
         Instant::now() + SOON,

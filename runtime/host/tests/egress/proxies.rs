@@ -9,9 +9,9 @@ use ccm_host::grant::{Credential, ProxyGrant, Secret};
 use ccm_proxy::{NoProxy, Proxy};
 
 use crate::proxy_server::{Answer, FakeProxy};
-use crate::server::{Server, ok};
 use crate::tls::{acceptor, authority, some_root};
 use crate::world::{CANARY, Names, error, get, granted, scope};
+use ccm_fixtures::http_server::{Server, ok};
 
 /// A grant of this proxy.
 fn through(url: &str, no_proxy: &str, addresses: &[&str], root: Option<&str>) -> ProxyGrant {

@@ -7,8 +7,8 @@ use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest};
 use http::Method;
 use serde_json::json;
 
-use crate::server::{Reply, Server, answer, ok};
 use crate::world::{CANARY, egress, error, eventually, get, granted, plain, post_form, scope};
+use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 
 #[tokio::test]
 async fn a_granted_request_arrives_with_what_the_host_adds() {

@@ -13,8 +13,8 @@ use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing::{Dispatch, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::server::{Reply, Server, answer, ok};
 use crate::world::{CANARY, SOON, egress, error, get, get_kept, granted, permit, plain, scope};
+use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 
 #[tokio::test]
 async fn an_answer_that_repeats_the_credential_is_withheld() {

@@ -9,8 +9,8 @@ use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::TlsAcceptor;
 
-use crate::server::{Server, ok};
 use crate::world::{CANARY, Names, error, get, granted, scope};
+use ccm_fixtures::http_server::{Server, ok};
 
 /// A certificate authority of its own.
 pub(crate) fn authority() -> CertifiedIssuer<'static, KeyPair> {

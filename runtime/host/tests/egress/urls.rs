@@ -4,8 +4,8 @@ use bytes::Bytes;
 use ccm_host::egress::{Egress, EgressLimits, FetchError};
 use http::{Method, Request};
 
-use crate::server::{Server, ok};
 use crate::world::{CANARY, Names, fresh, granted, named, scope};
+use ccm_fixtures::http_server::{Server, ok};
 use std::sync::Arc;
 
 fn request(method: Method, url: &str) -> Result<Request<Bytes>, http::Error> {

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ccm_core::audit::{Act, Attempt, AuditRecord, AuditSink, End, Leader, Refused, Unrecordable};
 use ccm_core::moment::Moment;
-use ccm_core::permit::{CloudRequest, Mode, Permit};
-use ccm_core::tenure::Tenure;
+use ccm_core::permit::{Mode, Permit};
+use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::permits::audited;
 use ccm_host::egress::{
     CallScope, Egress, EgressError, EgressLimits, FetchError, FetchRequest, FetchResponse,
     NameLookup, now,
@@ -117,101 +117,14 @@ pub(crate) fn generous() -> Arc<Permit> {
 }
 
 /// A permit whose audit can be read.
-pub(crate) fn permit(mode: Mode, mutations: u32, audit: &Arc<Audit>) -> Arc<Permit> {
+pub(crate) fn permit(mode: Mode, mutations: u32, audit: &Arc<RecordingAudit>) -> Arc<Permit> {
     let until = now().after(Duration::from_secs(60));
-    Arc::new(Permit::new(
-        until,
-        mode,
-        mutations,
-        Arc::new(Tenure::unlimited()),
-        audit.clone(),
-    ))
+    audited(until, mode, mutations, audit.clone())
 }
 
 /// A permit that ended.
-pub(crate) fn expired(audit: &Arc<Audit>) -> Arc<Permit> {
-    Arc::new(Permit::new(
-        Moment(Duration::ZERO),
-        Mode::Enforce,
-        10,
-        Arc::new(Tenure::unlimited()),
-        audit.clone(),
-    ))
-}
-
-/// What permits told.
-#[derive(Default)]
-pub(crate) struct Audit {
-    lines: Mutex<Vec<String>>,
-    records: Mutex<Vec<AuditRecord>>,
-    attempts: Mutex<Vec<Value>>,
-}
-
-impl Audit {
-    pub(crate) fn lines(&self) -> Vec<String> {
-        self.lines.lock().unwrap().clone()
-    }
-
-    pub(crate) fn records(&self) -> Vec<AuditRecord> {
-        self.records.lock().unwrap().clone()
-    }
-
-    /// What was asked for and is not granted.
-    pub(crate) fn attempts(&self) -> Vec<Value> {
-        self.attempts.lock().unwrap().clone()
-    }
-
-    /// The records as they would be written.
-    pub(crate) fn written(&self) -> Vec<String> {
-        let leader = Leader::default();
-        let records = self.records();
-        let lines = records.iter().map(|record| record.to_json("now", &leader));
-        lines.map(|line| line.to_string()).collect()
-    }
-
-    fn note(&self, word: &str, request: &CloudRequest, end: String) {
-        let CloudRequest {
-            author,
-            target,
-            method,
-            path,
-            ..
-        } = request;
-        let provider = &author.provider;
-        let line = format!("{word} {provider}/{target} {method} {path}{end}");
-        self.lines.lock().unwrap().push(line);
-    }
-}
-
-impl AuditSink for Audit {
-    fn before(&self, request: &CloudRequest) -> Result<(), Unrecordable> {
-        self.note("before", request, String::new());
-        Ok(())
-    }
-
-    fn after(&self, record: &AuditRecord) {
-        let Act::CloudMutation { method, path, .. } = &record.act else {
-            panic!("{record:?} is not the egress's");
-        };
-        let end = match &record.end {
-            End::Answered { status, .. } => status.to_string(),
-            other => format!("{other:?}"),
-        };
-        let provider = &record.author.provider;
-        let line = format!("after {provider} {method} {path} {end}");
-        self.lines.lock().unwrap().push(line);
-        self.records.lock().unwrap().push(record.clone());
-    }
-
-    fn refused(&self, refused: &Refused<'_>) {
-        let end = format!(" {:?}", refused.refusal);
-        self.note("refused", refused.request, end);
-    }
-
-    fn attempted(&self, attempt: &Attempt<'_>) {
-        let attempt = attempt.to_json("now", &Leader::default(), 0);
-        self.attempts.lock().unwrap().push(attempt);
-    }
+pub(crate) fn expired(audit: &Arc<RecordingAudit>) -> Arc<Permit> {
+    audited(Moment(Duration::ZERO), Mode::Enforce, 10, audit.clone())
 }
 
 /// Answers look-ups in turn, the last one for ever, and counts them.

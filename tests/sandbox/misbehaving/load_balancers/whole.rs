@@ -17,6 +17,8 @@ use super::service;
 use crate::misbehaving::files::with;
 use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::permits;
+use ccm_fixtures::objects::cloud_node;
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -50,7 +52,7 @@ pub(crate) const TESTS: &[Test] = &[
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
 fn permit() -> Arc<Permit> {
-    stage::permit(PATIENCE, Mode::Enforce, 0)
+    permits::permit(PATIENCE, Mode::Enforce, 0)
 }
 
 fn texts<const N: usize>(words: [&str; N]) -> Vec<String> {
@@ -123,7 +125,7 @@ fn a_request_arrives_in_the_guest_as_it_was_asked() {
             .unwrap();
         let mut request = EnsureRequest {
             service: Arc::new(full()),
-            targets: Arc::new([stage::node("one"), stage::node("two")]),
+            targets: Arc::new([cloud_node("one"), cloud_node("two")]),
             adopt: Some(Adoptable::Unowned),
             hint: Some(Arc::new([0, 255])),
         };
@@ -185,7 +187,7 @@ fn thousands_of_targets_arrive_and_more_are_refused() {
         // As large as nodes are, with a kilobyte of labels each.
         let node = |number: usize| CloudNode {
             labels: pairs([("a.example/label", &"x".repeat(1_000))]),
-            ..stage::node(&format!("node-{number}"))
+            ..cloud_node(&format!("node-{number}"))
         };
         for (count, is_served) in [(0, true), (2_500, true), (5_000, true), (5_001, false)] {
             let request = UpdateRequest {
@@ -235,7 +237,7 @@ fn many_that_wait_for_their_cloud_leave_room_for_nodes() {
             .unwrap();
         let service = service();
         let waiting = (0..32).map(|_| provider.get_load_balancer(&service, permit()));
-        let nodes = [stage::node("one")];
+        let nodes = [cloud_node("one")];
         tokio::select! {
             // All of them take what they get before the node is asked about.
             biased;

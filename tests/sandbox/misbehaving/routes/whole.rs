@@ -14,6 +14,8 @@ use crate::misbehaving::files::with;
 use crate::misbehaving::load_balancers::service;
 use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::permits;
+use ccm_fixtures::objects::cloud_node;
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -43,7 +45,7 @@ pub(crate) const TESTS: &[Test] = &[
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
 fn permit() -> Arc<Permit> {
-    stage::permit(PATIENCE, Mode::Enforce, 0)
+    permits::permit(PATIENCE, Mode::Enforce, 0)
 }
 
 /// A node with much about it.
@@ -58,7 +60,7 @@ fn full(name: &str, cidrs: [String; 2]) -> CloudNode {
             address: "192.0.2.7".to_owned(),
         }],
         pod_cidrs: cidrs.into(),
-        ..stage::node(name)
+        ..cloud_node(name)
     }
 }
 
@@ -172,7 +174,7 @@ fn many_that_wait_for_their_cloud_leave_room_for_nodes() {
         let (listed, service) = ([node("one")], service());
         let lists = (0..32).map(|_| provider.list_routes(&listed, permit()));
         let looks = (0..32).map(|_| provider.get_load_balancer(&service, permit()));
-        let nodes = [stage::node("one")];
+        let nodes = [cloud_node("one")];
         tokio::select! {
             // All of them take what they get before the node is asked about.
             biased;

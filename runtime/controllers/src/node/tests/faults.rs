@@ -1,8 +1,8 @@
 //! What goes wrong around the controller: the API server, the provider, and the end.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ccm_core::cloud::ProviderError;
 use ccm_sim::cluster::{Fault, FaultEffect, Verb};
 
 use super::*;
@@ -19,7 +19,7 @@ async fn an_api_server_without_streaming_lists_is_listed_in_pages() {
             };
             cluster.inject(Fault::next(Verb::Watch, "nodes", effect));
         }
-        run_for(&cluster, Everybody::new(), settings(), 10).await;
+        run_for(&cluster, Arc::new(everybody()), settings(), 10).await;
         let requests = cluster.requests();
         let has_listed = requests
             .iter()
@@ -36,7 +36,7 @@ async fn what_is_on_the_wire_at_the_end_is_waited_for_and_nothing_new_begins() {
     let slow = FaultEffect::Delayed(Duration::from_secs(5));
     cluster.inject(Fault::next(Verb::Patch, "nodes", slow).on("status"));
     let before = tokio::time::Instant::now();
-    run_for(&cluster, Everybody::new(), settings(), 2).await;
+    run_for(&cluster, Arc::new(everybody()), settings(), 2).await;
     assert!(
         before.elapsed() >= Duration::from_secs(5),
         "it was waited for"
@@ -52,60 +52,10 @@ async fn an_api_server_that_hangs_costs_ten_seconds_and_not_the_node() {
     create(&cluster, "worker-1").await;
     let hanging = FaultEffect::Delayed(Duration::from_secs(3600));
     cluster.inject(Fault::next(Verb::Patch, "nodes", hanging).on("status"));
-    let cloud = Everybody::new();
+    let cloud = Arc::new(everybody());
     run_for(&cluster, cloud.clone(), settings(), 30).await;
     assert_eq!(left(&cluster).await, 0);
-    assert_eq!(cloud.calls(), [1], "the cloud is not asked again");
-}
-
-/// A cloud in front of which something stands, and how many calls have come to that.
-struct Behind<F> {
-    cloud: Arc<Everybody>,
-    asked: AtomicUsize,
-    /// Gets how many calls there were before; an error ends the call.
-    first: F,
-}
-
-impl<F> Behind<F> {
-    fn new(first: F) -> Arc<Behind<F>> {
-        Arc::new(Behind {
-            cloud: Everybody::new(),
-            asked: AtomicUsize::new(0),
-            first,
-        })
-    }
-}
-
-impl<F> CloudProvider for Behind<F>
-where
-    F: Fn(usize) -> Result<(), ProviderError> + Send + Sync,
-{
-    fn name(&self) -> &str {
-        self.cloud.name()
-    }
-
-    fn schemes(&self) -> &[String] {
-        self.cloud.schemes()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.cloud.capabilities()
-    }
-
-    fn find_fresh<'a>(
-        &'a self,
-        nodes: &'a [CloudNode],
-        permit: Arc<Permit>,
-    ) -> Reply<'a, FindReply> {
-        self.find(nodes, permit)
-    }
-
-    fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply> {
-        match (self.first)(self.asked.fetch_add(1, Ordering::SeqCst)) {
-            Ok(()) => self.cloud.find(nodes, permit),
-            Err(error) => Box::pin(async { Err(error) }),
-        }
-    }
+    assert_eq!(cloud.lookup_sizes(), [1], "the cloud is not asked again");
 }
 
 /// What a panic might hold.
@@ -138,10 +88,10 @@ async fn a_provider_that_panics_takes_nothing_else_with_it() {
     cluster.keep_writes();
     create(&cluster, "worker-1").await;
     create(&cluster, "worker-2").await;
-    let cloud = Behind::new(|before| {
+    let cloud = Arc::new(behind(|before| {
         assert!(before >= 3, "{LAST_WORDS}, on purpose, in a test");
         Ok(())
-    });
+    }));
     let shutdown = tokio::time::sleep(Duration::from_secs(60));
     let client = cluster.client_as("ccm");
     let running = tokio::spawn(crate::fixtures::run_one(
@@ -153,7 +103,7 @@ async fn a_provider_that_panics_takes_nothing_else_with_it() {
     ));
     running.await.unwrap().unwrap();
     assert_eq!(left(&cluster).await, 0);
-    assert!(cloud.asked.load(Ordering::SeqCst) > 3);
+    assert!(cloud.calls().len() > 3);
     let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     assert!(log.contains("ended with a panic"), "{log}");
     assert!(!log.contains(LAST_WORDS), "{log}");
@@ -169,10 +119,15 @@ async fn e7_a_cloud_that_comes_back_after_ten_minutes_is_not_overrun() {
         create(&cluster, &format!("worker-{number}")).await;
     }
     let back = tokio::time::Instant::now() + Duration::from_secs(600);
-    let cloud = Behind::new(move |_| match tokio::time::Instant::now() < back {
-        true => Err(ProviderError::Unavailable("it is away".to_owned())),
-        false => Ok(()),
-    });
+    let during = Arc::<AtomicUsize>::default();
+    let counted = during.clone();
+    let cloud = Arc::new(behind(move |_| {
+        if tokio::time::Instant::now() >= back {
+            return Ok(());
+        }
+        counted.fetch_add(1, Ordering::SeqCst);
+        Err(ProviderError::Unavailable("it is away".to_owned()))
+    }));
     let shutdown = tokio::time::sleep(Duration::from_secs(1_200));
     let client = cluster.client_as("ccm");
     crate::fixtures::run_one(
@@ -186,8 +141,8 @@ async fn e7_a_cloud_that_comes_back_after_ten_minutes_is_not_overrun() {
     .unwrap();
     assert_eq!(left(&cluster).await, 0);
     // One node alone asks a dozen times in ten minutes, and all of them together hardly more often.
-    let afterwards = cloud.cloud.calls();
-    let during = cloud.asked.load(Ordering::SeqCst) - afterwards.len();
+    let during = during.load(Ordering::SeqCst);
+    let afterwards = cloud.lookup_sizes().split_off(during);
     assert!((5..=40).contains(&during), "{during} calls meanwhile");
     assert!(afterwards.len() <= 5, "{afterwards:?}");
     assert!(

@@ -1,63 +1,13 @@
 //! What a provider says that is wrong about other nodes, or about all of them at once.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ccm_core::cloud::Instance;
 
 use super::*;
 
 type Answer = dyn Fn(&CloudNode) -> Instance + Send + Sync;
-
-/// A cloud that answers as a function does.
-struct Says(Box<Answer>);
-
-impl CloudProvider for Says {
-    fn name(&self) -> &str {
-        "sim"
-    }
-
-    fn schemes(&self) -> &[String] {
-        static SCHEMES: std::sync::LazyLock<Vec<String>> =
-            std::sync::LazyLock::new(|| vec!["sim".to_owned()]);
-        &SCHEMES
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            instances: true,
-            ..Capabilities::default()
-        }
-    }
-
-    fn find_fresh<'a>(
-        &'a self,
-        nodes: &'a [CloudNode],
-        permit: Arc<Permit>,
-    ) -> Reply<'a, FindReply> {
-        self.find(nodes, permit)
-    }
-
-    fn find<'a>(&'a self, nodes: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
-        let lookups = nodes
-            .iter()
-            .map(|node| Lookup::Found(Box::new((self.0)(node))));
-        let reply = FindReply {
-            lookups: lookups.collect(),
-            events: Vec::new(),
-            complete: true,
-        };
-        Box::pin(async move { Ok(reply) })
-    }
-}
-
-fn instance(provider_id: String, internal: String) -> Instance {
-    Instance {
-        provider_id,
-        addresses: vec![Address {
-            address_type: AddressType::InternalIp,
-            address: internal,
-        }],
-        ..Instance::default()
-    }
-}
 
 /// An initialised node, Ready, with the number as the last part of its InternalIP.
 async fn create_ready(cluster: &Cluster, number: usize) {
@@ -81,7 +31,8 @@ async fn create_ready(cluster: &Cluster, number: usize) {
 
 async fn run(cluster: &Cluster, answer: Box<Answer>, settings: Settings, seconds: u64) {
     let shutdown = tokio::time::sleep(Duration::from_secs(seconds));
-    let (client, cloud) = (cluster.client_as("ccm"), Arc::new(Says(answer)));
+    let cloud = ScriptedProvider::new("sim").finding(move |node| found(answer(node)));
+    let (client, cloud) = (cluster.client_as("ccm"), Arc::new(cloud));
     crate::fixtures::run_one(client, cloud, settings, Metrics::default(), shutdown)
         .await
         .unwrap();

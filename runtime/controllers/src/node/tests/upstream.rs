@@ -17,12 +17,12 @@ async fn upstream_update_node_status_every_node_is_asked_about_once_with_any_num
         for number in 0..NODES {
             create_known(&cluster, &format!("node0{number}")).await;
         }
-        let cloud = Everybody::new();
+        let cloud = Arc::new(everybody());
         let mut settings = settings();
         settings.node.concurrent_syncs = NonZeroUsize::new(workers).unwrap();
         settings.node.concurrent_status_updates = NonZeroUsize::new(workers);
         run_for(&cluster, cloud.clone(), settings, 250).await;
-        let asked: usize = cloud.calls().iter().sum();
+        let asked: usize = cloud.lookup_sizes().iter().sum();
         assert_eq!(asked, NODES, "{id}: in the pass at the beginning");
     }
 }

@@ -1,221 +1,110 @@
-//! The scripted cloud.
+//! The scripted cloud: it can be told to fail, to be slow, and to hold calls.
 
 use std::sync::Mutex;
 
-use ccm_core::cloud::{Capabilities, CloudNode, CloudProvider, FindReply, ProviderError, Reply};
-use ccm_core::load_balancer::{
-    CloudService, DeleteRequest, EnsureReply, EnsureRequest, Ensured, Found, GetReply, Ingress,
-    LoadBalancerStatus, Progress, ProgressReply, UpdateRequest,
-};
-use ccm_core::permit::Permit;
+use ccm_core::cloud::ProviderError;
+use ccm_fixtures::provider::{Asked, Call, ScriptedProvider};
 use tokio::sync::Notify;
 
 use super::*;
 
 /// A cloud that makes a load balancer for everybody, and notes what it was asked.
 pub(super) struct Balancers {
-    makes: bool,
+    pub(super) provider: Arc<ScriptedProvider>,
+    script: Arc<Script>,
+}
+
+#[derive(Default)]
+struct Script {
+    /// Calls, noted when they are no longer held.
     calls: Mutex<Vec<Call>>,
     /// What the next calls of this kind end with.
     faults: Mutex<Vec<(&'static str, ProviderError)>>,
     /// Calls about Services whose names begin so time out after this.
-    pub(super) slow: Mutex<Option<(&'static str, Duration)>>,
+    slow: Mutex<Option<(&'static str, Duration)>>,
     /// Calls of this kind about this Service wait until it is let go.
-    pub(super) held: Mutex<Option<(&'static str, String)>>,
-    pub(super) let_go: Notify,
-    pub(super) there: Mutex<Vec<String>>,
+    held: Mutex<Option<(&'static str, &'static str)>>,
+    let_go: Notify,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Call {
-    pub(super) what: &'static str,
-    pub(super) service: String,
-    pub(super) uid: String,
-    pub(super) targets: Vec<String>,
-}
-
-impl Balancers {
-    pub(super) fn new() -> Arc<Balancers> {
-        Balancers::who(true)
-    }
-
-    pub(super) fn who(makes: bool) -> Arc<Balancers> {
-        Arc::new(Balancers {
-            makes,
-            calls: Mutex::default(),
-            faults: Mutex::default(),
-            slow: Mutex::default(),
-            held: Mutex::default(),
-            let_go: Notify::new(),
-            there: Mutex::default(),
-        })
-    }
-
-    /// What was asked since the last time, as `what service`.
-    pub(super) fn asked(&self) -> Vec<String> {
-        let calls = self.take().into_iter();
-        calls
-            .map(|call| format!("{} {}", call.what, call.service))
-            .collect()
-    }
-
-    /// Since the last time it was asked to remove this Service's load balancer, and now there is none.
-    pub(super) fn removed(&self, service: &str) {
-        let asked = self.asked();
-        assert!(asked.contains(&format!("delete {service}")), "{asked:?}");
-        assert!(self.there.lock().unwrap().iter().all(String::is_empty));
-    }
-
-    pub(super) fn take(&self) -> Vec<Call> {
-        std::mem::take(&mut self.calls.lock().unwrap())
-    }
-
-    /// Where the load balancer of this Service can be reached, if there is one.
-    fn address(&self, uid: &str) -> Option<LoadBalancerStatus> {
-        let there = self.there.lock().unwrap();
-        there.iter().position(|one| one == uid).map(status)
-    }
-
-    /// The next call of this kind ends with this.
-    pub(super) fn fail(&self, what: &'static str, error: ProviderError) {
-        self.faults.lock().unwrap().push((what, error));
-    }
-
-    async fn note(
-        &self,
-        what: &'static str,
-        service: &CloudService,
-        targets: &[CloudNode],
-    ) -> Result<(), ProviderError> {
-        let name = format!("{}/{}", service.namespace, service.name);
-        let held = self.held.lock().unwrap().clone();
-        if held == Some((what, name.clone())) {
+impl Script {
+    async fn enter(&self, call: Call) -> Result<(), ProviderError> {
+        let held = *self.held.lock().unwrap();
+        if held == Some((call.function, call.object.as_str())) {
             self.let_go.notified().await;
         }
-        self.calls.lock().unwrap().push(Call {
-            what,
-            service: name,
-            uid: service.uid.clone(),
-            targets: targets.iter().map(|node| node.name.clone()).collect(),
-        });
+        self.calls.lock().unwrap().push(call.clone());
         let slow = *self.slow.lock().unwrap();
-        if let Some((_, time)) = slow.filter(|(names, _)| service.name.starts_with(names)) {
+        let name = call.object.strip_prefix("default/").unwrap();
+        if let Some((_, time)) = slow.filter(|(names, _)| name.starts_with(names)) {
             tokio::time::sleep(time).await;
             return Err(ProviderError::TimedOut("on purpose".to_owned()));
         }
         let mut faults = self.faults.lock().unwrap();
-        match faults.iter().position(|(kind, _)| *kind == what) {
+        match faults.iter().position(|(kind, _)| *kind == call.function) {
             Some(index) => Err(faults.remove(index).1),
             None => Ok(()),
         }
     }
 }
 
-fn status(index: usize) -> LoadBalancerStatus {
-    LoadBalancerStatus {
-        ingress: vec![Ingress {
-            ip: Some(format!("198.51.100.{}", index + 1)),
-            ..Ingress::default()
-        }],
-    }
-}
-
-impl CloudProvider for Balancers {
-    fn name(&self) -> &str {
-        "sim"
+impl Balancers {
+    pub(super) fn new() -> Balancers {
+        Balancers::of(ScriptedProvider::new("sim").balancing())
     }
 
-    fn schemes(&self) -> &[String] {
-        &[]
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            load_balancer: self.makes,
-            ..Capabilities::default()
+    pub(super) fn of(provider: ScriptedProvider) -> Balancers {
+        let script = Arc::<Script>::default();
+        let asked = script.clone();
+        let provider = provider.scripted(move |Asked { call, .. }| {
+            let (script, call) = (asked.clone(), call.clone());
+            Box::pin(async move { script.enter(call).await })
+        });
+        Balancers {
+            provider: Arc::new(provider),
+            script,
         }
     }
 
-    fn find<'a>(&'a self, _: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
-        Box::pin(async { panic!("nobody asks about nodes") })
+    /// What was asked since the last time, as `function service`.
+    pub(super) fn asked(&self) -> Vec<String> {
+        self.take().iter().map(Call::to_string).collect()
     }
 
-    fn find_fresh<'a>(&'a self, _: &'a [CloudNode], _: Arc<Permit>) -> Reply<'a, FindReply> {
-        Box::pin(async { panic!("nobody asks about nodes") })
+    /// Since the last time it was asked to remove this Service's load balancer, and now there is none.
+    pub(super) fn removed(&self, service: &str) {
+        let asked = self.asked();
+        assert!(asked.contains(&format!("delete {service}")), "{asked:?}");
+        assert_eq!(self.provider.balanced(), Vec::<String>::new());
     }
 
-    fn ensure_load_balancer<'a>(
-        &'a self,
-        request: &'a EnsureRequest,
-        _: Arc<Permit>,
-    ) -> Reply<'a, EnsureReply> {
-        Box::pin(async move {
-            self.note("ensure", &request.service, &request.targets)
-                .await?;
-            let uid = &request.service.uid;
-            let status = self.address(uid).unwrap_or_else(|| {
-                let mut there = self.there.lock().unwrap();
-                there.push(uid.clone());
-                status(there.len() - 1)
-            });
-            Ok(EnsureReply {
-                ensured: Ensured::Ready(status),
-                events: Vec::new(),
-                annotations: Vec::new(),
-            })
-        })
+    pub(super) fn take(&self) -> Vec<Call> {
+        std::mem::take(&mut self.script.calls.lock().unwrap())
     }
 
-    fn update_targets<'a>(
-        &'a self,
-        request: &'a UpdateRequest,
-        _: Arc<Permit>,
-    ) -> Reply<'a, ProgressReply> {
-        Box::pin(async move {
-            self.note("update", &request.service, &request.targets)
-                .await?;
-            Ok(done())
-        })
+    /// The next call of this kind ends with this.
+    pub(super) fn fail(&self, function: &'static str, error: ProviderError) {
+        self.script.faults.lock().unwrap().push((function, error));
     }
 
-    fn delete_load_balancer<'a>(
-        &'a self,
-        request: &'a DeleteRequest,
-        _: Arc<Permit>,
-    ) -> Reply<'a, ProgressReply> {
-        Box::pin(async move {
-            self.note("delete", &request.service, &[]).await?;
-            let mut there = self.there.lock().unwrap();
-            for one in there.iter_mut().filter(|one| **one == request.service.uid) {
-                *one = String::new();
-            }
-            Ok(done())
-        })
+    /// Calls about Services whose names begin so time out after this.
+    pub(super) fn slow_down(&self, names: &'static str, time: Duration) {
+        *self.script.slow.lock().unwrap() = Some((names, time));
     }
 
-    fn get_load_balancer<'a>(
-        &'a self,
-        service: &'a CloudService,
-        _: Arc<Permit>,
-    ) -> Reply<'a, GetReply> {
-        Box::pin(async move {
-            self.note("get", service, &[]).await?;
-            let found = match self.address(&service.uid) {
-                Some(status) => Found::Present(status),
-                None => Found::Absent,
-            };
-            Ok(GetReply {
-                found,
-                complete: true,
-            })
-        })
+    /// Calls of this kind about this Service wait from now on.
+    pub(super) fn hold(&self, function: &'static str, service: &'static str) {
+        *self.script.held.lock().unwrap() = Some((function, service));
     }
-}
 
-fn done() -> ProgressReply {
-    ProgressReply {
-        progress: Progress::Done,
-        events: Vec::new(),
-        annotations: Vec::new(),
+    /// The held call goes on.
+    pub(super) fn let_go(&self) {
+        self.script.let_go.notify_one();
+    }
+
+    /// The same, and no other call is held.
+    pub(super) fn release(&self) {
+        *self.script.held.lock().unwrap() = None;
+        self.let_go();
     }
 }

@@ -8,8 +8,8 @@ use super::*;
 fn updates(stage: &Stage) -> BTreeMap<String, Vec<Vec<String>>> {
     let mut told: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
     for call in stage.cloud.take() {
-        assert_eq!(call.what, "update", "{call:?}");
-        told.entry(call.service).or_default().push(call.targets);
+        assert_eq!(call.function, "update", "{call:?}");
+        told.entry(call.object).or_default().push(call.nodes);
     }
     told
 }
@@ -123,11 +123,14 @@ async fn svc_070_a_failed_update_is_repaired_and_costs_the_others_nothing() {
             stage.join("f").await;
             a_while().await;
             let calls = stage.cloud.take();
-            let updates = calls.iter().filter(|call| call.what == "update").count();
+            let updates = calls
+                .iter()
+                .filter(|call| call.function == "update")
+                .count();
             let told: HashSet<&str> = calls
                 .iter()
-                .filter(|call| call.targets.contains(&"f".to_owned()))
-                .map(|call| call.service.as_str())
+                .filter(|call| call.nodes.contains(&"f".to_owned()))
+                .map(|call| call.object.as_str())
                 .collect();
             assert_eq!(told.len(), 3);
             assert!((3..=4).contains(&updates), "{calls:?}");
@@ -268,7 +271,7 @@ async fn test_slow_node_sync() {
     stage
         .run_while(settings(), async {
             stage.cloud.take();
-            *stage.cloud.held.lock().unwrap() = Some(("update", "default/slow".to_owned()));
+            stage.cloud.hold("update", "default/slow");
             stage.join("node2").await;
             a_while().await;
             // While that is under way, another node and another Service appear.
@@ -278,19 +281,18 @@ async fn test_slow_node_sync() {
             let three = owned(&["node1", "node2", "node3"]);
             let calls = stage.cloud.take();
             assert_eq!(calls.len(), 1, "{calls:?}");
-            assert_eq!((calls[0].what, &calls[0].targets), ("ensure", &three));
-            *stage.cloud.held.lock().unwrap() = None;
-            stage.cloud.let_go.notify_one();
+            assert_eq!((calls[0].function, &calls[0].nodes), ("ensure", &three));
+            stage.cloud.release();
             a_while().await;
             let calls = stage.cloud.take();
             let told: Vec<_> = calls
                 .iter()
-                .map(|call| (call.what, &call.targets))
+                .map(|call| (call.function, &call.nodes))
                 .collect();
             let two = owned(&["node1", "node2"]);
             // The slow one hears of the third node in a call of its own; the quick one in no other.
             assert_eq!(told, [("update", &two), ("update", &three)]);
-            assert!(calls.iter().all(|call| call.service == "default/slow"));
+            assert!(calls.iter().all(|call| call.object == "default/slow"));
         })
         .await;
 }
@@ -333,20 +335,19 @@ async fn a_change_that_is_taken_back_while_the_cloud_is_told_is_told_too() {
     stage
         .run_while(settings(), async {
             stage.cloud.take();
-            *stage.cloud.held.lock().unwrap() = Some(("update", "default/one".to_owned()));
+            stage.cloud.hold("update", "default/one");
             stage.join("f").await;
             a_while().await;
             let nodes = stage.nodes();
             nodes.delete("f", &DeleteParams::default()).await.unwrap();
             a_while().await;
-            *stage.cloud.held.lock().unwrap() = None;
-            stage.cloud.let_go.notify_one();
+            stage.cloud.release();
             a_while().await;
             let told: Vec<usize> = stage
                 .cloud
                 .take()
                 .iter()
-                .map(|call| call.targets.len())
+                .map(|call| call.nodes.len())
                 .collect();
             assert_eq!(told, [6, 5]);
         })
@@ -361,7 +362,7 @@ async fn new_services_whose_calls_time_out_keep_no_node_that_is_gone_behind_the_
     settings.service.concurrent_syncs = NonZeroUsize::new(8).unwrap();
     stage
         .run_while(settings, async {
-            *stage.cloud.slow.lock().unwrap() = Some(("new", CALL));
+            stage.cloud.slow_down("new", CALL);
             for number in 0..200 {
                 stage.serve(&format!("new-{number}")).await;
             }
@@ -371,8 +372,8 @@ async fn new_services_whose_calls_time_out_keep_no_node_that_is_gone_behind_the_
             stage.nodes().delete("a", &params).await.unwrap();
             tokio::time::sleep(2 * CALL).await;
             let mut calls = stage.cloud.take();
-            calls.retain(|call| call.what == "update");
-            let told: BTreeSet<String> = calls.iter().map(|call| call.service.clone()).collect();
+            calls.retain(|call| call.function == "update");
+            let told: BTreeSet<String> = calls.iter().map(|call| call.object.clone()).collect();
             let wanted = SERVICES.map(|name| format!("default/{name}"));
             assert_eq!(told, BTreeSet::from(wanted), "{calls:?}");
         })

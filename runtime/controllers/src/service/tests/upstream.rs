@@ -20,7 +20,7 @@ async fn test_service_queue_delay() {
                 // A minute, seen every tenth of a second.
                 for _ in 0..600 {
                     for call in stage.cloud.take() {
-                        assert_eq!(call.what, "ensure");
+                        assert_eq!(call.function, "ensure");
                         times.push(start.elapsed().as_secs());
                     }
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -93,14 +93,13 @@ async fn our_own_writes_do_not_shorten_a_wait() {
     for (error, seconds) in waits {
         let stage = Stage::new();
         // The answer comes late enough that the watch has shown the finalizer before.
-        *stage.cloud.held.lock().unwrap() = Some(("ensure", "default/web".to_owned()));
+        stage.cloud.hold("ensure", "default/web");
         stage.cloud.fail("ensure", error);
         stage
             .run_while(settings(), async {
                 stage.serve("web").await;
                 a_while().await;
-                *stage.cloud.held.lock().unwrap() = None;
-                stage.cloud.let_go.notify_one();
+                stage.cloud.release();
                 tokio::time::sleep(Duration::from_secs(seconds - 1)).await;
                 assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
                 tokio::time::sleep(Duration::from_secs(2)).await;

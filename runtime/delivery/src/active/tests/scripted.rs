@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ccm_core::audit::NoAudit;
 use ccm_core::cloud::{
-    Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup, ProviderError, Readiness,
-    Reply,
+    Capabilities, CloudNode, CloudProvider, FindReply, Instance, Lookup, ProviderError, Reply,
 };
 use ccm_core::cloud_route::{
     CloudRoute, CreateRouteRequest, DeleteRouteRequest, ListRoutesReply, RouteReply, RouteTarget,
@@ -19,7 +17,8 @@ use ccm_core::load_balancer::{
 };
 use ccm_core::moment::Moment;
 use ccm_core::permit::{Access, Mode, Permit};
-use ccm_core::tenure::Tenure;
+use ccm_fixtures::objects::ready_node;
+use ccm_fixtures::permits;
 use tokio::sync::Semaphore;
 
 use super::shadow::may;
@@ -373,45 +372,19 @@ pub(super) fn route(destination: &str, target: RouteTarget) -> CloudRoute {
 
 /// A permit that would allow changes.
 pub(super) fn permit() -> Arc<Permit> {
-    let tenure = Arc::new(Tenure::unlimited());
     let until = Moment(Duration::from_secs(u64::MAX / 4));
-    Arc::new(Permit::new(
-        until,
-        Mode::Enforce,
-        9,
-        tenure,
-        Arc::new(NoAudit),
-    ))
+    permits::permit(until, Mode::Enforce, 9)
 }
 
 /// A permit of somebody who is no leader any more.
 pub(super) fn permit_of_the_past() -> Arc<Permit> {
-    let tenure = Tenure::unlimited();
-    tenure.end();
-    let until = Moment(Duration::from_secs(u64::MAX / 4));
-    Arc::new(Permit::new(
-        until,
-        Mode::Enforce,
-        9,
-        Arc::new(tenure),
-        Arc::new(NoAudit),
-    ))
+    let permit = permit();
+    permit.tenure().end();
+    permit
 }
 
 pub(super) fn node() -> CloudNode {
-    CloudNode {
-        name: "worker-1".to_owned(),
-        uid: "uid".to_owned(),
-        provider_id: Some("sim://1".to_owned()),
-        labels: Default::default(),
-        annotations: Default::default(),
-        addresses: Vec::new(),
-        pod_cidrs: Vec::new(),
-        system_uuid: None,
-        created: 0,
-        readiness: Readiness::Ready,
-        initialized: true,
-    }
+    ready_node("worker-1", Some("sim://1"))
 }
 
 pub(super) fn service(uid: &str) -> Arc<CloudService> {
