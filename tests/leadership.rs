@@ -24,8 +24,6 @@ mod migration;
 mod oracle;
 #[path = "leadership/recorder.rs"]
 mod recorder;
-#[path = "leadership/rig.rs"]
-mod rig;
 #[path = "leadership/scene.rs"]
 mod scene;
 #[path = "leadership/stall.rs"]
@@ -36,3 +34,5 @@ mod trials;
 mod unelected;
 #[path = "leadership/work.rs"]
 mod work;
+#[path = "leadership/world.rs"]
+mod world;

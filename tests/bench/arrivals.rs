@@ -17,7 +17,7 @@ use crate::course::Course;
 use crate::figure::{Figure, Key, Size, Subject, percentile};
 use crate::initial::CONNECTIONS;
 use crate::measured::Manager;
-use crate::start::{Stage, owner};
+use crate::start::{World, owner};
 use crate::watch::Watch;
 use crate::{fat, gate, progress};
 
@@ -87,26 +87,26 @@ async fn managed(
     subject: Subject,
     run: &str,
 ) -> Result<Arrivals> {
-    let mut stage = Stage::set(0).await?;
-    let mut watch = Watch::nodes(stage.cluster.admin.clone());
+    let mut world = World::set(0).await?;
+    let mut watch = Watch::nodes(world.cluster.admin.clone());
     let launch = course.launch(subject);
-    let mut manager = Manager::start(course.options, &launch, &stage.cluster, &stage.cloud, run)?;
+    let mut manager = Manager::start(course.options, &launch, &world.cluster, &world.cloud, run)?;
     // One that is not counted: from its end on the manager is running.
     let first = ["early".to_owned()];
     let mut ids = BTreeMap::new();
-    ids.insert(first[0].clone(), stage.cloud.add(&first).await?[0]);
-    stage.cluster.register(&first[0]).await?;
+    ids.insert(first[0].clone(), world.cloud.add(&first).await?[0]);
+    world.cluster.register(&first[0]).await?;
     watch.until(1, || manager.check()).await?;
-    stage.cloud.take_requests().await?;
+    world.cloud.take_requests().await?;
     let (sent, _unused) = mpsc::unbounded_channel();
-    let created = arrive(&mut stage, &mut ids, nodes, rate, &sent).await?;
+    let created = arrive(&mut world, &mut ids, nodes, rate, &sent).await?;
     watch.until(nodes + 1, || manager.check()).await?;
     let delays = delays(&created, &watch)?;
-    let cloud_calls = Some(stage.cloud.take_requests().await?.len());
+    let cloud_calls = Some(world.cloud.take_requests().await?.len());
     manager.stop().await?;
-    gate::end_state(&stage.cluster.all_nodes().await?, &ids, owner(subject))?;
+    gate::end_state(&world.cluster.all_nodes().await?, &ids, owner(subject))?;
     if subject == Subject::Ccm {
-        gate::writes(&stage.cluster.asked()?, &ids)?;
+        gate::writes(&world.cluster.asked()?, &ids)?;
     }
     Ok(Arrivals {
         delays,
@@ -116,12 +116,12 @@ async fn managed(
 
 /// The bare client knows each node from the answer to its creation.
 async fn bare(nodes: usize, rate: u32) -> Result<Arrivals> {
-    let mut stage = Stage::set(0).await?;
-    let mut watch = Watch::nodes(stage.cluster.admin.clone());
+    let mut world = World::set(0).await?;
+    let mut watch = Watch::nodes(world.cluster.admin.clone());
     let (sent, received) = mpsc::unbounded_channel::<Registered>();
     let received = Arc::new(tokio::sync::Mutex::new(received));
     let mut workers = JoinSet::new();
-    for client in bare::connected(&stage.cluster, CONNECTIONS).await? {
+    for client in bare::connected(&world.cluster, CONNECTIONS).await? {
         let received = Arc::clone(&received);
         workers.spawn(async move {
             loop {
@@ -135,7 +135,7 @@ async fn bare(nodes: usize, rate: u32) -> Result<Arrivals> {
         });
     }
     let mut ids = BTreeMap::new();
-    let created = arrive(&mut stage, &mut ids, nodes, rate, &sent).await?;
+    let created = arrive(&mut world, &mut ids, nodes, rate, &sent).await?;
     drop(sent);
     while let Some(worker) = workers.join_next().await {
         worker??;
@@ -143,7 +143,7 @@ async fn bare(nodes: usize, rate: u32) -> Result<Arrivals> {
     watch.until(nodes, || Ok(())).await?;
     let delays = delays(&created, &watch)?;
     gate::end_state(
-        &stage.cluster.all_nodes().await?,
+        &world.cluster.all_nodes().await?,
         &ids,
         owner(Subject::Bare),
     )?;
@@ -163,7 +163,7 @@ struct Registered {
 
 /// Makes servers and nodes at the pace, and says when each node was there.
 async fn arrive(
-    stage: &mut Stage,
+    world: &mut World,
     ids: &mut BTreeMap<String, u64>,
     nodes: usize,
     rate: u32,
@@ -173,10 +173,10 @@ async fn arrive(
     let mut registrations = JoinSet::new();
     for name in fat::names(nodes) {
         pace.tick().await;
-        let id = stage.cloud.add(std::slice::from_ref(&name)).await?[0];
+        let id = world.cloud.add(std::slice::from_ref(&name)).await?[0];
         let number = ids.len();
         ids.insert(name.clone(), id);
-        let (cluster, sent) = (stage.cluster.handle(), sent.clone());
+        let (cluster, sent) = (world.cluster.handle(), sent.clone());
         registrations.spawn(async move {
             let node = cluster.register(&name).await?;
             let at = Instant::now();

@@ -9,7 +9,7 @@ use kube::api::DeleteParams;
 use crate::course::Course;
 use crate::figure::{Cost, Figure, Key, Size, Subject, percentile};
 use crate::measured::Manager;
-use crate::start::Stage;
+use crate::start::World;
 use crate::watch::Watch;
 use crate::{gate, progress, services};
 
@@ -28,34 +28,34 @@ pub(crate) async fn measure(course: &mut Course<'_>) -> Result<()> {
 async fn one(course: &mut Course<'_>, subject: Subject) -> Result<()> {
     let (nodes, balancers, length) = course.options.churn();
     let run = course.run(format!("W4, {nodes} nodes, {}", subject.name()));
-    let mut stage = Stage::set(nodes).await?;
+    let mut world = World::set(nodes).await?;
     let launch = course.launch(subject);
-    let mut manager = Manager::start(course.options, &launch, &stage.cluster, &stage.cloud, &run)?;
-    let mut watch = Watch::nodes(stage.cluster.admin.clone());
+    let mut manager = Manager::start(course.options, &launch, &world.cluster, &world.cloud, &run)?;
+    let mut watch = Watch::nodes(world.cluster.admin.clone());
     watch.until(nodes, || manager.check()).await?;
     progress!("{run}: {balancers} load balancers");
-    let mut balanced = Watch::services(stage.cluster.admin.clone());
-    services::create(&stage, &services::names(balancers)).await?;
+    let mut balanced = Watch::services(world.cluster.admin.clone());
+    services::create(&world, &services::names(balancers)).await?;
     balanced.until(balancers, || manager.check()).await?;
     drop(balanced);
-    settled(&mut stage, &mut manager, balancers, nodes).await?;
+    settled(&mut world, &mut manager, balancers, nodes).await?;
 
     progress!("{run}: a node comes and a node goes each second for {length:?}");
-    stage.cloud.take_requests().await?;
-    let asked = stage.cluster.asked()?.len();
+    world.cloud.take_requests().await?;
+    let asked = world.cluster.asked()?.len();
     let cpu = manager.usage()?.cpu;
     let began = Instant::now();
-    let created = churn(&mut stage, length).await?;
+    let created = churn(&mut world, length).await?;
     watch
         .until(nodes + created.len(), || manager.check())
         .await?;
     let came = Instant::now();
-    settled(&mut stage, &mut manager, balancers, nodes).await?;
+    settled(&mut world, &mut manager, balancers, nodes).await?;
     let settled = came.elapsed();
     let whole = began.elapsed();
     let usage = manager.usage()?;
-    let calls = stage.cloud.take_requests().await?.len();
-    let asked = stage.cluster.asked()?.into_iter().skip(asked);
+    let calls = world.cloud.take_requests().await?.len();
+    let asked = world.cluster.asked()?.into_iter().skip(asked);
     let writes = asked.filter(|entry| entry.is_write()).count();
     let seen = watch.seen();
     let delay = |(name, created): (&String, &Instant)| {
@@ -65,8 +65,8 @@ async fn one(course: &mut Course<'_>, subject: Subject) -> Result<()> {
     let mut delays = created.iter().map(delay).collect::<Result<Vec<_>>>()?;
     delays.sort_unstable();
     manager.stop().await?;
-    let state = stage.cluster.all_nodes().await?;
-    gate::end_state(&state, &stage.ids, crate::start::owner(subject))?;
+    let state = world.cluster.all_nodes().await?;
+    gate::end_state(&state, &world.ids, crate::start::owner(subject))?;
 
     let ours = subject == Subject::Ccm;
     let key = |what: &str| Key::new("W4", Size::Nodes(nodes), subject, what);
@@ -101,35 +101,35 @@ async fn one(course: &mut Course<'_>, subject: Subject) -> Result<()> {
 }
 
 /// Makes one node and removes the oldest each second; says when each new one was there.
-async fn churn(stage: &mut Stage, length: Duration) -> Result<HashMap<String, Instant>> {
+async fn churn(world: &mut World, length: Duration) -> Result<HashMap<String, Instant>> {
     let mut pace = tokio::time::interval(Duration::from_secs(1));
     let mut created = HashMap::new();
     for number in 0..length.as_secs() {
         pace.tick().await;
         let name = format!("zz-new-{number:05}");
-        let id = stage.cloud.add(std::slice::from_ref(&name)).await?[0];
-        stage.cluster.register(&name).await?;
+        let id = world.cloud.add(std::slice::from_ref(&name)).await?[0];
+        world.cluster.register(&name).await?;
         created.insert(name.clone(), Instant::now());
-        stage.ids.insert(name, id);
+        world.ids.insert(name, id);
         // As an autoscaler does: the machine, and then its node.
-        let (oldest, id) = stage.ids.pop_first().context("no node is left")?;
-        stage.cloud.remove(id).await?;
+        let (oldest, id) = world.ids.pop_first().context("no node is left")?;
+        world.cloud.remove(id).await?;
         let params = DeleteParams::default();
-        stage.cluster.nodes().delete(&oldest, &params).await?;
+        world.cluster.nodes().delete(&oldest, &params).await?;
     }
     Ok(created)
 }
 
 /// Waits until every load balancer has every node.
 async fn settled(
-    stage: &mut Stage,
+    world: &mut World,
     manager: &mut Manager,
     balancers: usize,
     nodes: usize,
 ) -> Result<()> {
     let mut last = (None, Instant::now());
     loop {
-        let now = stage.cloud.balancers(PORT).await?;
+        let now = world.cloud.balancers(PORT).await?;
         if now.count == balancers && now.targets == (nodes, nodes) {
             return Ok(());
         }

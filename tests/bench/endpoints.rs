@@ -21,7 +21,7 @@ use crate::course::Course;
 use crate::figure::{Figure, Key, Size, Subject, percentile};
 use crate::measured::{Launch, Manager};
 use crate::progress;
-use crate::start::Stage;
+use crate::start::World;
 use crate::watch::Watch;
 
 /// How long what is bound to happen may take.
@@ -34,12 +34,12 @@ const DRIP: Duration = Duration::from_millis(500);
 /// From the start of something until its effects on memory are over: of the process, and of the slow clients.
 const CALM: Duration = Duration::from_secs(2);
 
-/// Starts ccm twice on one stage, the second time with what the first one has compiled, and asks its port. What a probe
+/// Starts ccm twice on one world, the second time with what the first one has compiled, and asks its port. What a probe
 /// takes in quiet is what the other times are compared with.
 pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()> {
-    let stage = Stage::set(nodes).await?;
+    let world = World::set(nodes).await?;
     let slow_clients = course.options.slow_clients();
-    let port = Port::reserve(stage.cluster.folder.path())?;
+    let port = Port::reserve(world.cluster.folder.path())?;
     let flags: Vec<&str> = port.flags.iter().map(String::as_str).collect();
     let launch = Launch {
         flags: &flags,
@@ -48,9 +48,9 @@ pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()>
     let start = |run: &str| {
         let run = format!("endpoints, {nodes} nodes, {run}");
         progress!("{run}");
-        Manager::start(course.options, &launch, &stage.cluster, &stage.cloud, &run)
+        Manager::start(course.options, &launch, &world.cluster, &world.cloud, &run)
     };
-    let mut watch = Watch::nodes(stage.cluster.admin.clone());
+    let mut watch = Watch::nodes(world.cluster.admin.clone());
     let mut first = start("initialising")?;
     watch.until(nodes, || first.check()).await?;
     first.stop().await?;

@@ -8,7 +8,7 @@ use crate::course::Course;
 use crate::figure::{Figure, Key, Size, Subject};
 use crate::measured::{Launch, Manager};
 use crate::progress;
-use crate::start::{PATIENCE, Stage};
+use crate::start::{PATIENCE, World};
 use crate::watch::Watch;
 
 /// What a node that the first one has written takes to be seen.
@@ -51,8 +51,8 @@ pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()>
 async fn one(course: &mut Course<'_>, nodes: usize, subject: Subject, end: End) -> Result<()> {
     let name = end.name();
     let run = course.run(format!("W7, {nodes} nodes, {}, {name}", subject.name()));
-    let stage = Stage::set(nodes).await?;
-    let mut watch = Watch::nodes(stage.cluster.admin.clone());
+    let world = World::set(nodes).await?;
+    let mut watch = Watch::nodes(world.cluster.admin.clone());
     let launch = Launch {
         is_elected: true,
         ..course.launch(subject)
@@ -60,11 +60,11 @@ async fn one(course: &mut Course<'_>, nodes: usize, subject: Subject, end: End) 
     let start = |which: &str| {
         let run = format!("{run}, {which}");
         progress!("{run}");
-        Manager::start(course.options, &launch, &stage.cluster, &stage.cloud, &run)
+        Manager::start(course.options, &launch, &world.cluster, &world.cloud, &run)
     };
     let mut first = start("first")?;
     let deadline = Instant::now() + PATIENCE;
-    while stage.cluster.leader().await?.is_none() {
+    while world.cluster.leader().await?.is_none() {
         first.check()?;
         if Instant::now() > deadline {
             bail!("nobody leads:\n{}", first.tail());
@@ -90,7 +90,7 @@ async fn one(course: &mut Course<'_>, nodes: usize, subject: Subject, end: End) 
     seen.sort_unstable();
     let next = seen.get(before).context("no node of the second one")?;
     let (before_it, last) = (seen[before.saturating_sub(1)], seen[seen.len() - 1]);
-    stage.check_nodes(subject).await?;
+    world.check_nodes(subject).await?;
     second.stop().await?;
 
     let goal = (subject == Subject::Ccm).then_some(end.goal());

@@ -10,7 +10,7 @@ use crate::cloud::{Cloud, Weather};
 use crate::course::Course;
 use crate::figure::{Cost, Figure, Key, Size, Subject, percentile};
 use crate::measured::Launch;
-use crate::start::{self, Idle, Stage, Start};
+use crate::start::{self, Idle, Start, World};
 use crate::{fat, gate, progress, trace};
 
 /// How many connections the goals compare with.
@@ -62,21 +62,21 @@ fn named(connections: usize, form: Form) -> String {
 
 /// What is measured once: the form with Events, other numbers of connections, and the cloud's pages.
 async fn first_bare(course: &mut Course<'_>, nodes: usize) -> Result<Vec<Entry>> {
-    let stage = Stage::set(nodes).await?;
-    let writes = write(&stage, CONNECTIONS, Form::WithEvents).await?;
+    let world = World::set(nodes).await?;
+    let writes = write(&world, CONNECTIONS, Form::WithEvents).await?;
     add_writes(course, nodes, CONNECTIONS, Form::WithEvents, &writes);
-    let size = fat::average_size(&stage.cluster.all_nodes().await?)? as f64 / 1024.0;
+    let size = fat::average_size(&world.cluster.all_nodes().await?)? as f64 / 1024.0;
     course.add(Figure::new(
         w0(nodes, "a node's size at the end"),
         size,
         "KiB",
     ));
-    let asked = stage.cluster.asked()?;
-    drop(stage);
+    let asked = world.cluster.asked()?;
+    drop(world);
     if nodes == OTHER_CONNECTIONS.1 {
         for connections in OTHER_CONNECTIONS.0 {
-            let stage = Stage::set(nodes).await?;
-            let writes = write(&stage, connections, Form::WithoutEvents).await?;
+            let world = World::set(nodes).await?;
+            let writes = write(&world, connections, Form::WithoutEvents).await?;
             add_writes(course, nodes, connections, Form::WithoutEvents, &writes);
         }
     }
@@ -92,21 +92,21 @@ async fn first_bare(course: &mut Course<'_>, nodes: usize) -> Result<Vec<Entry>>
     Ok(asked)
 }
 
-async fn write(stage: &Stage, connections: usize, form: Form) -> Result<Writes> {
-    let nodes = stage.ids.len();
+async fn write(world: &World, connections: usize, form: Form) -> Result<Writes> {
+    let nodes = world.ids.len();
     progress!("W0, {nodes} nodes, {}", named(connections, form));
-    let writes = bare::write(&stage.cluster, &stage.server_ids(), connections, form).await?;
-    stage.check_nodes(Subject::Bare).await?;
+    let writes = bare::write(&world.cluster, &world.server_ids(), connections, form).await?;
+    world.check_nodes(Subject::Bare).await?;
     Ok(writes)
 }
 
 async fn without_events(course: &mut Course<'_>, nodes: usize) -> Result<()> {
-    let stage = Stage::set(nodes).await?;
-    let (list, bytes) = bare::list(&stage.cluster).await?;
+    let world = World::set(nodes).await?;
+    let (list, bytes) = bare::list(&world.cluster).await?;
     course.add(Figure::time(w0(nodes, "bare list"), list));
     let size = bytes as f64 / 1_048_576.0;
     course.add(Figure::new(w0(nodes, "bare list's size"), size, "MiB"));
-    let writes = write(&stage, CONNECTIONS, Form::WithoutEvents).await?;
+    let writes = write(&world, CONNECTIONS, Form::WithoutEvents).await?;
     add_writes(course, nodes, CONNECTIONS, Form::WithoutEvents, &writes);
     Ok(())
 }
@@ -145,11 +145,11 @@ async fn start(
     subject: Subject,
     bodies: Option<&[Entry]>,
 ) -> Result<()> {
-    let mut stage = Stage::set(nodes).await?;
+    let mut world = World::set(nodes).await?;
     let launch = course.launch(subject);
     let run = course.run(format!("W1, {nodes} nodes, {}", subject.name()));
     let idle = course.is_first().then(|| course.options.idle());
-    let start = start::measure(course.options, &mut stage, &launch, &run, idle).await?;
+    let start = start::measure(course.options, &mut world, &launch, &run, idle).await?;
     if let (Subject::Ccm, Some(bodies)) = (subject, bodies) {
         gate::same_bodies(bodies, &start.asked)?;
     }
@@ -239,14 +239,14 @@ fn add_idle(course: &mut Course<'_>, nodes: usize, subject: Subject, idle: &Idle
 
 /// A start that has to compile the module first.
 async fn cold(course: &mut Course<'_>, nodes: usize) -> Result<()> {
-    let mut stage = Stage::set(nodes).await?;
+    let mut world = World::set(nodes).await?;
     let folder = tempfile::TempDir::new()?;
     let launch = Launch {
         cache: folder.path(),
         ..course.launch(Subject::Ccm)
     };
     let run = format!("W1, {nodes} nodes, cold");
-    let start = start::measure(course.options, &mut stage, &launch, &run, None).await?;
+    let start = start::measure(course.options, &mut world, &launch, &run, None).await?;
     let key = |what: &str| Key::new("W1", Size::Nodes(nodes), Subject::Ccm, what);
     course.add(Figure::time(key("first node, cold cache"), start.first));
     course.add(Figure::time(key("last node, cold cache"), start.last));
@@ -260,13 +260,13 @@ async fn cold(course: &mut Course<'_>, nodes: usize) -> Result<()> {
 
 /// A start that logs each call and each request.
 async fn traced(course: &mut Course<'_>, nodes: usize) -> Result<()> {
-    let mut stage = Stage::set(nodes).await?;
+    let mut world = World::set(nodes).await?;
     let launch = Launch {
         flags: &["-v=4", "--logging-format=json"],
         ..course.launch(Subject::Ccm)
     };
     let run = format!("W1, {nodes} nodes, traced");
-    let start = start::measure(course.options, &mut stage, &launch, &run, None).await?;
+    let start = start::measure(course.options, &mut world, &launch, &run, None).await?;
     let key = |what: &str| Key::new("W1", Size::Nodes(nodes), Subject::Ccm, what);
     let calls = trace::read(&start.log)?;
     course.add(Figure::count(key("calls of the provider"), calls.calls));

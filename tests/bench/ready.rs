@@ -5,15 +5,15 @@ use anyhow::Result;
 use crate::course::Course;
 use crate::figure::{Figure, Key, Size, Subject};
 use crate::measured::Launch;
-use crate::start::{self, Stage};
+use crate::start::{self, World};
 use crate::{bare, options};
 
 /// Compiles the shipped module into the cache that all further starts use: the cold start.
 pub(crate) async fn compile(course: &mut Course<'_>) -> Result<()> {
-    let stage = Stage::set(0).await?;
+    let world = World::set(0).await?;
     let launch = course.launch(Subject::Ccm);
     let run = "W8, 0 nodes, cold";
-    let took = start::until_watching(course.options, &stage, &launch, run).await?;
+    let took = start::until_watching(course.options, &world, &launch, run).await?;
     if course.options.has(options::Workload::W8) {
         let figure = Figure::time(key(Subject::Ccm, "first watch, cold cache"), took);
         course.add(figure.at_most(2_000.0).shown());
@@ -22,8 +22,8 @@ pub(crate) async fn compile(course: &mut Course<'_>) -> Result<()> {
 }
 
 pub(crate) async fn measure(course: &mut Course<'_>) -> Result<()> {
-    let stage = Stage::set(0).await?;
-    let (list, _) = bare::list(&stage.cluster).await?;
+    let world = World::set(0).await?;
+    let (list, _) = bare::list(&world.cluster).await?;
     course.add(Figure::time(key(Subject::Bare, "bare list"), list));
     // What the first start has cached would be compiled again in a folder of its own.
     let folder = tempfile::TempDir::new()?;
@@ -37,7 +37,7 @@ pub(crate) async fn measure(course: &mut Course<'_>) -> Result<()> {
         let mut measured = Vec::new();
         for (temperature, launch) in starts {
             let run = course.run(format!("W8, 0 nodes, {}, {temperature}", subject.name()));
-            let took = start::until_watching(course.options, &stage, &launch, &run).await?;
+            let took = start::until_watching(course.options, &world, &launch, &run).await?;
             measured.push((temperature, took));
         }
         for (temperature, took) in measured {

@@ -13,7 +13,7 @@ use crate::course::Course;
 use crate::figure::{Cost, Figure, Key, Size, Subject};
 use crate::measured::Manager;
 use crate::progress;
-use crate::start::Stage;
+use crate::start::World;
 use crate::usage::Usage;
 use crate::watch::Watch;
 
@@ -93,19 +93,19 @@ pub(crate) async fn live(
     run: &str,
 ) -> Result<Life> {
     let targets = course.options.targets();
-    let mut stage = Stage::set_in(targets, weather).await?;
+    let mut world = World::set_in(targets, weather).await?;
     progress!("{run}");
     let launch = course.launch(subject);
-    let mut manager = Manager::start(course.options, &launch, &stage.cluster, &stage.cloud, run)?;
-    let mut watch = Watch::nodes(stage.cluster.admin.clone());
+    let mut manager = Manager::start(course.options, &launch, &world.cluster, &world.cloud, run)?;
+    let mut watch = Watch::nodes(world.cluster.admin.clone());
     watch.until(targets, || manager.check()).await?;
     drop(watch);
     let names = names(services);
-    let mut rig = Rig::new(&mut stage);
+    let mut timer = PhaseTimer::new(&mut world);
 
-    let mut watch = Watch::services(rig.stage.cluster.admin.clone());
-    rig.begin().await?;
-    create(rig.stage, &names).await?;
+    let mut watch = Watch::services(timer.world.cluster.admin.clone());
+    timer.begin().await?;
+    create(timer.world, &names).await?;
     watch.until(services, || manager.check()).await?;
     drop(watch);
     let is_whole = |now: &Balancers| {
@@ -113,41 +113,42 @@ pub(crate) async fn live(
             && now.services == (PORTS.len(), PORTS.len())
             && now.targets == (targets, targets)
     };
-    rig.until(PORTS[0], &mut manager, is_whole).await?;
-    rig.end("create all").await?;
+    timer.until(PORTS[0], &mut manager, is_whole).await?;
+    timer.end("create all").await?;
 
-    rig.begin().await?;
-    change(rig.stage, &names).await?;
+    timer.begin().await?;
+    change(timer.world, &names).await?;
     let is_changed = |now: &Balancers| is_whole(now) && now.listening == services;
-    rig.until(PORTS[1], &mut manager, is_changed).await?;
-    rig.end("change a port of all").await?;
+    timer.until(PORTS[1], &mut manager, is_changed).await?;
+    timer.end("change a port of all").await?;
 
-    let mut watch = Watch::ends_of_services(rig.stage.cluster.admin.clone());
-    rig.begin().await?;
-    delete(rig.stage, &names).await?;
+    let mut watch = Watch::ends_of_services(timer.world.cluster.admin.clone());
+    timer.begin().await?;
+    delete(timer.world, &names).await?;
     watch.until(services, || manager.check()).await?;
-    rig.until(PORTS[1], &mut manager, |now| now.count == 0)
+    timer
+        .until(PORTS[1], &mut manager, |now| now.count == 0)
         .await?;
-    rig.end("delete all").await?;
-    let phases = rig.phases;
+    timer.end("delete all").await?;
+    let phases = timer.phases;
     let usage = manager.usage()?;
     manager.stop().await?;
     Ok(Life { phases, usage })
 }
 
 /// Counts what is asked between two moments.
-struct Rig<'a> {
-    stage: &'a mut Stage,
+struct PhaseTimer<'a> {
+    world: &'a mut World,
     began: Instant,
     /// Requests at the API server until then.
     asked: usize,
     phases: Vec<Phase>,
 }
 
-impl<'a> Rig<'a> {
-    fn new(stage: &'a mut Stage) -> Self {
+impl<'a> PhaseTimer<'a> {
+    fn new(world: &'a mut World) -> Self {
         Self {
-            stage,
+            world,
             began: Instant::now(),
             asked: 0,
             phases: Vec::new(),
@@ -157,8 +158,8 @@ impl<'a> Rig<'a> {
     async fn begin(&mut self) -> Result<()> {
         // What is still on its way belongs to the phase before.
         tokio::time::sleep(Duration::from_millis(500)).await;
-        self.stage.cloud.take_requests().await?;
-        self.asked = self.stage.cluster.asked()?.len();
+        self.world.cloud.take_requests().await?;
+        self.asked = self.world.cluster.asked()?.len();
         self.began = Instant::now();
         Ok(())
     }
@@ -167,9 +168,9 @@ impl<'a> Rig<'a> {
     async fn end(&mut self, name: &'static str) -> Result<()> {
         let took = self.began.elapsed();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let calls = self.stage.cloud.take_requests().await?;
+        let calls = self.world.cloud.take_requests().await?;
         let well = |status: Option<u16>| status.is_some_and(|status| status < 400);
-        let asked = self.stage.cluster.asked()?;
+        let asked = self.world.cluster.asked()?;
         let writes = asked
             .iter()
             .skip(self.asked)
@@ -193,7 +194,7 @@ impl<'a> Rig<'a> {
     ) -> Result<()> {
         let mut last = (None, Instant::now());
         loop {
-            let now = self.stage.cloud.balancers(port).await?;
+            let now = self.world.cloud.balancers(port).await?;
             if is_so(&now) {
                 return Ok(());
             }
@@ -217,8 +218,8 @@ pub(crate) fn names(services: usize) -> Vec<String> {
 }
 
 /// Creates them side by side, and returns when all are created.
-pub(crate) async fn create(stage: &Stage, names: &[String]) -> Result<()> {
-    let (api, params) = (&stage.cluster.services(), &PostParams::default());
+pub(crate) async fn create(world: &World, names: &[String]) -> Result<()> {
+    let (api, params) = (&world.cluster.services(), &PostParams::default());
     stream::iter(names)
         .map(|name| async move {
             let service = json!({
@@ -234,8 +235,8 @@ pub(crate) async fn create(stage: &Stage, names: &[String]) -> Result<()> {
         .await
 }
 
-async fn change(stage: &Stage, names: &[String]) -> Result<()> {
-    let api = &stage.cluster.services();
+async fn change(world: &World, names: &[String]) -> Result<()> {
+    let api = &world.cluster.services();
     let patch = &json!({"spec": {"ports": ports(PORTS[1])}});
     stream::iter(names)
         .map(|name| async move {
@@ -248,8 +249,8 @@ async fn change(stage: &Stage, names: &[String]) -> Result<()> {
         .await
 }
 
-async fn delete(stage: &Stage, names: &[String]) -> Result<()> {
-    let api = &stage.cluster.services();
+async fn delete(world: &World, names: &[String]) -> Result<()> {
+    let api = &world.cluster.services();
     stream::iter(names)
         .map(|name| async move {
             api.delete(name, &DeleteParams::default()).await?;

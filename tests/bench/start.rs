@@ -1,4 +1,4 @@
-//! The stage of every workload, and one start of a manager on it: W1 and W8. Adds no figures.
+//! The world of every workload, and one start of a manager on it: W1 and W8. Adds no figures.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -24,13 +24,13 @@ const CALM: Duration = Duration::from_secs(1);
 const CHECK: Duration = Duration::from_secs(5);
 
 /// A cluster and a cloud of the same machines.
-pub(crate) struct Stage {
+pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) cloud: Cloud,
     pub(crate) ids: BTreeMap<String, u64>,
 }
 
-impl Stage {
+impl World {
     pub(crate) async fn set(nodes: usize) -> Result<Self> {
         Self::set_in(nodes, Weather::Fair).await
     }
@@ -99,18 +99,18 @@ pub(crate) struct Idle {
     pub(crate) cpu: Duration,
 }
 
-/// Starts the manager on a stage whose nodes are all tainted, and checks what it left.
+/// Starts the manager on a world whose nodes are all tainted, and checks what it left.
 pub(crate) async fn measure(
     options: &Options,
-    stage: &mut Stage,
+    world: &mut World,
     launch: &Launch<'_>,
     run: &str,
     idle: Option<Duration>,
 ) -> Result<Start> {
-    let nodes = stage.ids.len();
-    let mut watch = Watch::nodes(stage.cluster.admin.clone());
+    let nodes = world.ids.len();
+    let mut watch = Watch::nodes(world.cluster.admin.clone());
     progress!("{run}");
-    let mut manager = Manager::start(options, launch, &stage.cluster, &stage.cloud, run)?;
+    let mut manager = Manager::start(options, launch, &world.cluster, &world.cloud, run)?;
     let children = Children::watch(manager.id());
     watch.until(1, || manager.check()).await?;
     let compiler_peak = children.peak();
@@ -118,19 +118,19 @@ pub(crate) async fn measure(
     let (first, last) = watch.ends().context("no node was seen")?;
     drop(watch);
     let ours = launch.subject == Subject::Ccm;
-    let events = until_told(&stage.cluster, if ours { nodes } else { 0 }, &mut manager).await?;
+    let events = until_told(&world.cluster, if ours { nodes } else { 0 }, &mut manager).await?;
     let usage = manager.usage()?;
-    let asked = stage.cluster.asked()?;
-    let cloud_calls = stage.cloud.take_requests().await?.len();
-    stage.check_nodes(launch.subject).await?;
+    let asked = world.cluster.asked()?;
+    let cloud_calls = world.cloud.take_requests().await?.len();
+    world.check_nodes(launch.subject).await?;
     if ours {
-        gate::writes(&asked, &stage.ids)?;
+        gate::writes(&asked, &world.ids)?;
     }
     let began = manager.began;
     let first_write = asked.iter().find(|entry| entry.is_node_write());
     let first_write = first_write.map(|entry| since(manager.began_at, entry.received));
     let idle = match idle {
-        Some(length) => Some(watch_idle(stage, &mut manager, length, run).await?),
+        Some(length) => Some(watch_idle(world, &mut manager, length, run).await?),
         None => None,
     };
     let log = manager.log();
@@ -152,17 +152,17 @@ pub(crate) async fn measure(
 /// Starts a manager where there are no nodes: how long until it watches for them.
 pub(crate) async fn until_watching(
     options: &Options,
-    stage: &Stage,
+    world: &World,
     launch: &Launch<'_>,
     run: &str,
 ) -> Result<Duration> {
     progress!("{run}");
-    let before = stage.cluster.asked()?.len();
-    let mut manager = Manager::start(options, launch, &stage.cluster, &stage.cloud, run)?;
+    let before = world.cluster.asked()?.len();
+    let mut manager = Manager::start(options, launch, &world.cluster, &world.cloud, run)?;
     let deadline = Instant::now() + PATIENCE;
     loop {
         manager.check()?;
-        let asked = stage.cluster.asked()?;
+        let asked = world.cluster.asked()?;
         let mut new = asked.iter().skip(before);
         if let Some(watch) = new.find(|entry| entry.verb == "watch" && entry.resource == "nodes") {
             let took = since(manager.began_at, watch.received);
@@ -196,22 +196,22 @@ async fn until_told(cluster: &Cluster, wanted: usize, manager: &mut Manager) -> 
 }
 
 async fn watch_idle(
-    stage: &mut Stage,
+    world: &mut World,
     manager: &mut Manager,
     length: Duration,
     run: &str,
 ) -> Result<Idle> {
     progress!("{run}: nothing to do for {length:?}, then as long with one node that is not ready");
-    let (before, cpu) = (stage.cluster.asked()?.len(), manager.usage()?.exact_cpu);
+    let (before, cpu) = (world.cluster.asked()?.len(), manager.usage()?.exact_cpu);
     tokio::time::sleep(length).await;
     let cpu = manager.usage()?.exact_cpu.saturating_sub(cpu);
-    let name = stage.ids.keys().next().context("no nodes")?;
-    stage.cluster.silence(name).await?;
-    stage.cloud.take_requests().await?;
+    let name = world.ids.keys().next().context("no nodes")?;
+    world.cluster.silence(name).await?;
+    world.cloud.take_requests().await?;
     tokio::time::sleep(length).await;
     manager.check()?;
-    let calls = stage.cloud.take_requests().await?.len();
-    let asked = stage.cluster.asked()?;
+    let calls = world.cloud.take_requests().await?.len();
+    let asked = world.cluster.asked()?;
     let writes = asked.iter().skip(before).filter(|entry| entry.is_write());
     Ok(Idle {
         lasted: length,

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use crate::course::Course;
 use crate::figure::{Figure, Key, Size, Subject};
 use crate::measured::Manager;
-use crate::start::Stage;
+use crate::start::World;
 use crate::watch::Watch;
 use crate::{fat, progress};
 
@@ -29,10 +29,10 @@ pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()>
 async fn one(course: &mut Course<'_>, nodes: usize, subject: Subject) -> Result<()> {
     let (_, length) = course.options.steady();
     let run = course.run(format!("W5, {nodes} nodes, {}", subject.name()));
-    let mut stage = Stage::set(nodes).await?;
+    let mut world = World::set(nodes).await?;
     let launch = course.launch(subject);
-    let mut manager = Manager::start(course.options, &launch, &stage.cluster, &stage.cloud, &run)?;
-    let mut watch = Watch::nodes(stage.cluster.admin.clone());
+    let mut manager = Manager::start(course.options, &launch, &world.cluster, &world.cloud, &run)?;
+    let mut watch = Watch::nodes(world.cluster.admin.clone());
     watch.until(nodes, || manager.check()).await?;
     drop(watch);
     tokio::time::sleep(CALM).await;
@@ -45,19 +45,19 @@ async fn one(course: &mut Course<'_>, nodes: usize, subject: Subject) -> Result<
     let quiet = quiet.as_secs_f64() / began.elapsed().as_secs_f64();
 
     progress!("{run}: kubelets report for {length:?}");
-    let asked = stage.cluster.asked()?.len();
-    stage.cloud.take_requests().await?;
+    let asked = world.cluster.asked()?.len();
+    world.cloud.take_requests().await?;
     let before = manager.usage()?.exact_cpu;
     let began = Instant::now();
-    let reports = report(&stage, nodes, length).await?;
+    let reports = report(&world, nodes, length).await?;
     let took = began.elapsed().as_secs_f64();
     let usage = manager.usage()?;
     manager.check()?;
     let spent = usage.exact_cpu.saturating_sub(before).as_secs_f64();
-    let calls = stage.cloud.take_requests().await?.len();
-    let asked = stage.cluster.asked()?.into_iter().skip(asked);
+    let calls = world.cloud.take_requests().await?.len();
+    let asked = world.cluster.asked()?.into_iter().skip(asked);
     let writes = asked.filter(|entry| entry.is_write()).count();
-    stage.check_nodes(subject).await?;
+    world.check_nodes(subject).await?;
     manager.stop().await?;
     ensure!(
         subject != Subject::Ccm || writes == 0,
@@ -89,10 +89,10 @@ async fn one(course: &mut Course<'_>, nodes: usize, subject: Subject) -> Result<
 }
 
 /// Lets every kubelet report each ten seconds, at an even pace; how many reports there were.
-async fn report(stage: &Stage, nodes: usize, length: Duration) -> Result<usize> {
+async fn report(world: &World, nodes: usize, length: Duration) -> Result<usize> {
     let each = PERIOD / u32::try_from(nodes.max(1))?;
     let mut pace = tokio::time::interval(each.max(Duration::from_secs(1) / RATE));
-    let (names, kubelets) = (fat::names(nodes), stage.cluster.handle());
+    let (names, kubelets) = (fat::names(nodes), world.cluster.handle());
     let mut running = JoinSet::new();
     let began = Instant::now();
     let mut reports = 0;

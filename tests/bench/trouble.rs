@@ -7,7 +7,7 @@ use crate::cloud::Weather;
 use crate::course::Course;
 use crate::figure::{Figure, Key, Size};
 use crate::measured::Manager;
-use crate::start::Stage;
+use crate::start::World;
 use crate::watch::Watch;
 use crate::{progress, services as life};
 
@@ -15,17 +15,17 @@ use crate::{progress, services as life};
 pub(crate) async fn nodes(course: &mut Course<'_>, nodes: usize) -> Result<()> {
     for subject in course.in_turn(course.options.subjects(true)) {
         let run = course.run(format!("W6, {nodes} nodes, {}", subject.name()));
-        let mut stage = Stage::set_in(nodes, Weather::Trouble).await?;
-        let mut watch = Watch::nodes(stage.cluster.admin.clone());
+        let mut world = World::set_in(nodes, Weather::Trouble).await?;
+        let mut watch = Watch::nodes(world.cluster.admin.clone());
         progress!("{run}");
         let launch = course.launch(subject);
         let mut manager =
-            Manager::start(course.options, &launch, &stage.cluster, &stage.cloud, &run)?;
+            Manager::start(course.options, &launch, &world.cluster, &world.cloud, &run)?;
         watch.until(nodes, || manager.check()).await?;
         let (_, last) = watch.ends().context("no node was seen")?;
         let took = last - manager.began;
-        let calls = stage.cloud.take_requests().await?;
-        stage.check_nodes(subject).await?;
+        let calls = world.cloud.take_requests().await?;
+        world.check_nodes(subject).await?;
         manager.stop().await?;
         let key = |what: &str| Key::new("W6", Size::Nodes(nodes), subject, what);
         let fair = Key {

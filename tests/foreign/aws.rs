@@ -19,18 +19,18 @@ mod classic;
 mod load_balancers;
 #[path = "aws/moto.rs"]
 mod moto;
-#[path = "aws/stage.rs"]
-mod stage;
+#[path = "aws/world.rs"]
+mod world;
 
-use stage::{NLB, REGION, Stage, brief, changes, known, reading, writing};
+use world::{NLB, REGION, World, brief, changes, known, reading, writing};
 
 #[test]
 fn aws_is_served_by_a_simulator_of_others_and_driven_by_its_own_client() {
-    let mut stage = Stage::new();
-    nodes(&mut stage);
-    load_balancers::check(&mut stage);
-    classic::check(&mut stage);
-    routes(&mut stage);
+    let mut world = World::new();
+    nodes(&mut world);
+    load_balancers::check(&mut world);
+    classic::check(&mut world);
+    routes(&mut world);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn aws_keeps_every_law_with_classic_load_balancers() {
 
 /// What `ccm provider test` says, as somebody else would run it.
 fn keeps_every_law(kind: &str) {
-    let mut stage = Stage::new();
+    let mut world = World::new();
     let folder = TempDir::new().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -61,7 +61,7 @@ fn keeps_every_law(kind: &str) {
         let signed = json!({"region": REGION, "service": service, "source": {"keys": keys}});
         At {
             target,
-            endpoint: &stage.moto.url,
+            endpoint: &world.moto.url,
             credential: json!({ "awsSigV4": signed }),
         }
     });
@@ -74,7 +74,7 @@ fn keeps_every_law(kind: &str) {
         "spec": {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80}, {"name": "https", "port": 443}]},
     });
     let service = file("service.json", &service.to_string());
-    let [one, two, ..] = stage.instances.as_slice() else {
+    let [one, two, ..] = world.instances.as_slice() else {
         panic!()
     };
     let zone = format!("{REGION}a");
@@ -104,20 +104,20 @@ fn keeps_every_law(kind: &str) {
         "contract/cleaned-up",
     ];
     let report = conforms(&tested, &applicable).unwrap();
-    let left = (stage.left(), stage.rules().len(), stage.let_in());
+    let left = (world.left(), world.rules().len(), world.let_in());
     assert_eq!(left, ((0, 0, 0), 0, 0), "{report:#}");
 }
 
-fn nodes(stage: &mut Stage) {
-    let provider = stage.load(&[]);
-    stage.moto.requests();
-    let described = json!({"InstanceIds": [stage.instances[0]]});
-    let answer = stage.moto.call("ec2", "describe_instances", described);
+fn nodes(world: &mut World) {
+    let provider = world.load(&[]);
+    world.moto.requests();
+    let described = json!({"InstanceIds": [world.instances[0]]});
+    let answer = world.moto.call("ec2", "describe_instances", described);
     let instance = &answer["Reservations"][0]["Instances"][0];
     let name = instance["PrivateDnsName"].as_str().unwrap();
-    let mut nodes = stage.nodes();
+    let mut nodes = world.nodes();
     nodes.extend([super::node(name, None), super::node("stranger", None)]);
-    let reply = stage.find(&provider, &nodes);
+    let reply = world.find(&provider, &nodes);
     assert_eq!(
         brief(&reply),
         ["found", "found", "found", "found", "found", "not mine"]
@@ -128,7 +128,7 @@ fn nodes(stage: &mut Stage) {
     };
     assert_eq!(
         by_name.provider_id,
-        format!("aws:///{REGION}a/{}", stage.instances[0])
+        format!("aws:///{REGION}a/{}", world.instances[0])
     );
     assert_eq!(
         (by_name.instance_type.as_deref(), by_name.zone.as_deref()),
@@ -144,13 +144,13 @@ fn nodes(stage: &mut Stage) {
             .contains(&("topology.k8s.aws/zone-id".to_owned(), "euw1-az3".to_owned()))
     );
     // IDs, names, zones.
-    assert_eq!(stage.moto.requests().len(), 3);
+    assert_eq!(world.moto.requests().len(), 3);
 
-    let (stopped, terminated) = (stage.launch(0), stage.launch(1));
-    stage
+    let (stopped, terminated) = (world.launch(0), world.launch(1));
+    world
         .moto
         .call("ec2", "stop_instances", json!({"InstanceIds": [stopped]}));
-    stage.moto.call(
+    world.moto.call(
         "ec2",
         "terminate_instances",
         json!({"InstanceIds": [terminated]}),
@@ -159,10 +159,10 @@ fn nodes(stage: &mut Stage) {
         known("s", &stopped),
         known("t", &terminated),
         known("never", "i-00000000000000000"),
-        stage.nodes().remove(0),
+        world.nodes().remove(0),
     ];
     for _ in 0..2 {
-        let reply = stage.find(&provider, &nodes);
+        let reply = world.find(&provider, &nodes);
         assert_eq!(brief(&reply), ["found", "gone", "gone", "found"]);
         assert!(reply.complete, "absence is proven");
         let Lookup::Found(instance) = &reply.lookups[0] else {
@@ -171,51 +171,51 @@ fn nodes(stage: &mut Stage) {
         assert_eq!(instance.shutdown, Some(true));
     }
     // What AWS says when too much is asked of it.
-    stage.moto.refuse(
+    world.moto.refuse(
         "DescribeInstances",
         "503 Service Unavailable",
         "RequestLimitExceeded",
     );
-    let refused = stage
+    let refused = world
         .runtime
         .block_on(provider.find_fresh(&nodes, reading()));
     assert!(
         matches!(refused, Err(ProviderError::Throttled { .. })),
         "{refused:?}"
     );
-    stage.moto.call(
+    world.moto.call(
         "ec2",
         "terminate_instances",
         json!({"InstanceIds": [stopped]}),
     );
 }
 
-fn routes(stage: &mut Stage) {
-    let provider = stage.load(&[]);
-    let nodes = stage.nodes();
-    let list = |stage: &Stage| {
-        let reply = stage
+fn routes(world: &mut World) {
+    let provider = world.load(&[]);
+    let nodes = world.nodes();
+    let list = |world: &World| {
+        let reply = world
             .runtime
             .block_on(provider.list_routes(&nodes, reading()))
             .unwrap();
         assert!(reply.complete);
         reply.routes
     };
-    assert_eq!(list(stage), []);
-    stage.moto.requests();
-    let create = |stage: &Stage, node: &CloudNode, cidr: &str| {
+    assert_eq!(list(world), []);
+    world.moto.requests();
+    let create = |world: &World, node: &CloudNode, cidr: &str| {
         let request = CreateRouteRequest {
             node: Arc::new(node.clone()),
             destination_cidr: cidr.to_owned(),
             hint: None,
         };
-        stage
+        world
             .runtime
             .block_on(provider.create_route(&request, writing()))
     };
-    create(stage, &nodes[0], "10.244.1.0/24").unwrap();
+    create(world, &nodes[0], "10.244.1.0/24").unwrap();
     assert_eq!(
-        stage.moto.requests(),
+        world.moto.requests(),
         [
             "DescribeInstances",
             "DescribeRouteTables",
@@ -223,18 +223,18 @@ fn routes(stage: &mut Stage) {
             "CreateRoute"
         ]
     );
-    create(stage, &nodes[0], "10.244.1.0/24").unwrap();
+    create(world, &nodes[0], "10.244.1.0/24").unwrap();
     assert_eq!(
-        changes(&stage.moto.requests()),
+        changes(&world.moto.requests()),
         [""; 0],
         "it is there, and passes on traffic"
     );
     assert!(
-        create(stage, &nodes[1], "10.244.1.0/24").is_err(),
+        create(world, &nodes[1], "10.244.1.0/24").is_err(),
         "it leads elsewhere"
     );
-    create(stage, &nodes[1], "10.244.2.0/24").unwrap();
-    let listed = list(stage);
+    create(world, &nodes[1], "10.244.2.0/24").unwrap();
+    let listed = list(world);
     let told: Vec<_> = listed
         .iter()
         .map(|one| (one.destination_cidr.as_str(), one.target.clone()))
@@ -250,15 +250,15 @@ fn routes(stage: &mut Stage) {
             hint: None,
         };
         for _ in 0..2 {
-            stage
+            world
                 .runtime
                 .block_on(provider.delete_route(&request, writing()))
                 .unwrap();
         }
     }
-    assert_eq!(list(stage), []);
-    let attribute = json!({"InstanceId": stage.instances[0], "Attribute": "sourceDestCheck"});
-    let answer: Value = stage
+    assert_eq!(list(world), []);
+    let attribute = json!({"InstanceId": world.instances[0], "Attribute": "sourceDestCheck"});
+    let answer: Value = world
         .moto
         .call("ec2", "describe_instance_attribute", attribute);
     assert_eq!(answer["SourceDestCheck"]["Value"], false);

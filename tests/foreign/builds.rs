@@ -11,6 +11,7 @@ use ccm_core::load_balancer::{
     CloudService, DeleteRequest, EnsureRequest, Protocol, ServicePort, UpdateRequest,
 };
 use ccm_core::permit::{Mode, Permit};
+use ccm_fixtures::TOKEN;
 use ccm_fixtures::permits;
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::{GuestConfig, Host, Module, Provider};
@@ -18,8 +19,6 @@ use ccm_sim::hetzner::{Hetzner, Options, ServerSpec, ServerStatus};
 use tempfile::TempDir;
 
 use super::{checkout, host, node, tool};
-
-const TOKEN: &str = "a-token-that-no-guest-sees";
 
 /// Builds the shipped guest with the other tool, out of the checkout and into another folder: without bindings of its own
 /// to write, the tool writes nothing beside the sources.

@@ -95,26 +95,26 @@ fn outside() {
         ..Options::new(TOKEN)
     };
     let cloud = runtime.block_on(Hetzner::start(options)).unwrap();
-    let stage = Stage {
+    let world = World {
         authority: write(&folder, "ca.pem", cloud.ca_pem().unwrap()),
         password: write(&folder, "password", LOGIN.1),
         port: cloud.address().port(),
         client,
         folder,
     };
-    stage.nothing_else_leads_there();
+    world.nothing_else_leads_there();
     // How it refuses: a wrong login, or squid a port.
     for (name, start, refusal) in [
         (
             "tinyproxy",
-            Stage::tinyproxy as fn(&Stage) -> (Running, u16),
+            World::tinyproxy as fn(&World) -> (Running, u16),
             401,
         ),
-        ("proxy.py", Stage::proxy_py, 407),
-        ("squid", Stage::squid, 403),
+        ("proxy.py", World::proxy_py, 407),
+        ("squid", World::squid, 403),
     ] {
-        let (running, port) = start(&stage);
-        stage.reaches(name, port, refusal);
+        let (running, port) = start(&world);
+        world.reaches(name, port, refusal);
         drop(running);
     }
 }
@@ -206,7 +206,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-struct Stage {
+struct World {
     folder: TempDir,
     authority: PathBuf,
     password: PathBuf,
@@ -214,7 +214,7 @@ struct Stage {
     client: Namespace,
 }
 
-impl Stage {
+impl World {
     /// Asks the cloud with the shipped module, in the namespace. `proxy` is the entry's setting.
     fn check(&self, proxy: &str, environment: &[(&str, &str)]) -> Output {
         let text = format!(

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::rig::{Replica, Rig};
+use crate::world::{Replica, World};
 
 const HOUR: i32 = 60 * 60;
 
@@ -25,12 +25,12 @@ fn library() -> PathBuf {
 }
 
 /// Starts a process whose clock can step, and does not yet.
-pub(crate) fn start_replica(rig: &mut Rig) -> u32 {
-    let file = rig
+pub(crate) fn start_replica(world: &mut World) -> u32 {
+    let file = world
         .folder
         .path()
-        .join(format!("clock-{}", rig.replicas.len()));
-    let file = file.with_extension(rig.recorder.traffic().len().to_string());
+        .join(format!("clock-{}", world.replicas.len()));
+    let file = file.with_extension(world.recorder.traffic().len().to_string());
     fs::write(&file, "+0\n").unwrap();
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let variables = [
@@ -40,7 +40,7 @@ pub(crate) fn start_replica(rig: &mut Rig) -> u32 {
         // The file is read again after so many seconds.
         variable("FAKETIME_CACHE_DURATION", "1"),
     ];
-    rig.start_with(&variables, Some(file))
+    world.start_with(&variables, Some(file))
 }
 
 /// Steps the clock by an hour, and says by how many seconds.
@@ -55,8 +55,8 @@ pub(crate) fn step(replica: &mut Replica, back: bool) -> i32 {
 }
 
 /// Holds that a process's clock is really where it was stepped to, as it writes in the Lease.
-pub(crate) fn assert_offset(rig: &Rig, replica: u32, seconds: i32) {
-    let offset = rig.recorder.clock_offset(replica);
+pub(crate) fn assert_offset(world: &World, replica: u32, seconds: i32) {
+    let offset = world.recorder.clock_offset(replica);
     let is_there = offset.is_some_and(|offset| (offset - f64::from(seconds)).abs() < 10.0);
     assert!(
         is_there,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::rig::root;
+use crate::world::root;
 
 /// Longer than any run.
 const A_DAY: i64 = 24 * 60 * 60;

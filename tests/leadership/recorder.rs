@@ -10,7 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use crate::oracle::{Record, What, Who};
-use crate::rig::LEASE;
+use crate::world::LEASE;
 
 /// What was written about one node.
 #[derive(Clone, Debug, Default)]

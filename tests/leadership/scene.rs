@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::clock;
 use crate::draw::{Kind, Trial};
-use crate::rig::{LEASE, Rig};
+use crate::world::{LEASE, World};
 
 /// How long a process may take to end after it has lost the lease: a second, and what a loaded machine adds until the
 /// end is seen.
@@ -31,7 +31,7 @@ pub(crate) struct Tally {
 
 /// Where a trial stands.
 struct Scene<'a> {
-    rig: &'a mut Rig,
+    world: &'a mut World,
     trial: &'a Trial,
     leader: u32,
     standby: u32,
@@ -39,29 +39,33 @@ struct Scene<'a> {
 }
 
 /// Gets two processes that are well, lets it happen to them, and holds what must come of it.
-pub(crate) async fn run(rig: &mut Rig, trial: &Trial, tally: &mut Tally) {
-    if rig.replicas.is_empty() {
-        rig.start_replica();
+pub(crate) async fn run(world: &mut World, trial: &Trial, tally: &mut Tally) {
+    if world.replicas.is_empty() {
+        world.start_replica();
     }
-    rig.all_run();
-    let mut leader = rig.leader().await;
-    let mut standby = match rig.replicas.iter().find(|replica| replica.number != leader) {
+    world.all_run();
+    let mut leader = world.leader().await;
+    let mut standby = match world
+        .replicas
+        .iter()
+        .find(|replica| replica.number != leader)
+    {
         Some(replica) => replica.number,
         None => match trial.kind {
-            Kind::ClockOfLeader | Kind::ClockOfStandby => clock::start_replica(rig),
-            _ => rig.start_replica(),
+            Kind::ClockOfLeader | Kind::ClockOfStandby => clock::start_replica(world),
+            _ => world.start_replica(),
         },
     };
-    rig.stands_by(standby).await;
+    world.stands_by(standby).await;
     if matches!(trial.kind, Kind::ClockOfLeader | Kind::ClockOfStandby) {
-        (leader, standby) = with_clock(rig, trial.kind, leader, standby).await;
-    } else if trial.crowd && rig.replicas.len() < 3 {
-        let third = rig.start_replica();
-        rig.stands_by(third).await;
+        (leader, standby) = with_clock(world, trial.kind, leader, standby).await;
+    } else if trial.crowd && world.replicas.len() < 3 {
+        let third = world.start_replica();
+        world.stands_by(third).await;
     }
     sleep(trial.moment).await;
     let mut scene = Scene {
-        rig,
+        world,
         trial,
         leader,
         standby,
@@ -82,12 +86,16 @@ pub(crate) async fn run(rig: &mut Rig, trial: &Trial, tally: &mut Tally) {
 }
 
 /// Sees to it that there are two, and that the one whose clock is to step was started with one that can.
-async fn with_clock(rig: &mut Rig, kind: Kind, leader: u32, standby: u32) -> (u32, u32) {
-    let numbers: Vec<_> = rig.replicas.iter().map(|replica| replica.number).collect();
+async fn with_clock(world: &mut World, kind: Kind, leader: u32, standby: u32) -> (u32, u32) {
+    let numbers: Vec<_> = world
+        .replicas
+        .iter()
+        .map(|replica| replica.number)
+        .collect();
     for third in numbers {
         if third != leader && third != standby {
-            rig.replica(third).process.terminate().unwrap();
-            rig.ended(third).await;
+            world.replica(third).process.terminate().unwrap();
+            world.ended(third).await;
         }
     }
     let wanted = if kind == Kind::ClockOfLeader {
@@ -95,48 +103,50 @@ async fn with_clock(rig: &mut Rig, kind: Kind, leader: u32, standby: u32) -> (u3
     } else {
         standby
     };
-    if rig.replica(wanted).clock.is_some() {
+    if world.replica(wanted).clock.is_some() {
         return (leader, standby);
     }
-    if rig.replica(standby).clock.is_none() {
-        rig.replica(standby).process.terminate().unwrap();
-        rig.ended(standby).await;
-        let new = clock::start_replica(rig);
-        rig.stands_by(new).await;
+    if world.replica(standby).clock.is_none() {
+        world.replica(standby).process.terminate().unwrap();
+        world.ended(standby).await;
+        let new = clock::start_replica(world);
+        world.stands_by(new).await;
         if kind == Kind::ClockOfStandby {
             return (leader, new);
         }
     }
-    let old = rig.leader().await;
-    rig.replica(old).process.terminate().unwrap();
-    rig.ended(old).await;
-    let (new, _) = rig.successor(old).await;
-    let standby = rig.start_replica();
-    rig.stands_by(standby).await;
+    let old = world.leader().await;
+    world.replica(old).process.terminate().unwrap();
+    world.ended(old).await;
+    let (new, _) = world.successor(old).await;
+    let standby = world.start_replica();
+    world.stands_by(standby).await;
     (new, standby)
 }
 
 impl Scene<'_> {
     /// The leader must end by itself, with code 1, within a second after `lost`.
-    async fn ends_after(&mut self, lost: impl Fn(&Rig) -> Timestamp) {
-        let (ended, status) = self.rig.ended(self.leader).await;
-        self.rig.recorder.refresh(&self.rig.api, &self.rig.cloud);
-        let lost = lost(self.rig);
+    async fn ends_after(&mut self, lost: impl Fn(&World) -> Timestamp) {
+        let (ended, status) = self.world.ended(self.leader).await;
+        self.world
+            .recorder
+            .refresh(&self.world.api, &self.world.cloud);
+        let lost = lost(self.world);
         let took = ended.duration_since(lost);
         let is_prompt = took <= SignedDuration::try_from(UNTIL_ENDED).unwrap();
         assert!(
             is_prompt && status.code() == Some(1),
             "{:?}: lost the lease at {lost}, ended at {ended} with {status}:\n{}",
             self.trial,
-            self.rig.story()
+            self.world.story()
         );
         self.tally.exits.push(took.try_into().unwrap_or_default());
     }
 
     /// Another process must take over; `gone` is when the leader was out of the way.
     async fn is_succeeded(&mut self, gone: Timestamp) {
-        let (successor, taken) = self.rig.successor(self.leader).await;
-        let mut others = self.rig.replicas.iter();
+        let (successor, taken) = self.world.successor(self.leader).await;
+        let mut others = self.world.replicas.iter();
         assert!(others.any(|replica| replica.number == successor));
         let took = taken.duration_since(gone).unsigned_abs();
         self.tally.takeovers.push(took);
@@ -147,88 +157,95 @@ impl Scene<'_> {
         for _ in 0..2 {
             let (leader, now) = (self.leader, Timestamp::now());
             let what = format!("{leader} to lead on after {:?}", self.trial);
-            self.rig
-                .until(&what, |rig| {
-                    rig.all_run();
-                    rig.recorder.renewed(leader).filter(|at| *at > now)
+            self.world
+                .until(&what, |world| {
+                    world.all_run();
+                    world.recorder.renewed(leader).filter(|at| *at > now)
                 })
                 .await;
         }
-        let holder = self.rig.recorder.holder().map(|(holder, _)| holder);
+        let holder = self.world.recorder.holder().map(|(holder, _)| holder);
         assert_eq!(holder, Some(self.leader));
     }
 
     async fn killed(&mut self) {
         let now = Timestamp::now();
-        self.rig.replica(self.leader).process.kill();
-        self.rig.forget(self.leader);
+        self.world.replica(self.leader).process.kill();
+        self.world.forget(self.leader);
         self.is_succeeded(now).await;
     }
 
     async fn paused(&mut self) {
         let now = Timestamp::now();
-        self.rig.replica(self.leader).process.pause().unwrap();
+        self.world.replica(self.leader).process.pause().unwrap();
         sleep(self.trial.time).await;
         let resumed = Timestamp::now();
-        self.rig.replica(self.leader).process.resume().unwrap();
+        self.world.replica(self.leader).process.resume().unwrap();
         self.ends_after(|_| resumed).await;
         self.is_succeeded(now).await;
     }
 
     async fn paused_shortly(&mut self) {
-        self.rig.replica(self.leader).process.pause().unwrap();
+        self.world.replica(self.leader).process.pause().unwrap();
         sleep(self.trial.time).await;
-        self.rig.replica(self.leader).process.resume().unwrap();
+        self.world.replica(self.leader).process.resume().unwrap();
         self.leads_on().await;
     }
 
     async fn cut(&mut self, cut: Cut) {
         let now = Timestamp::now();
-        self.rig.replica(self.leader).api.cut(cut);
-        let (leader, renew) = (self.leader, self.rig.timings.renew);
-        self.ends_after(|rig| rig.recorder.renewed(leader).unwrap() + renew)
+        self.world.replica(self.leader).api.cut(cut);
+        let (leader, renew) = (self.leader, self.world.timings.renew);
+        self.ends_after(|world| world.recorder.renewed(leader).unwrap() + renew)
             .await;
         self.is_succeeded(now).await;
     }
 
     async fn stolen(&mut self) {
         if self.trial.meets {
-            self.rig.next_renewal(self.leader, self.trial.time).await;
+            self.world.next_renewal(self.leader, self.trial.time).await;
         }
-        let stolen = self.rig.steal(LEASE).await;
+        let stolen = self.world.steal(LEASE).await;
         let leader = self.leader;
-        self.ends_after(|rig| rig.recorder.told(leader, stolen).unwrap())
+        self.ends_after(|world| world.recorder.told(leader, stolen).unwrap())
             .await;
         self.is_succeeded(stolen).await;
     }
 
     async fn clock_of_leader(&mut self) {
-        let seconds = clock::step(self.rig.replica(self.leader), self.trial.back);
-        sleep(self.rig.timings.lease + self.rig.timings.retry * 2).await;
+        let seconds = clock::step(self.world.replica(self.leader), self.trial.back);
+        sleep(self.world.timings.lease + self.world.timings.retry * 2).await;
         self.leads_on().await;
-        clock::assert_offset(self.rig, self.leader, seconds);
+        clock::assert_offset(self.world, self.leader, seconds);
     }
 
     async fn clock_of_standby(&mut self) {
-        let seconds = clock::step(self.rig.replica(self.standby), self.trial.back);
-        sleep(self.rig.timings.lease + self.rig.timings.retry * 2).await;
+        let seconds = clock::step(self.world.replica(self.standby), self.trial.back);
+        sleep(self.world.timings.lease + self.world.timings.retry * 2).await;
         self.leads_on().await;
         self.killed().await;
-        clock::assert_offset(self.rig, self.standby, seconds);
+        clock::assert_offset(self.world, self.standby, seconds);
     }
 
     /// A leader whose renewals are never answered in time must end; one that copes leads on.
     async fn slow_answers(&mut self) {
         let now = Timestamp::now();
         let link = |scene: &mut Self, delay| {
-            scene.rig.replica(scene.leader).api.delay_answers(delay);
+            scene.world.replica(scene.leader).api.delay_answers(delay);
         };
         link(self, SLOW);
-        let until = Instant::now() + self.rig.timings.lease + SLOW;
-        let (leader, renew) = (self.leader, self.rig.timings.renew);
+        let until = Instant::now() + self.world.timings.lease + SLOW;
+        let (leader, renew) = (self.leader, self.world.timings.renew);
         while Instant::now() < until {
-            if self.rig.replica(leader).process.status().unwrap().is_some() {
-                self.ends_after(|rig| rig.recorder.renewed(leader).unwrap() + renew)
+            if self
+                .world
+                .replica(leader)
+                .process
+                .status()
+                .unwrap()
+                .is_some()
+            {
+                self.ends_after(|world| world.recorder.renewed(leader).unwrap() + renew)
                     .await;
                 return self.is_succeeded(now).await;
             }
@@ -240,13 +257,13 @@ impl Scene<'_> {
 
     async fn terminated(&mut self) {
         let now = Timestamp::now();
-        self.rig.replica(self.leader).process.terminate().unwrap();
-        let (ended, status) = self.rig.ended(self.leader).await;
+        self.world.replica(self.leader).process.terminate().unwrap();
+        let (ended, status) = self.world.ended(self.leader).await;
         let took = ended.duration_since(now).unsigned_abs();
         assert!(
             status.success() && took <= UNTIL_STOPPED,
             "ended after {took:?} with {status}:\n{}",
-            self.rig.story()
+            self.world.story()
         );
         self.tally.exits.push(took);
         self.is_succeeded(now).await;

@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use crate::cases::bites;
 use crate::draw::{KINDS, Kind, Trial};
 use crate::oracle::Timings;
-use crate::rig::{Load, Rig};
 use crate::scene::{Tally, run};
+use crate::world::{Load, World};
 
 /// How many clusters are tried side by side: mostly everybody waits for a lease to end.
 const LANES: usize = 4;
@@ -126,29 +126,29 @@ async fn on_one_cluster(seed: u64, numbers: Vec<usize>) -> Sum {
     if numbers.is_empty() {
         return sum;
     }
-    let mut rig = Rig::start(Timings::SHORT, Load::Steady).await;
-    rig.work.start();
+    let mut world = World::start(Timings::SHORT, Load::Steady).await;
+    world.work.start();
     let mut numbers = VecDeque::from(numbers);
     while let Some(number) = numbers.pop_front() {
-        let trial = Trial::draw(seed, number, rig.timings);
+        let trial = Trial::draw(seed, number, world.timings);
         println!("trial {number}: {trial:?}");
         let mut tally = Tally::default();
         let whole = async {
-            run(&mut rig, &trial, &mut tally).await;
-            rig.converge().await
+            run(&mut world, &trial, &mut tally).await;
+            world.converge().await
         };
         let outcome = AssertUnwindSafe(whole).catch_unwind().await;
         // First of all, and whatever else went wrong.
-        let judgement = rig.judge();
+        let judgement = world.judge();
         if let Some(first) = judgement.findings.first() {
             let findings: Vec<_> = judgement.findings.iter().map(ToString::to_string).collect();
             panic!(
                 "trial {number} of seed {seed}, {trial:?}:\n{}\n{}",
                 findings.join("\n"),
-                rig.story_until(first.record.at + rig.timings.retry)
+                world.story_until(first.record.at + world.timings.retry)
             );
         }
-        let stall = rig.stalls.take();
+        let stall = world.stalls.take();
         match outcome {
             Ok(done) => {
                 tally.trials = 1;
@@ -169,16 +169,16 @@ async fn on_one_cluster(seed: u64, numbers: Vec<usize>) -> Sum {
                 );
                 sum.void += 1;
                 assert!(sum.void < 100, "the machine is too busy");
-                rig.replicas.clear();
+                world.replicas.clear();
                 numbers.push_back(number);
             }
         }
     }
-    let judgement = rig.judge();
+    let judgement = world.judge();
     sum.judged = judgement.judged;
     sum.late = judgement.findings.len();
     sum.oldest = judgement.oldest;
-    sum.forged = bites(rig.recorder.traffic(), rig.timings);
+    sum.forged = bites(world.recorder.traffic(), world.timings);
     sum
 }
 

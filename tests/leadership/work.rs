@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::recorder::NodeWrites;
-use crate::rig::{PATIENCE, Rig};
+use crate::world::{PATIENCE, World};
 
 /// How often a node comes.
 const PACE: Duration = Duration::from_millis(400);
@@ -111,7 +111,7 @@ pub(crate) struct Done {
     pub(crate) unsaid: usize,
 }
 
-impl Rig {
+impl World {
     /// Waits until every node that was made before is initialised, holds that this happened once, and removes them.
     pub(crate) async fn converge(&mut self) -> Done {
         let made: Vec<Made> = self.work.made.lock().unwrap().drain(..).collect();
@@ -142,8 +142,8 @@ impl Rig {
             // The record of a write may come a moment after its effect.
             let what = format!("the write of {name} in the audit log");
             let NodeWrites { synced, .. } = self
-                .until(&what, |rig| {
-                    let writes = rig.recorder.node_writes(name);
+                .until(&what, |world| {
+                    let writes = world.recorder.node_writes(name);
                     (writes.initialised + writes.unanswered > 0).then_some(writes)
                 })
                 .await;

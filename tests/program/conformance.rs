@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
+use ccm_fixtures::TOKEN;
 
 use ccm_sim::digitalocean::{self, DigitalOcean};
 use ccm_sim::hetzner::{Hetzner, Location, Options, ServerSpec};
@@ -16,8 +17,6 @@ use ccm_tests::conformance::{At, Tested, configuration, conforms, laws, report};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
-
-const TOKEN: &str = "a-token-that-no-guest-sees";
 
 fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_ccm"))

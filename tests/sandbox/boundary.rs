@@ -14,15 +14,15 @@ mod values;
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudProvider as _, FindReply, ProviderError};
+use ccm_fixtures::objects::cloud_node;
 use ccm_host::grant::Grants;
 use ccm_host::{GuestConfig, LoadError, Module, Provider};
 use ccm_tests::harness;
 use libtest_mimic::Trial;
 
 use crate::misbehaving::behaviours::{KEPT_BYTES, assert_harmless, assert_works};
-use crate::misbehaving::stage::{self, HOST, PATIENCE, block_on};
+use crate::misbehaving::world::{self, HOST, PATIENCE, block_on};
 use crate::permits;
-use ccm_fixtures::objects::cloud_node;
 use guest_misbehaving::behaviour::Behaviour;
 use made::Made;
 
@@ -56,7 +56,7 @@ const SHORT: Duration = Duration::from_millis(300);
 /// Calls each guest, with an honest one of another provider afterwards.
 fn each(rows: Vec<Row>) {
     block_on(async {
-        let neighbour = stage::load(Behaviour::Honest, "http://127.0.0.1:9/v1").await;
+        let neighbour = world::load(Behaviour::Honest, "http://127.0.0.1:9/v1").await;
         let neighbour = neighbour.unwrap();
         for (what, made, end) in rows {
             check(what, load(&made).await, &end).await;
@@ -82,11 +82,11 @@ async fn load(made: &Made) -> Result<Provider, LoadError> {
 async fn check(what: &str, loaded: Result<Provider, LoadError>, end: &End) {
     let provider = match (loaded, end) {
         (Err(error), End::NotLoaded(words)) => {
-            let text = stage::chain(&error);
+            let text = world::chain(&error);
             assert!(text.contains(words), "{what}: {text}");
             return assert_harmless(&text, KEPT_BYTES + 200);
         }
-        (Err(error), _) => panic!("{what}: {}", stage::chain(&error)),
+        (Err(error), _) => panic!("{what}: {}", world::chain(&error)),
         (Ok(_), End::NotLoaded(_)) => panic!("{what}: it was loaded"),
         (Ok(provider), _) => provider,
     };

@@ -10,28 +10,28 @@ use libtest_mimic::{Failed, Trial};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::digitalocean::stage::{ID, Stage, brief, find, on_stage, silent};
+use crate::digitalocean::world::{ID, World, brief, find, in_world, silent};
 
-mod stage;
+mod world;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("digitalocean::a_node_and_a_service_from_end_to_end", || {
-            on_stage(&[("DO_CLUSTER_ID", "c1")], end_to_end)
+            in_world(&[("DO_CLUSTER_ID", "c1")], end_to_end)
         }),
         trial("digitalocean::each_event_costs_at_most_its_calls", || {
-            on_stage(&[], costs)
+            in_world(&[], costs)
         }),
         trial("digitalocean::gone_is_what_the_droplet_itself_says", || {
-            on_stage(&[], absence)
+            in_world(&[], absence)
         }),
         trial(
             "digitalocean::what_the_go_manager_made_is_taken_over_and_given_back",
-            || on_stage(&[], migration),
+            || in_world(&[], migration),
         ),
         trial(
             "digitalocean::lost_answers_and_refusals_make_nothing_twice",
-            || on_stage(&[], trouble),
+            || in_world(&[], trouble),
         ),
     ]
 }
@@ -39,28 +39,28 @@ pub(crate) fn trials() -> Vec<Trial> {
 const TAG: &str = "k8s-service-uid:";
 
 /// Waits for the nodes that the test has joined.
-async fn initialised(stage: &Stage, names: &[&str]) -> Result<(), Failed> {
+async fn initialised(world: &World, names: &[&str]) -> Result<(), Failed> {
     for name in names {
-        let is_so = async || stage.node(name).await["spec"]["providerID"].is_string();
-        stage.until("a provider ID", is_so).await?;
+        let is_so = async || world.node(name).await["spec"]["providerID"].is_string();
+        world.until("a provider ID", is_so).await?;
     }
     Ok(())
 }
 
-async fn has_address(stage: &Stage, name: &str) -> Result<(), Failed> {
-    let is_so = async || stage.address(name).await.is_string();
-    stage.until("an address", is_so).await
+async fn has_address(world: &World, name: &str) -> Result<(), Failed> {
+    let is_so = async || world.address(name).await.is_string();
+    world.until("an address", is_so).await
 }
 
-async fn end_to_end(stage: &Stage) -> Result<(), Failed> {
-    stage
+async fn end_to_end(world: &World) -> Result<(), Failed> {
+    world
         .cloud
         .set_durations(Duration::from_millis(300), Duration::ZERO);
-    let droplet = stage.join("worker-1").await;
-    stage
+    let droplet = world.join("worker-1").await;
+    world
         .managed(async || {
-            initialised(stage, &["worker-1"]).await?;
-            let node = stage.node("worker-1").await;
+            initialised(world, &["worker-1"]).await?;
+            let node = world.node("worker-1").await;
             assert_eq!(
                 node["spec"]["providerID"],
                 format!("digitalocean://{droplet}")
@@ -81,10 +81,10 @@ async fn end_to_end(stage: &Stage) -> Result<(), Failed> {
                 .collect();
             assert_eq!(types, ["Hostname", "InternalIP", "ExternalIP"]);
 
-            stage.create("web", json!({})).await;
-            has_address(stage, "web").await?;
-            let [made] = stage.cloud.load_balancers().try_into().unwrap();
-            let service = stage.service("web").await;
+            world.create("web", json!({})).await;
+            has_address(world, "web").await?;
+            let [made] = world.cloud.load_balancers().try_into().unwrap();
+            let service = world.service("web").await;
             let uid = service["metadata"]["uid"].as_str().unwrap();
             assert_eq!(
                 made["ip"],
@@ -94,15 +94,15 @@ async fn end_to_end(stage: &Stage) -> Result<(), Failed> {
             assert_eq!(made["name"], format!("a{}", uid.replace('-', ""))[..32]);
             assert_eq!(made["droplet_ids"], json!([droplet]));
             let is_written =
-                async || stage.service("web").await["metadata"]["annotations"][ID] == made["id"];
-            stage
+                async || world.service("web").await["metadata"]["annotations"][ID] == made["id"];
+            world
                 .until("the annotation with the id", is_written)
                 .await?;
 
-            stage.delete("web").await?;
-            assert!(stage.cloud.load_balancers().is_empty());
+            world.delete("web").await?;
+            assert!(world.cloud.load_balancers().is_empty());
             assert!(
-                !stage.cloud.tags().iter().any(|tag| tag.starts_with(TAG)),
+                !world.cloud.tags().iter().any(|tag| tag.starts_with(TAG)),
                 "a tag was left"
             );
             Ok(())
@@ -126,64 +126,64 @@ const LIMITS: &[(&str, usize, &str)] = &[
     ("delete", 4, "3"),
 ];
 
-async fn costs(stage: &Stage) -> Result<(), Failed> {
+async fn costs(world: &World) -> Result<(), Failed> {
     let names = ["worker-1", "worker-2", "worker-3", "worker-4"];
     for name in names {
-        stage.join(name).await;
+        world.join(name).await;
     }
-    stage
+    world
         .managed(async || {
-            initialised(stage, &names).await?;
+            initialised(world, &names).await?;
             // A manager that knows whose account it is.
-            stage.create("first", json!({})).await;
-            has_address(stage, "first").await?;
-            stage.delete("first").await?;
+            world.create("first", json!({})).await;
+            has_address(world, "first").await?;
+            world.delete("first").await?;
             let mut counts = Vec::new();
             let mut count = || {
-                counts.push(about_load_balancers(stage));
-                stage.cloud.clear_requests();
+                counts.push(about_load_balancers(world));
+                world.cloud.clear_requests();
             };
-            stage.cloud.clear_requests();
-            // A minute of the controllers: see the stage's pace.
-            stage
+            world.cloud.clear_requests();
+            // A minute of the controllers: see the world's pace.
+            world
                 .cloud
                 .set_durations(Duration::from_millis(950), Duration::ZERO);
-            stage.create("web", json!({})).await;
-            has_address(stage, "web").await?;
+            world.create("web", json!({})).await;
+            has_address(world, "web").await?;
             let is_written =
-                async || stage.service("web").await["metadata"]["annotations"][ID].is_string();
-            stage.until("the annotation", is_written).await?;
-            settled(stage).await?;
+                async || world.service("web").await["metadata"]["annotations"][ID].is_string();
+            world.until("the annotation", is_written).await?;
+            settled(world).await?;
             count();
             let annotate = async |annotations: Value| {
-                stage
+                world
                     .change("web", json!({"metadata": {"annotations": annotations}}))
                     .await;
-                settled(stage).await
+                settled(world).await
             };
             annotate(json!({"example.com/note": "1"})).await?;
             count();
             let key = "service.beta.kubernetes.io/do-loadbalancer-enable-proxy-protocol";
             annotate(json!({key: "true"})).await?;
             assert_eq!(
-                stage.cloud.load_balancers()[0]["enable_proxy_protocol"],
+                world.cloud.load_balancers()[0]["enable_proxy_protocol"],
                 true
             );
             count();
-            stage.join("worker-5").await;
-            stage
-                .until("five droplets", async || droplets(stage) == 5)
+            world.join("worker-5").await;
+            world
+                .until("five droplets", async || droplets(world) == 5)
                 .await?;
-            settled(stage).await?;
+            settled(world).await?;
             count();
-            stage.nodes.delete("worker-5", &Default::default()).await?;
-            stage
-                .until("four droplets", async || droplets(stage) == 4)
+            world.nodes.delete("worker-5", &Default::default()).await?;
+            world
+                .until("four droplets", async || droplets(world) == 4)
                 .await?;
-            settled(stage).await?;
+            settled(world).await?;
             count();
-            stage.delete("web").await?;
-            settled(stage).await?;
+            world.delete("web").await?;
+            settled(world).await?;
             count();
             for ((event, most, peer), asked) in LIMITS.iter().zip(&counts) {
                 figure(format!(
@@ -200,26 +200,26 @@ async fn costs(stage: &Stage) -> Result<(), Failed> {
 }
 
 /// What was asked that is not about nodes: they are initialised at the same time.
-fn about_load_balancers(stage: &Stage) -> Vec<String> {
-    let mut asked = stage.asked();
+fn about_load_balancers(world: &World) -> Vec<String> {
+    let mut asked = world.asked();
     asked.retain(|line| !line.contains("/droplets?") && !line.contains("/v2/droplets/"));
     asked
 }
 
 /// How many droplets the first load balancer has.
-fn droplets(stage: &Stage) -> usize {
-    let all = stage.cloud.load_balancers();
+fn droplets(world: &World) -> usize {
+    let all = world.cloud.load_balancers();
     all[0]["droplet_ids"].as_array().map_or(0, Vec::len)
 }
 
 /// Waits until nothing was asked for a while.
-async fn settled(stage: &Stage) -> Result<(), Failed> {
+async fn settled(world: &World) -> Result<(), Failed> {
     let quiet = Duration::from_millis(1500);
-    let mut seen = stage.asked().len();
+    let mut seen = world.asked().len();
     let mut since = Instant::now();
     while since.elapsed() < quiet {
         sleep(Duration::from_millis(10)).await;
-        let count = stage.asked().len();
+        let count = world.asked().len();
         if count != seen {
             (seen, since) = (count, Instant::now());
         }
@@ -227,11 +227,11 @@ async fn settled(stage: &Stage) -> Result<(), Failed> {
     Ok(())
 }
 
-async fn absence(stage: &Stage) -> Result<(), Failed> {
-    let stays = stage.cloud.add_droplet(DropletSpec::named("worker-1"));
-    let goes = stage.cloud.add_droplet(DropletSpec::named("worker-2"));
+async fn absence(world: &World) -> Result<(), Failed> {
+    let stays = world.cloud.add_droplet(DropletSpec::named("worker-1"));
+    let goes = world.cloud.add_droplet(DropletSpec::named("worker-2"));
     // No list has it.
-    let gpu = stage.cloud.add_droplet(DropletSpec {
+    let gpu = world.cloud.add_droplet(DropletSpec {
         gpu: true,
         ..DropletSpec::named("gpu-1")
     });
@@ -240,7 +240,7 @@ async fn absence(stage: &Stage) -> Result<(), Failed> {
         silent("worker-2", goes),
         silent("gpu-1", gpu),
     ];
-    let provider = stage.provider().await?;
+    let provider = world.provider().await?;
     let expected = [stays, goes, gpu].map(|id| format!("digitalocean://{id}"));
     assert_eq!(brief(&find(&provider, &nodes).await?), expected);
     let lies = [
@@ -266,16 +266,16 @@ async fn absence(stage: &Stage) -> Result<(), Failed> {
     ];
     for trouble in lies {
         for path in ["/v2/droplets?", "/v2/droplets/"] {
-            stage.cloud.inject(Fault::new(trouble.clone()).path(path));
+            world.cloud.inject(Fault::new(trouble.clone()).path(path));
             let reply = find(&provider, &nodes).await?;
             assert!(
                 !reply.lookups.contains(&Lookup::Gone),
                 "{trouble:?} {path}: {reply:?}"
             );
-            stage.cloud.clear_faults();
+            world.cloud.clear_faults();
         }
     }
-    stage.cloud.remove_droplet(goes);
+    world.cloud.remove_droplet(goes);
     let reply = find(&provider, &nodes).await?;
     assert_eq!(
         brief(&reply),
@@ -303,50 +303,50 @@ fn of_the_go_manager(name: &str, droplet: u64) -> Value {
     })
 }
 
-async fn migration(stage: &Stage) -> Result<(), Failed> {
-    let droplet = stage.join("worker-1").await;
-    let id = stage
+async fn migration(world: &World) -> Result<(), Failed> {
+    let droplet = world.join("worker-1").await;
+    let id = world
         .cloud
         .add_load_balancer(of_the_go_manager("shop", droplet))?;
-    stage
+    world
         .managed(async || {
-            initialised(stage, &["worker-1"]).await?;
+            initialised(world, &["worker-1"]).await?;
             // As the Go manager has left it: an id, a type, and a name of its own.
             let key = |name: &str| format!("service.beta.kubernetes.io/do-loadbalancer-{name}");
-            stage.create("web", json!({ID: id, key("type"): "REGIONAL_NETWORK", key("name"): "shop"})).await;
-            has_address(stage, "web").await?;
-            settled(stage).await?;
-            let [found] = stage.cloud.load_balancers().try_into().unwrap();
+            world.create("web", json!({ID: id, key("type"): "REGIONAL_NETWORK", key("name"): "shop"})).await;
+            has_address(world, "web").await?;
+            settled(world).await?;
+            let [found] = world.cloud.load_balancers().try_into().unwrap();
             assert_eq!((&found["id"], &found["name"]), (&json!(id), &json!("shop")));
-            let writes = stage.asked().iter().filter(|line| !line.starts_with("GET")).count();
-            assert_eq!(writes, 1, "its owner was written down, and nothing else: {:#?}", stage.asked());
+            let writes = world.asked().iter().filter(|line| !line.starts_with("GET")).count();
+            assert_eq!(writes, 1, "its owner was written down, and nothing else: {:#?}", world.asked());
 
             // A tenant names it, too, and gets nothing.
-            stage.create("thief", json!({ID: id})).await;
-            settled(stage).await?;
-            assert!(stage.address("thief").await.is_null());
-            stage.delete("thief").await?;
-            assert_eq!(stage.cloud.load_balancers(), [found]);
+            world.create("thief", json!({ID: id})).await;
+            settled(world).await?;
+            assert!(world.address("thief").await.is_null());
+            world.delete("thief").await?;
+            assert_eq!(world.cloud.load_balancers(), [found]);
 
             // Given away: the Service can go, the load balancer stays, and another may have it.
-            stage.change("web", json!({"metadata": {"annotations": {"service.kubernetes.io/do-loadbalancer-disown": "true"}}})).await;
-            settled(stage).await?;
-            stage.delete("web").await?;
-            assert_eq!(stage.cloud.load_balancers().len(), 1);
-            stage.create("heir", json!({ID: id})).await;
-            has_address(stage, "heir").await?;
-            stage.delete("heir").await?;
-            assert!(stage.cloud.load_balancers().is_empty());
+            world.change("web", json!({"metadata": {"annotations": {"service.kubernetes.io/do-loadbalancer-disown": "true"}}})).await;
+            settled(world).await?;
+            world.delete("web").await?;
+            assert_eq!(world.cloud.load_balancers().len(), 1);
+            world.create("heir", json!({ID: id})).await;
+            has_address(world, "heir").await?;
+            world.delete("heir").await?;
+            assert!(world.cloud.load_balancers().is_empty());
             Ok(())
         })
         .await
 }
 
-async fn trouble(stage: &Stage) -> Result<(), Failed> {
-    stage.join("worker-1").await;
-    stage
+async fn trouble(world: &World) -> Result<(), Failed> {
+    world.join("worker-1").await;
+    world
         .managed(async || {
-            initialised(stage, &["worker-1"]).await?;
+            initialised(world, &["worker-1"]).await?;
             let lies = [
                 Trouble::ResetAfter,
                 Trouble::RefuseAfter {
@@ -364,23 +364,23 @@ async fn trouble(stage: &Stage) -> Result<(), Failed> {
             for (number, trouble) in lies.into_iter().enumerate() {
                 let name = format!("web-{number}");
                 for method in [http::Method::POST, http::Method::PUT, http::Method::DELETE] {
-                    stage
+                    world
                         .cloud
                         .inject(Fault::new(trouble.clone()).method(method).times(1));
                 }
-                stage.create(&name, json!({})).await;
-                has_address(stage, &name).await?;
-                assert_eq!(stage.cloud.load_balancers().len(), 1, "{trouble:?}");
+                world.create(&name, json!({})).await;
+                has_address(world, &name).await?;
+                assert_eq!(world.cloud.load_balancers().len(), 1, "{trouble:?}");
                 let key = "service.beta.kubernetes.io/do-loadbalancer-enable-backend-keepalive";
-                stage
+                world
                     .change(&name, json!({"metadata": {"annotations": {key: "true"}}}))
                     .await;
                 let is_changed =
-                    async || stage.cloud.load_balancers()[0]["enable_backend_keepalive"] == true;
-                stage.until("the change", is_changed).await?;
-                stage.delete(&name).await?;
-                assert!(stage.cloud.load_balancers().is_empty(), "{trouble:?}");
-                stage.cloud.clear_faults();
+                    async || world.cloud.load_balancers()[0]["enable_backend_keepalive"] == true;
+                world.until("the change", is_changed).await?;
+                world.delete(&name).await?;
+                assert!(world.cloud.load_balancers().is_empty(), "{trouble:?}");
+                world.cloud.clear_faults();
             }
             Ok(())
         })

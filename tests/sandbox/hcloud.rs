@@ -8,17 +8,17 @@ use ccm_sim::robot::{self, Fault, OperatingStatus, Trouble};
 use ccm_tests::harness::trial;
 use libtest_mimic::Trial;
 
-use crate::hcloud::stage::{PASSWORD, Stage, brief, node, silent};
+use crate::hcloud::world::{PASSWORD, World, brief, node, silent};
 use crate::permits::reads;
 
 mod absence;
 mod bodies;
 mod routes;
-pub(crate) mod stage;
+pub(crate) mod world;
 
 const ON: &[(&str, &str)] = &[("ROBOT_ENABLED", "true")];
 
-type Test = (&'static str, fn(&Stage));
+type Test = (&'static str, fn(&World));
 
 const TESTS: &[Test] = &[
     (
@@ -56,19 +56,19 @@ pub(crate) fn trials() -> Vec<Trial> {
     let tests = TESTS.iter().copied().chain(more);
     let trials = tests.map(|(name, test)| {
         trial(format!("hcloud::{name}"), move || {
-            test(&Stage::new());
+            test(&World::new());
             Ok(())
         })
     });
     trials.collect()
 }
 
-fn nodes_of_both_clouds_are_found_in_one_call(stage: &Stage) {
-    let id = stage
+fn nodes_of_both_clouds_are_found_in_one_call(world: &World) {
+    let id = world
         .cloud
         .add_server(hetzner::ServerSpec::named("cloud-1"));
-    let first = stage.robot.add_server(robot::ServerSpec::named("bare-1"));
-    let second = stage.robot.add_server(robot::ServerSpec::named("bare-2"));
+    let first = world.robot.add_server(robot::ServerSpec::named("bare-1"));
+    let second = world.robot.add_server(robot::ServerSpec::named("bare-2"));
     let legacy = format!("hcloud://bm-{second}");
     let nodes = [
         node("cloud-1", Some(format!("hcloud://{id}"))),
@@ -76,13 +76,13 @@ fn nodes_of_both_clouds_are_found_in_one_call(stage: &Stage) {
         node("bare-2", Some(legacy.clone())),
         node("laptop", None),
     ];
-    let provider = stage.load(Some(PASSWORD), ON).unwrap();
-    stage
+    let provider = world.load(Some(PASSWORD), ON).unwrap();
+    world
         .runtime
         .block_on(provider.self_check(reads()))
         .unwrap();
     for _ in 0..3 {
-        let reply = stage.find(&provider, &nodes);
+        let reply = world.find(&provider, &nodes);
         let expected = [
             format!("hcloud://{id}"),
             format!("hrobot://{first}"),
@@ -97,22 +97,22 @@ fn nodes_of_both_clouds_are_found_in_one_call(stage: &Stage) {
         assert_eq!(instance.zone.as_deref(), Some("fsn1-dc14"));
         assert_eq!(instance.addresses.len(), 2);
     }
-    assert_eq!(stage.lists(), 1, "the list is kept, from the self-check on");
-    assert_eq!(stage.robot.requests().len(), 1);
+    assert_eq!(world.lists(), 1, "the list is kept, from the self-check on");
+    assert_eq!(world.robot.requests().len(), 1);
 }
 
-fn a_vanished_dedicated_server_is_gone_by_complete_answers(stage: &Stage) {
-    let stays = stage.robot.add_server(robot::ServerSpec::named("bare-1"));
-    let goes = stage.robot.add_server(robot::ServerSpec::named("bare-2"));
+fn a_vanished_dedicated_server_is_gone_by_complete_answers(world: &World) {
+    let stays = world.robot.add_server(robot::ServerSpec::named("bare-1"));
+    let goes = world.robot.add_server(robot::ServerSpec::named("bare-2"));
     let nodes = [
         node("bare-1", Some(format!("hrobot://{stays}"))),
         node("bare-2", Some(format!("hrobot://{goes}"))),
     ];
-    let provider = stage.load(Some(PASSWORD), ON).unwrap();
-    assert!(stage.find(&provider, &nodes).complete);
-    stage.robot.remove_server(goes);
+    let provider = world.load(Some(PASSWORD), ON).unwrap();
+    assert!(world.find(&provider, &nodes).complete);
+    world.robot.remove_server(goes);
     for _ in 0..2 {
-        let reply = stage.find_fresh(&provider, &nodes);
+        let reply = world.find_fresh(&provider, &nodes);
         assert_eq!(
             brief(&reply),
             [format!("hrobot://{stays}"), "gone".to_owned()]
@@ -120,8 +120,8 @@ fn a_vanished_dedicated_server_is_gone_by_complete_answers(stage: &Stage) {
         assert!(reply.complete);
         assert!(reply.events.is_empty());
     }
-    stage.robot.rename(stays, "of-another-cluster");
-    let reply = stage.find_fresh(&provider, &nodes[..1]);
+    world.robot.rename(stays, "of-another-cluster");
+    let reply = world.find_fresh(&provider, &nodes[..1]);
     assert_eq!(brief(&reply), ["gone"]);
     let [(0, event)] = reply.events.as_slice() else {
         panic!("{:?}", reply.events);
@@ -129,16 +129,16 @@ fn a_vanished_dedicated_server_is_gone_by_complete_answers(stage: &Stage) {
     assert_eq!(event.reason, "PossibleNodeDeletion");
 }
 
-fn half_a_list_of_robot_deletes_nothing(stage: &Stage) {
+fn half_a_list_of_robot_deletes_nothing(world: &World) {
     let names: Vec<String> = (1..=6).map(|number| format!("bare-{number}")).collect();
     let nodes: Vec<CloudNode> = names
         .iter()
         .map(|name| {
-            let number = stage.robot.add_server(robot::ServerSpec::named(name));
+            let number = world.robot.add_server(robot::ServerSpec::named(name));
             node(name, Some(format!("hrobot://{number}")))
         })
         .collect();
-    let provider = stage.load(Some(PASSWORD), ON).unwrap();
+    let provider = world.load(Some(PASSWORD), ON).unwrap();
     for trouble in [
         Trouble::PartialList,
         Trouble::EmptyList,
@@ -156,14 +156,14 @@ fn half_a_list_of_robot_deletes_nothing(stage: &Stage) {
             body: b"<html>nothing here</html>".to_vec(),
         },
     ] {
-        stage.robot.inject(Fault::new(trouble.clone()));
-        let reply = stage.find_fresh(&provider, &nodes);
+        world.robot.inject(Fault::new(trouble.clone()));
+        let reply = world.find_fresh(&provider, &nodes);
         assert!(
             !reply.lookups.contains(&Lookup::Gone),
             "{trouble:?}: {reply:?}"
         );
-        stage.robot.clear_faults();
-        let reply = stage.find_fresh(&provider, &nodes);
+        world.robot.clear_faults();
+        let reply = world.find_fresh(&provider, &nodes);
         assert!(
             brief(&reply).iter().all(|one| one.starts_with("hrobot://")),
             "{trouble:?}"
@@ -171,55 +171,55 @@ fn half_a_list_of_robot_deletes_nothing(stage: &Stage) {
     }
 }
 
-fn a_limit_at_robot_costs_one_request_and_no_node_of_the_cloud(stage: &Stage) {
-    let id = stage
+fn a_limit_at_robot_costs_one_request_and_no_node_of_the_cloud(world: &World) {
+    let id = world
         .cloud
         .add_server(hetzner::ServerSpec::named("cloud-1"));
-    let number = stage.robot.add_server(robot::ServerSpec::named("bare-1"));
+    let number = world.robot.add_server(robot::ServerSpec::named("bare-1"));
     let nodes = [
         node("cloud-1", Some(format!("hcloud://{id}"))),
         node("bare-1", Some(format!("hrobot://{number}"))),
     ];
-    let provider = stage.load(Some(PASSWORD), ON).unwrap();
-    stage.robot.inject(Fault::new(Trouble::RateLimited));
+    let provider = world.load(Some(PASSWORD), ON).unwrap();
+    world.robot.inject(Fault::new(Trouble::RateLimited));
     for _ in 0..3 {
-        let reply = stage.find(&provider, &nodes);
+        let reply = world.find(&provider, &nodes);
         assert_eq!(
             brief(&reply),
             [format!("hcloud://{id}"), "unknown".to_owned()]
         );
     }
-    assert_eq!(stage.robot.requests().len(), 1);
+    assert_eq!(world.robot.requests().len(), 1);
 }
 
-fn a_wrong_password_is_tried_once(stage: &Stage) {
-    let number = stage.robot.add_server(robot::ServerSpec::named("bare-1"));
+fn a_wrong_password_is_tried_once(world: &World) {
+    let number = world.robot.add_server(robot::ServerSpec::named("bare-1"));
     let nodes = [node("bare-1", Some(format!("hrobot://{number}")))];
-    let provider = stage.load(Some("wrong"), ON).unwrap();
-    let error = stage
+    let provider = world.load(Some("wrong"), ON).unwrap();
+    let error = world
         .runtime
         .block_on(provider.self_check(reads()))
         .unwrap_err();
     assert_eq!(error.reason(), "denied", "{error}");
     assert!(!error.to_string().contains(PASSWORD), "{error}");
     for _ in 0..3 {
-        assert_eq!(brief(&stage.find(&provider, &nodes)), ["unknown"]);
+        assert_eq!(brief(&world.find(&provider, &nodes)), ["unknown"]);
     }
-    assert_eq!(stage.robot.requests().len(), 1, "three would lock us out");
+    assert_eq!(world.robot.requests().len(), 1, "three would lock us out");
 }
 
-fn a_node_that_is_not_ready_is_told_whether_its_server_is_on(stage: &Stage) {
+fn a_node_that_is_not_ready_is_told_whether_its_server_is_on(world: &World) {
     for (status, expected) in [
         (OperatingStatus::Running, Some(false)),
         (OperatingStatus::ShutOff, Some(true)),
         (OperatingStatus::NotSupported, None),
     ] {
-        let number = stage.robot.add_server(robot::ServerSpec::named("bare"));
-        stage.robot.set_operating_status(number, status);
+        let number = world.robot.add_server(robot::ServerSpec::named("bare"));
+        world.robot.set_operating_status(number, status);
         let ready = node("bare", Some(format!("hrobot://{number}")));
-        let provider = stage.load(Some(PASSWORD), ON).unwrap();
+        let provider = world.load(Some(PASSWORD), ON).unwrap();
         for (node, expected) in [(silent(ready.clone()), expected), (ready, None)] {
-            let reply = stage.find(&provider, &[node]);
+            let reply = world.find(&provider, &[node]);
             let [Lookup::Found(instance)] = reply.lookups.as_slice() else {
                 panic!("{reply:?}");
             };
@@ -228,15 +228,15 @@ fn a_node_that_is_not_ready_is_told_whether_its_server_is_on(stage: &Stage) {
     }
 }
 
-fn robot_is_optional_until_it_is_enabled(stage: &Stage) {
-    let provider = stage.load(None, &[]).unwrap();
+fn robot_is_optional_until_it_is_enabled(world: &World) {
+    let provider = world.load(None, &[]).unwrap();
     assert_eq!(provider.warnings(), [] as [&str; 0]);
-    let reply = stage.find(&provider, &[node("bare-1", Some("hrobot://1".to_owned()))]);
+    let reply = world.find(&provider, &[node("bare-1", Some("hrobot://1".to_owned()))]);
     assert_eq!(brief(&reply), ["not mine"]);
 
     // Enabled without being granted, dedicated servers are targets of load balancers, and no instances.
-    let provider = stage.load(None, ON).unwrap();
-    let reply = stage.find(&provider, &[node("bare-1", Some("hrobot://1".to_owned()))]);
+    let provider = world.load(None, ON).unwrap();
+    let reply = world.find(&provider, &[node("bare-1", Some("hrobot://1".to_owned()))]);
     assert_eq!(brief(&reply), ["not mine"]);
-    assert!(stage.robot.requests().is_empty());
+    assert!(world.robot.requests().is_empty());
 }

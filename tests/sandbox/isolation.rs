@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
+use ccm_fixtures::objects::cloud_node;
 use ccm_host::confine::{Child, confine, keep_memory_private};
 use ccm_host::{Host, HostOptions, Isolation, LoadError, SandboxProgram};
 use ccm_tests::harness::{self, Test, figure};
@@ -17,10 +18,9 @@ use libtest_mimic::Trial;
 use rustix::process::{DumpableBehavior, Pid, Signal};
 
 use crate::host::{cache, child_process, compiler, sandboxes};
-use crate::misbehaving::stage::{PATIENCE, block_on, config, grants, module};
 use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::world::{PATIENCE, block_on, config, grants, module};
 use crate::permits;
-use ccm_fixtures::objects::cloud_node;
 
 /// The argument with which this program confines itself and tries to get out; which child it is follows.
 pub(crate) const ESCAPE: &str = "escape";

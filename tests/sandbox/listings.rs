@@ -14,6 +14,7 @@ use ccm_controllers::{Metrics, Pace};
 use ccm_core::cloud::{Address, AddressType, Instance, Lookup};
 use ccm_core::permit::Mode;
 use ccm_core::well_known::UNINITIALIZED_TAINT;
+use ccm_fixtures::TOKEN;
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{GuestConfig, Module, Provider};
 use ccm_scenarios::cloud::Answered;
@@ -34,8 +35,6 @@ use tokio::time::Instant;
 
 use crate::host::HOST;
 
-/// Opens nothing; no guest ever sees it.
-const TOKEN: &str = "a-token-that-no-guest-sees";
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Nodes that are initialised before anything goes wrong.

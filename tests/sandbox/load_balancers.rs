@@ -16,8 +16,8 @@ mod migration;
 mod mortal_manager;
 mod mutant;
 mod run;
-mod stage;
 mod tenants;
+mod world;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

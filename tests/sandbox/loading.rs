@@ -5,7 +5,7 @@ mod calls;
 mod cloud;
 mod compiling;
 mod requirements;
-mod stage;
+mod world;
 
 pub(crate) use compiling::bomb;
 

@@ -26,9 +26,9 @@ mod requests;
 mod routed;
 pub(crate) mod routes;
 mod services;
-pub(crate) mod stage;
 pub(crate) mod steps;
 pub(crate) mod target;
+pub(crate) mod world;
 
 use ccm_tests::harness::{self, Test};
 use guest_misbehaving::behaviour::{Balancing, Behaviour, Routing};

@@ -1,7 +1,7 @@
-//! One provider's versions from their offer to their end: the real stage, store, book, host and sandbox, and a source
+//! One provider's versions from their offer to their end: the real controller, store, record, host and sandbox, and a source
 //! that brings what a test tells it to. The rollout's clock goes faster; what it decides on stays the same.
 //!
-//! - `world`: the source, the people and the callers around a stage.
+//! - `world`: the source, the people and the callers around the controller.
 //! - `shipped`: the shipped guest and its cloud, where it takes a real one.
 //! - `checks`: what serves proves its credential.
 //! - `journeys`: what becomes of versions.

@@ -13,7 +13,7 @@ use flate2::Compression;
 use flate2::read::GzEncoder;
 use libtest_mimic::Trial;
 
-use crate::hcloud::stage::{brief, node};
+use crate::hcloud::world::{brief, node};
 use crate::host::HOST;
 use crate::permits::reads;
 

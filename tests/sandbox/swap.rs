@@ -16,8 +16,8 @@ mod isolation;
 mod many;
 mod neighbour;
 mod sequence;
-mod stage;
 mod trials;
+mod world;
 
 use ccm_tests::harness;
 use libtest_mimic::Trial;

@@ -9,6 +9,7 @@ use ccm_core::load_balancer::{
     Adoptable, CloudService, DeleteRequest, EnsureRequest, Ensured, Found, Progress, UpdateRequest,
 };
 use ccm_core::permit::Mode;
+use ccm_fixtures::objects::cloud_node;
 use ccm_host::manifest::{Contract, Target as Wanted};
 use ccm_host::{GuestConfig, Host, HostOptions, Isolation, LoadError, Module, Provider};
 use ccm_tests::harness::{self, Test};
@@ -16,10 +17,9 @@ use libtest_mimic::Trial;
 
 use crate::host::{cache, child_process, compiler};
 use crate::misbehaving::load_balancers::service;
-use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::world::{self, PATIENCE, block_on};
 use crate::permits;
-use ccm_fixtures::objects::cloud_node;
 
 const TESTS: &[Test] = &[
     ("a_module_of_0_1_works_as_before", works),
@@ -244,7 +244,7 @@ fn both() {
         let gone = Target::start(Mood::Empty).await;
         let old = load(&host, &gone.endpoint(), &["api"]).await.unwrap();
         let behaviour = guest_misbehaving::behaviour::Behaviour::Honest;
-        let new = stage::load(behaviour, &gone.endpoint()).await.unwrap();
+        let new = world::load(behaviour, &gone.endpoint()).await.unwrap();
         assert_eq!(old.manifest().contract, Contract::V0_1.version());
         assert_eq!(new.manifest().contract, Contract::V0_2.version());
         for provider in [&old, &new] {

@@ -7,13 +7,13 @@ use ccm_core::cloud::CloudProvider as _;
 use ccm_core::load_balancer::{Found, Progress};
 use serde_json::{Value, json};
 
-use super::stage::{Stage, changes, reading, service};
+use super::world::{World, changes, reading, service};
 
-pub(crate) fn check(stage: &mut Stage) {
-    let provider = stage.load(&[]);
+pub(crate) fn check(world: &mut World) {
+    let provider = world.load(&[]);
     let web = service(&[(80, 30080), (443, 30443)], &[("type", "")]);
-    let host = stage.ensure(&provider, &web).unwrap();
-    let (balancer, groups) = seen(stage);
+    let host = world.ensure(&provider, &web).unwrap();
+    let (balancer, groups) = seen(world);
     assert_eq!(balancer["DNSName"], host);
     assert_eq!(balancer["Scheme"], "internet-facing");
     assert_eq!(balancer["Subnets"].as_array().unwrap().len(), 2);
@@ -24,31 +24,31 @@ pub(crate) fn check(stage: &mut Stage) {
     );
     assert_eq!(
         instances(&balancer),
-        stage.instances.iter().cloned().collect()
+        world.instances.iter().cloned().collect()
     );
     assert_eq!(groups, balancer["SecurityGroups"].as_array().unwrap().len());
     assert_eq!(
-        stage.left(),
+        world.left(),
         (0, 0, 1),
         "no network load balancer, and one group"
     );
 
     // Nothing more is changed: right after it, and by a manager that knows nothing.
-    for provider in [&provider, &stage.load(&[])] {
-        stage.moto.requests();
-        assert_eq!(stage.ensure(provider, &web).unwrap(), host);
-        assert_eq!(changes(&stage.moto.requests()), [""; 0]);
+    for provider in [&provider, &world.load(&[])] {
+        world.moto.requests();
+        assert_eq!(world.ensure(provider, &web).unwrap(), host);
+        assert_eq!(changes(&world.moto.requests()), [""; 0]);
     }
-    let gone = stage.instances.remove(0);
-    let new = stage.launch(0);
-    stage.instances.push(new);
-    stage.update(&provider, &web);
+    let gone = world.instances.remove(0);
+    let new = world.launch(0);
+    world.instances.push(new);
+    world.update(&provider, &web);
     assert_eq!(
-        instances(&seen(stage).0),
-        stage.instances.iter().cloned().collect()
+        instances(&seen(world).0),
+        world.instances.iter().cloned().collect()
     );
     let terminated = json!({"InstanceIds": [gone]});
-    stage.moto.call("ec2", "terminate_instances", terminated);
+    world.moto.call("ec2", "terminate_instances", terminated);
 
     // Ports one after another, then everything else.
     for ports in [
@@ -57,12 +57,12 @@ pub(crate) fn check(stage: &mut Stage) {
         &[(80, 31080), (8443, 30443)],
     ] {
         let web = service(ports, &[("type", "")]);
-        stage.ensure(&provider, &web).unwrap();
+        world.ensure(&provider, &web).unwrap();
         let expected: BTreeSet<_> = ports
             .iter()
             .map(|(front, back)| (u64::from(*front), u64::from(*back)))
             .collect();
-        assert_eq!(listens(&seen(stage).0), expected);
+        assert_eq!(listens(&seen(world).0), expected);
     }
     let mut other = service(
         &[(80, 31080), (8443, 30443)],
@@ -75,8 +75,8 @@ pub(crate) fn check(stage: &mut Stage) {
         ],
     );
     other.source_ranges = vec!["192.0.2.0/24".to_owned()];
-    stage.ensure(&provider, &other).unwrap();
-    let (balancer, _) = seen(stage);
+    world.ensure(&provider, &other).unwrap();
+    let (balancer, _) = seen(world);
     let backends = balancer["BackendServerDescriptions"].as_array().unwrap();
     assert!(
         backends
@@ -87,7 +87,7 @@ pub(crate) fn check(stage: &mut Stage) {
     let health = json!({"Target": "TCP:31080", "Interval": 10, "Timeout": 5, "UnhealthyThreshold": 6, "HealthyThreshold": 3});
     assert_eq!(balancer["HealthCheck"], health);
     let named = json!({"LoadBalancerName": balancer["LoadBalancerName"]});
-    let answer = stage
+    let answer = world
         .moto
         .call("elb", "describe_load_balancer_attributes", named);
     let attributes = &answer["LoadBalancerAttributes"];
@@ -95,31 +95,31 @@ pub(crate) fn check(stage: &mut Stage) {
     assert_eq!(attributes["CrossZoneLoadBalancing"]["Enabled"], true);
 
     // Each deletion by one that knows nothing, and interrupted once.
-    stage.moto.refuse(
+    world.moto.refuse(
         "DeleteLoadBalancer",
         "500 Internal Server Error",
         "InternalError",
     );
-    assert!(stage.delete(&stage.load(&[]), &other).is_err());
+    assert!(world.delete(&world.load(&[]), &other).is_err());
     assert_eq!(
-        stage.delete(&stage.load(&[]), &other).unwrap(),
+        world.delete(&world.load(&[]), &other).unwrap(),
         Progress::Done
     );
-    let found = stage
+    let found = world
         .runtime
         .block_on(provider.get_load_balancer(&other, reading()))
         .unwrap();
     assert!(matches!(found.found, Found::Absent) && found.complete);
-    let all = stage.moto.call("elb", "describe_load_balancers", json!({}));
+    let all = world.moto.call("elb", "describe_load_balancers", json!({}));
     assert_eq!(all["LoadBalancerDescriptions"], json!([]));
-    assert_eq!((stage.left(), stage.let_in()), ((0, 0, 0), 0));
+    assert_eq!((world.left(), world.let_in()), ((0, 0, 0), 0));
 }
 
 /// The one load balancer, and how many groups the nodes' group lets in.
-fn seen(stage: &mut Stage) -> (Value, usize) {
-    let mut all = stage.moto.call("elb", "describe_load_balancers", json!({}));
+fn seen(world: &mut World) -> (Value, usize) {
+    let mut all = world.moto.call("elb", "describe_load_balancers", json!({}));
     let balancer = all["LoadBalancerDescriptions"][0].take();
-    (balancer, stage.let_in())
+    (balancer, world.let_in())
 }
 
 fn listens(balancer: &Value) -> BTreeSet<(u64, u64)> {

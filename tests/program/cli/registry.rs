@@ -16,19 +16,19 @@ fn module() -> Vec<u8> {
     wasm
 }
 
-struct Stage {
+struct World {
     registry: Registry,
     /// Keeps the registry's process watched.
     _runtime: tokio::runtime::Runtime,
 }
 
-impl Stage {
-    fn new() -> Stage {
+impl World {
+    fn new() -> World {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let registry = runtime.block_on(Registry::start()).unwrap();
         let cosign = registry.cosign(["generate-key-pair"]).unwrap();
         assert!(cosign.status.success(), "{}", all(&cosign));
-        Stage {
+        World {
             registry,
             _runtime: runtime,
         }
@@ -75,88 +75,88 @@ fn all(output: &Output) -> String {
 
 #[test]
 fn what_crane_has_pushed_is_pulled_inspected_and_compared() {
-    let stage = Stage::new();
-    let (file, copy) = (stage.path("provider.wasm"), stage.path("copy.wasm"));
+    let world = World::new();
+    let (file, copy) = (world.path("provider.wasm"), world.path("copy.wasm"));
     std::fs::write(&file, module()).unwrap();
-    let tag = stage.reference("clouds/hcloud:1");
-    let digest = stage.registry.push("clouds/hcloud:1", &module()).unwrap();
+    let tag = world.reference("clouds/hcloud:1");
+    let digest = world.registry.push("clouds/hcloud:1", &module()).unwrap();
     let reference = format!("{tag}@{digest}");
 
-    let pulled = stage.is(0, &["pull", &reference, "--to", &copy]);
+    let pulled = world.is(0, &["pull", &reference, "--to", &copy]);
     assert!(pulled.contains(&digest), "{pulled}");
     assert_eq!(std::fs::read(&copy).unwrap(), module());
-    let inspected = stage.is(0, &["inspect", "-o", "json", &tag]);
+    let inspected = world.is(0, &["inspect", "-o", "json", &tag]);
     let inspected: Value = serde_json::from_str(&inspected).unwrap();
     assert_eq!(inspected["digest"], Digest::of(&module()).to_string());
     assert_eq!(inspected["manifestDigest"], digest);
-    let inspected = stage.is(0, &["inspect", &tag]);
+    let inspected = world.is(0, &["inspect", &tag]);
     let both = [digest.clone(), Digest::of(&module()).to_string()];
     assert!(
         both.iter().all(|one| inspected.contains(one)),
         "{inspected}"
     );
-    let same = stage.is(0, &["diff", &file, &reference]);
+    let same = world.is(0, &["diff", &file, &reference]);
     assert!(same.contains("It asks for the same."), "{same}");
 
-    let missing = stage.is(
+    let missing = world.is(
         1,
-        &["pull", &stage.reference("clouds/nothing:1"), "--to", &copy],
+        &["pull", &world.reference("clouds/nothing:1"), "--to", &copy],
     );
     assert!(missing.contains("clouds/nothing"), "{missing}");
-    let login = stage.ccm(
+    let login = world.ccm(
         &["inspect", &tag, "--registry-config", "/nowhere.json"],
         true,
     );
     assert_eq!(login.status.code(), Some(1), "{}", all(&login));
-    let untrusted = stage.ccm(&["inspect", &tag], false);
+    let untrusted = world.ccm(&["inspect", &tag], false);
     assert_eq!(untrusted.status.code(), Some(1), "{}", all(&untrusted));
 }
 
 #[test]
 fn what_cosign_has_signed_is_verified() {
-    let stage = Stage::new();
-    let file = stage.path("provider.wasm");
+    let world = World::new();
+    let file = world.path("provider.wasm");
     std::fs::write(&file, module()).unwrap();
-    let public = stage.path("cosign.pub");
+    let public = world.path("cosign.pub");
     let cosign = |command: &[&str], what: &str| {
         let offline = ["--tlog-upload=false", "--use-signing-config=false", what];
-        let signed = stage.registry.cosign([command, &offline].concat()).unwrap();
+        let signed = world.registry.cosign([command, &offline].concat()).unwrap();
         assert!(signed.status.success(), "{}", all(&signed));
     };
 
     // A file, with its signature beside it.
-    stage.is(2, &["verify", "--key", &public, &file]);
+    world.is(2, &["verify", "--key", &public, &file]);
     let bundle = format!("{file}.sigstore.json");
     cosign(
         &["sign-blob", "--key", "cosign.key", "--bundle", &bundle],
         &file,
     );
-    let said = stage.is(0, &["verify", "--key", &public, &file]);
+    let said = world.is(0, &["verify", "--key", &public, &file]);
     assert!(said.contains("yes: hcloud"), "{said}");
 
     // A registry's artifact.
-    stage.registry.push("clouds/hcloud:1", &module()).unwrap();
-    let host = stage.registry.host();
-    let digest = stage
+    world.registry.push("clouds/hcloud:1", &module()).unwrap();
+    let host = world.registry.host();
+    let digest = world
         .registry
         .crane(["digest", &format!("{host}/clouds/hcloud:1")])
         .unwrap();
     let digest = String::from_utf8(digest.stdout).unwrap();
     let digest = digest.trim();
     let pinned = format!("clouds/hcloud@{digest}");
-    let tag = stage.reference("clouds/hcloud:1");
-    stage.is(2, &["verify", "--key", &public, &tag]);
+    let tag = world.reference("clouds/hcloud:1");
+    world.is(2, &["verify", "--key", &public, &tag]);
     let signed = format!("{host}/{pinned}");
     cosign(&["sign", "--key", "cosign.key"], &signed);
-    stage.is(0, &["verify", "--key", &public, &tag]);
-    stage.is(0, &["verify", "--key", &public, &stage.reference(&pinned)]);
+    world.is(0, &["verify", "--key", &public, &tag]);
+    world.is(0, &["verify", "--key", &public, &world.reference(&pinned)]);
 
     // Another module is not vouched for by it.
     let mut other = module();
     other.extend([0, 5, 4, b'm', b'o', b'r', b'e']);
     std::fs::write(&file, other).unwrap();
-    stage.is(2, &["verify", "--key", &public, &file]);
-    stage.is(
+    world.is(2, &["verify", "--key", &public, &file]);
+    world.is(
         2,
         &[
             "verify",
@@ -165,5 +165,5 @@ fn what_cosign_has_signed_is_verified() {
             &file,
         ],
     );
-    stage.is(1, &["verify", &file]);
+    world.is(1, &["verify", &file]);
 }

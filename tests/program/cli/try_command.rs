@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ccm_fixtures::TOKEN;
 use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
 use ccm_tests::conformance::{At, configuration};
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use tokio::runtime::Runtime;
 
 use super::{ccm, file, text};
 
-const TOKEN: &str = "a-token-that-no-guest-sees";
 const SERVICE: &str = "\
 apiVersion: v1
 kind: Service
@@ -20,7 +20,7 @@ spec: { type: LoadBalancer, ports: [{ port: 80 }] }
 ";
 
 /// A simulated cloud with one server, and the configuration for it.
-struct Stage {
+struct World {
     cloud: Hetzner,
     server: u64,
     folder: TempDir,
@@ -29,8 +29,8 @@ struct Stage {
     _runtime: Runtime,
 }
 
-impl Stage {
-    fn new() -> Stage {
+impl World {
+    fn new() -> World {
         let runtime = Runtime::new().unwrap();
         let options = Options {
             rate_limit: None,
@@ -49,7 +49,7 @@ impl Stage {
         let program = Path::new(env!("CARGO_BIN_EXE_ccm"));
         let config = configuration(program, "embedded:hcloud", &[api], &values).unwrap();
         let config = file(&folder, "ccm.yaml", config.as_bytes());
-        Stage {
+        World {
             cloud,
             server,
             folder,
@@ -78,12 +78,12 @@ impl Stage {
 
 #[test]
 fn a_module_is_asked_without_a_cluster_and_changes_nothing() {
-    let stage = Stage::new();
-    let service = file(&stage.folder, "web.yaml", SERVICE.as_bytes());
+    let world = World::new();
+    let service = file(&world.folder, "web.yaml", SERVICE.as_bytes());
     let subject = ["--node=worker-1", "--service", text(&service)];
-    let said = stage.run("try", &subject);
+    let said = world.run("try", &subject);
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-    let id = format!("providerID hcloud://{}", stage.server);
+    let id = format!("providerID hcloud://{}", world.server);
     for part in [
         "instances.find",
         "of CPU",
@@ -100,9 +100,9 @@ fn a_module_is_asked_without_a_cluster_and_changes_nothing() {
         assert!(said.out.contains(part), "{part}: {}", said.out);
     }
     assert!(!said.out.contains(TOKEN), "{}", said.out);
-    assert!(stage.cloud.load_balancers().is_empty(), "{}", said.out);
+    assert!(world.cloud.load_balancers().is_empty(), "{}", said.out);
 
-    let said = stage.run("try", &[&subject[..], &["-o", "json"]].concat());
+    let said = world.run("try", &[&subject[..], &["-o", "json"]].concat());
     let json: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(json["mode"], "plan");
     assert_eq!(json["served"], true);
@@ -111,21 +111,21 @@ fn a_module_is_asked_without_a_cluster_and_changes_nothing() {
     assert_eq!(call["requests"][0]["status"], 200);
     assert!(call["memoryKiB"].as_u64() > Some(0), "{call}");
 
-    let said = stage.run("try", &[&subject[..], &["-o", "yaml"]].concat());
+    let said = world.run("try", &[&subject[..], &["-o", "yaml"]].concat());
     assert!(said.out.contains("mode: plan"), "{}", said.out);
 }
 
 #[test]
 fn with_changes_allowed_the_service_gets_its_status() {
-    let stage = Stage::new();
-    let service = file(&stage.folder, "web.yaml", SERVICE.as_bytes());
+    let world = World::new();
+    let service = file(&world.folder, "web.yaml", SERVICE.as_bytes());
     let more = [
         "--node=worker-1",
         "--service",
         text(&service),
         "--allow-changes",
     ];
-    let said = stage.run("try", &more);
+    let said = world.run("try", &more);
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     for part in [
         "POST   api /load_balancers  201",
@@ -134,18 +134,18 @@ fn with_changes_allowed_the_service_gets_its_status() {
     ] {
         assert!(said.out.contains(part), "{part}: {}", said.out);
     }
-    assert_eq!(stage.cloud.load_balancers().len(), 1);
+    assert_eq!(world.cloud.load_balancers().len(), 1);
 }
 
 #[test]
 fn an_object_that_would_not_be_served_is_a_no() {
-    let stage = Stage::new();
+    let world = World::new();
     for (argument, why) in [
         ("--node=worker-1=hcloud://4711", "gone"),
         ("--node=nobody", "not mine"),
         ("--node=worker-1=other://1", "the owner of the scheme"),
     ] {
-        let said = stage.run("try", &[argument]);
+        let said = world.run("try", &[argument]);
         assert_eq!(said.code, 2, "{argument}: {}{}", said.out, said.err);
         for part in [why, "waits", "no: 1 object(s)"] {
             assert!(said.out.contains(part), "{argument}: {part}: {}", said.out);
@@ -155,14 +155,14 @@ fn an_object_that_would_not_be_served_is_a_no() {
 
 #[test]
 fn what_cannot_be_asked_is_said_before_anything_is() {
-    let stage = Stage::new();
+    let world = World::new();
     let pod = file(
-        &stage.folder,
+        &world.folder,
         "pod.yaml",
         b"{apiVersion: v1, kind: Pod, metadata: {name: a}}",
     );
     let inner = file(
-        &stage.folder,
+        &world.folder,
         "inner.yaml",
         b"{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: ClusterIP}}",
     );
@@ -173,17 +173,17 @@ fn what_cannot_be_asked_is_said_before_anything_is() {
         (&["--service", text(&inner)], "not of type LoadBalancer"),
         (&["--node=="], "NAME=PROVIDER_ID"),
     ] {
-        let said = stage.run("try", more);
+        let said = world.run("try", more);
         assert_eq!(said.code, 1, "{more:?}: {}{}", said.out, said.err);
         assert!(said.err.contains(why), "{more:?}: {}", said.err);
     }
-    assert!(stage.cloud.requests().is_empty());
+    assert!(world.cloud.requests().is_empty());
 }
 
 #[test]
 fn check_says_what_it_asked() {
-    let stage = Stage::new();
-    let said = stage.run("check", &[]);
+    let world = World::new();
+    let said = world.run("check", &[]);
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     for part in [
         "exports   instances, load-balancer, routes, self-check",
@@ -192,33 +192,33 @@ fn check_says_what_it_asked() {
     ] {
         assert!(said.out.contains(part), "{part}: {}", said.out);
     }
-    assert!(stage.cloud.requests().is_empty());
+    assert!(world.cloud.requests().is_empty());
 
-    let said = stage.run("check", &["--online"]);
+    let said = world.run("check", &["--online"]);
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     for part in ["self-check, which succeeded", "GET /locations", ": 200"] {
         assert!(said.out.contains(part), "{part}: {}", said.out);
     }
-    assert_eq!(stage.cloud.requests().len(), 1);
+    assert_eq!(world.cloud.requests().len(), 1);
 }
 
 #[test]
 fn check_refuses_what_run_would_not_trust() {
-    let stage = Stage::new();
-    let config = std::fs::read_to_string(&stage.config).unwrap();
+    let world = World::new();
+    let config = std::fs::read_to_string(&world.config).unwrap();
     let (before, after) = config.split_once("sha256:").unwrap();
     let other = format!("{before}sha256:{}{}", "0".repeat(64), &after[64..]);
-    std::fs::write(&stage.config, other).unwrap();
+    std::fs::write(&world.config, other).unwrap();
     for command in [
         &["check"][..],
         &["check", "--online"],
         &["try", "--node=worker-1"],
     ] {
-        let said = stage.run(command[0], &command[1..]);
+        let said = world.run(command[0], &command[1..]);
         assert_eq!(said.code, 2, "{command:?}: {}{}", said.out, said.err);
         assert!(said.out.contains("does not trust it"), "{}", said.out);
     }
-    assert!(stage.cloud.requests().is_empty());
+    assert!(world.cloud.requests().is_empty());
 }
 
 #[test]

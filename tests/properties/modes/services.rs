@@ -114,18 +114,18 @@ pub(crate) fn object(index: usize) -> String {
 }
 
 /// Plays a world in this mode.
-pub(crate) fn play(world: &[Fate], mode: Mode) -> Played {
+pub(crate) fn play(fates: &[Fate], mode: Mode) -> Played {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .expect("a runtime");
-    runtime.block_on(played(world, mode))
+    runtime.block_on(played(fates, mode))
 }
 
-async fn played(world: &[Fate], mode: Mode) -> Played {
+async fn played(fates: &[Fate], mode: Mode) -> Played {
     let cluster = Cluster::with_clock(SystemTime::now);
-    let stage = Stage {
+    let world = World {
         services: Api::namespaced(cluster.client_as("somebody"), "default"),
         cloud: Arc::new(Balancers::default()),
     };
@@ -134,24 +134,24 @@ async fn played(world: &[Fate], mode: Mode) -> Played {
     let node = serde_json::from_value(node).expect("a node");
     let made = nodes.create(&PostParams::default(), &node).await;
     made.expect("the node can be made");
-    let fates = || world.iter().copied().enumerate();
-    for (index, _) in fates().filter(|(_, fate)| !fate.is_new()) {
-        stage.serve(index).await;
+    let each = || fates.iter().copied().enumerate();
+    for (index, _) in each().filter(|(_, fate)| !fate.is_new()) {
+        world.serve(index).await;
     }
-    stage
+    world
         .run(
             &cluster,
             settings(Mode::Enforce, PlanBook::default()),
             BEFORE,
         )
         .await;
-    for (index, fate) in fates() {
-        stage.befall(index, fate).await;
+    for (index, fate) in each() {
+        world.befall(index, fate).await;
     }
-    stage.cloud.forget();
+    world.cloud.forget();
     cluster.keep_writes();
     let book = PlanBook::default();
-    stage
+    world
         .run(&cluster, settings(mode, book.clone()), LONG)
         .await;
 
@@ -172,7 +172,7 @@ async fn played(world: &[Fate], mode: Mode) -> Played {
         }
     }
     let mut made: BTreeMap<String, First> = BTreeMap::new();
-    for (name, request) in stage.cloud.made() {
+    for (name, request) in world.cloud.made() {
         made.entry(format!("service/default/{name}"))
             .or_default()
             .cloud = Some(request);
@@ -201,12 +201,12 @@ async fn played(world: &[Fate], mode: Mode) -> Played {
     }
 }
 
-struct Stage {
+struct World {
     services: Api<Service>,
     cloud: Arc<Balancers>,
 }
 
-impl Stage {
+impl World {
     async fn run(&self, cluster: &Cluster, settings: Settings, time: Duration) {
         let (client, cloud) = (cluster.client_as(CONTROLLERS), self.cloud.clone());
         let over = tokio::time::sleep(time);

@@ -9,7 +9,7 @@ use wasm_encoder::{BlockType, Instruction};
 use super::made::{NOW, PAGE, good};
 use super::{End, check, each, load};
 use crate::host::cache;
-use crate::misbehaving::stage::block_on;
+use crate::misbehaving::world::block_on;
 use ccm_tests::harness::Test;
 
 pub(super) const TESTS: &[Test] = &[

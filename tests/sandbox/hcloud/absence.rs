@@ -7,12 +7,12 @@ use ccm_host::Provider;
 use ccm_sim::hetzner::{Fault, ServerSpec, ServerStatus, Trouble};
 use ccm_sim::robot;
 
-use crate::hcloud::stage::{PASSWORD, Stage, TOKEN, brief, node, silent};
+use crate::hcloud::world::{PASSWORD, TOKEN, World, brief, node, silent};
 
 const OTHER_TOKEN: &str = "a-token-of-another-project";
 const READ_TOKEN: &str = "a-token-that-may-only-read";
 
-type Test = (&'static str, fn(&Stage));
+type Test = (&'static str, fn(&World));
 
 pub(crate) const TESTS: &[Test] = &[
     (
@@ -64,9 +64,9 @@ fn check(id: u64, known_good: &[u64]) -> Vec<CloudNode> {
     nodes
 }
 
-fn servers(stage: &Stage, count: usize) -> Vec<u64> {
+fn servers(world: &World, count: usize) -> Vec<u64> {
     let specs = (1..=count).map(|number| ServerSpec::named(format!("node-{number}")));
-    stage.cloud.add_servers(specs)
+    world.cloud.add_servers(specs)
 }
 
 /// Whether absence may be concluded from an answer at all: core asks the same.
@@ -76,24 +76,24 @@ fn is_proof(reply: &FindReply) -> bool {
 }
 
 /// An ordinary answer, one that may use what the first one left, and one that uses nothing.
-fn answers(stage: &Stage, provider: &Provider, nodes: &[CloudNode]) -> [FindReply; 3] {
+fn answers(world: &World, provider: &Provider, nodes: &[CloudNode]) -> [FindReply; 3] {
     [
-        stage.find(provider, nodes),
-        stage.find(provider, nodes),
-        stage.find_fresh(provider, nodes),
+        world.find(provider, nodes),
+        world.find(provider, nodes),
+        world.find_fresh(provider, nodes),
     ]
 }
 
-fn gone(stage: &Stage) {
-    let ids = servers(stage, 300);
-    let provider = stage.load(None, &[]).unwrap();
+fn gone(world: &World) {
+    let ids = servers(world, 300);
+    let provider = world.load(None, &[]).unwrap();
     // Everything about the project is known and kept before.
     let all: Vec<CloudNode> = ids.iter().flat_map(|id| check(*id, &[])).collect();
-    stage.find(&provider, &all);
+    world.find(&provider, &all);
     for (victim, known_good) in [(299, [0, 100, 200]), (0, [298, 297, 296]), (50, [1, 2, 3])] {
         let known_good = known_good.map(|index: usize| ids[index]);
-        stage.cloud.remove_server(ids[victim]);
-        for reply in answers(stage, &provider, &check(ids[victim], &known_good)) {
+        world.cloud.remove_server(ids[victim]);
+        for reply in answers(world, &provider, &check(ids[victim], &known_good)) {
             let mut expected = vec!["gone".to_owned()];
             expected.extend(known_good.map(|id| format!("hcloud://{id}")));
             assert_eq!(brief(&reply), expected);
@@ -102,9 +102,9 @@ fn gone(stage: &Stage) {
     }
 }
 
-fn statuses(stage: &Stage) {
-    let ids = servers(stage, 4);
-    let provider = stage.load(None, &[]).unwrap();
+fn statuses(world: &World) {
+    let ids = servers(world, 4);
+    let provider = world.load(None, &[]).unwrap();
     let nodes = check(ids[0], &ids[1..]);
     for status in [
         ServerStatus::Running,
@@ -117,8 +117,8 @@ fn statuses(stage: &Stage) {
         ServerStatus::Migrating,
         ServerStatus::Unknown,
     ] {
-        stage.cloud.set_status(ids[0], status);
-        for reply in answers(stage, &provider, &nodes) {
+        world.cloud.set_status(ids[0], status);
+        for reply in answers(world, &provider, &nodes) {
             let Lookup::Found(instance) = &reply.lookups[0] else {
                 panic!("{status:?}: {reply:?}");
             };
@@ -131,13 +131,13 @@ fn statuses(stage: &Stage) {
     }
 }
 
-fn of_another_project(stage: &Stage) {
-    let ids = servers(stage, 4);
-    let other = stage.cloud.project(OTHER_TOKEN);
-    let provider = stage.load_with(OTHER_TOKEN, None, &[]).unwrap();
+fn of_another_project(world: &World) {
+    let ids = servers(world, 4);
+    let other = world.cloud.project(OTHER_TOKEN);
+    let provider = world.load_with(OTHER_TOKEN, None, &[]).unwrap();
     let nodes = check(ids[0], &ids[1..]);
     for _ in 0..2 {
-        for reply in answers(stage, &provider, &nodes) {
+        for reply in answers(world, &provider, &nodes) {
             // All of it true, and complete: of the other project.
             assert_eq!(brief(&reply), ["gone"; 4]);
             assert!(is_proof(&reply), "{reply:?}");
@@ -145,79 +145,79 @@ fn of_another_project(stage: &Stage) {
         // A project with servers of its own says the same.
         other.add_server(ServerSpec::named("of-somebody-else"));
     }
-    assert!(stage.cloud.requests().is_empty());
+    assert!(world.cloud.requests().is_empty());
 }
 
-fn of_another_large_project(stage: &Stage) {
-    let ids = servers(stage, 4);
-    let other = stage.cloud.project(OTHER_TOKEN);
+fn of_another_large_project(world: &World) {
+    let ids = servers(world, 4);
+    let other = world.cloud.project(OTHER_TOKEN);
     other.add_servers((0..300).map(|number| ServerSpec::named(format!("other-{number}"))));
-    let provider = stage.load_with(OTHER_TOKEN, None, &[]).unwrap();
+    let provider = world.load_with(OTHER_TOKEN, None, &[]).unwrap();
     let nodes = check(ids[0], &ids[1..]);
-    for reply in answers(stage, &provider, &nodes) {
+    for reply in answers(world, &provider, &nodes) {
         assert_eq!(brief(&reply), ["gone"; 4]);
         assert!(is_proof(&reply), "{reply:?}");
     }
     // Of nodes that are ready nothing is proven: nobody needs it.
-    let [_, then, _] = answers(stage, &provider, &nodes[1..]);
+    let [_, then, _] = answers(world, &provider, &nodes[1..]);
     assert!(!is_proof(&then), "{then:?}");
 }
 
-fn lone(stage: &Stage) {
-    let ids = servers(stage, 2);
-    let provider = stage.load(None, &[]).unwrap();
+fn lone(world: &World) {
+    let ids = servers(world, 2);
+    let provider = world.load(None, &[]).unwrap();
     let nodes = check(ids[0], &[]);
     for expected in [format!("hcloud://{}", ids[0]), "gone".to_owned()] {
-        for reply in answers(stage, &provider, &nodes) {
+        for reply in answers(world, &provider, &nodes) {
             assert_eq!(brief(&reply), [expected.as_str()]);
             assert!(is_proof(&reply), "{reply:?}");
         }
-        stage.cloud.remove_server(ids[0]);
+        world.cloud.remove_server(ids[0]);
     }
 }
 
-fn revoked(stage: &Stage) {
-    let ids = servers(stage, 4);
-    let provider = stage.load(None, &[]).unwrap();
+fn revoked(world: &World) {
+    let ids = servers(world, 4);
+    let provider = world.load(None, &[]).unwrap();
     let nodes = check(ids[0], &ids[1..]);
-    stage.find(&provider, &nodes);
-    stage.cloud.set_token("another-one");
-    stage.cloud.clear_requests();
+    world.find(&provider, &nodes);
+    world.cloud.set_token("another-one");
+    world.cloud.clear_requests();
     let is_denied = |answer: Result<FindReply, ProviderError>| {
         assert!(
             matches!(answer, Err(ProviderError::Denied(_))),
             "{answer:?}"
         );
     };
-    is_denied(stage.try_find(&provider, &nodes));
-    is_denied(stage.try_find_fresh(&provider, &nodes));
-    assert_eq!(stage.cloud.requests().len(), 2, "one each");
+    is_denied(world.try_find(&provider, &nodes));
+    is_denied(world.try_find_fresh(&provider, &nodes));
+    assert_eq!(world.cloud.requests().len(), 2, "one each");
     // As soon as the token is valid again, so are the answers.
-    stage.cloud.set_token(TOKEN);
-    assert!(is_proof(&stage.find(&provider, &nodes)));
+    world.cloud.set_token(TOKEN);
+    assert!(is_proof(&world.find(&provider, &nodes)));
 }
 
-fn read_only(stage: &Stage) {
-    let ids = servers(stage, 5);
-    stage.cloud.set_read_token(READ_TOKEN);
-    let provider = stage.load_with(READ_TOKEN, None, &[]).unwrap();
-    stage.cloud.remove_server(ids[0]);
-    for reply in answers(stage, &provider, &check(ids[0], &ids[1..])) {
+fn read_only(world: &World) {
+    let ids = servers(world, 5);
+    world.cloud.set_read_token(READ_TOKEN);
+    let provider = world.load_with(READ_TOKEN, None, &[]).unwrap();
+    world.cloud.remove_server(ids[0]);
+    for reply in answers(world, &provider, &check(ids[0], &ids[1..])) {
         assert_eq!(brief(&reply)[0], "gone");
         assert!(is_proof(&reply), "{reply:?}");
     }
 }
 
-fn empty_list(stage: &Stage) {
-    let ids = servers(stage, 40);
-    let provider = stage.load(None, &[]).unwrap();
-    stage.cloud.inject(Fault::new(Trouble::EmptyList));
-    for reply in answers(stage, &provider, &check(ids[0], &ids[1..])) {
+fn empty_list(world: &World) {
+    let ids = servers(world, 40);
+    let provider = world.load(None, &[]).unwrap();
+    world.cloud.inject(Fault::new(Trouble::EmptyList));
+    for reply in answers(world, &provider, &check(ids[0], &ids[1..])) {
         assert!(brief(&reply).iter().all(|one| one.starts_with("hcloud://")));
     }
     let mut many = check(ids[0], &ids[1..]);
     many.extend(ids[4..].iter().flat_map(|id| check(*id, &[])));
-    for reply in answers(stage, &provider, &many) {
+    for reply in answers(world, &provider, &many) {
         assert!(
             brief(&reply).iter().all(|one| one == "gone"),
             "known-good ones too"
@@ -225,20 +225,20 @@ fn empty_list(stage: &Stage) {
     }
 }
 
-fn failing_page(stage: &Stage) {
-    let ids = servers(stage, 250);
-    let provider = stage.load(None, &[]).unwrap();
+fn failing_page(world: &World) {
+    let ids = servers(world, 250);
+    let provider = world.load(None, &[]).unwrap();
     let failure = Trouble::Foreign {
         status: 500,
         content_type: "text/plain".to_owned(),
         body: b"oops".to_vec(),
     };
-    stage
+    world
         .cloud
         .inject(Fault::new(failure).path("/servers?").page(2));
     let mut all: Vec<CloudNode> = ids.iter().flat_map(|id| check(*id, &[])).collect();
     all.extend(check(99_999, &[]));
-    for reply in answers(stage, &provider, &all) {
+    for reply in answers(world, &provider, &all) {
         assert!(!reply.complete);
         assert!(!reply.lookups.contains(&Lookup::Gone));
         let told = brief(&reply);
@@ -249,96 +249,96 @@ fn failing_page(stage: &Stage) {
         assert_eq!(told[250], "unknown");
     }
     // A small call does not need that page.
-    for reply in answers(stage, &provider, &check(99_999, &ids[60..])) {
+    for reply in answers(world, &provider, &check(99_999, &ids[60..])) {
         assert_eq!(brief(&reply)[0], "gone");
         assert!(is_proof(&reply), "{reply:?}");
     }
 }
 
-fn circular_page(stage: &Stage) {
-    let ids = servers(stage, 250);
+fn circular_page(world: &World) {
+    let ids = servers(world, 250);
     let mut all: Vec<CloudNode> = ids.iter().flat_map(|id| check(*id, &[])).collect();
     all.extend(check(99_999, &[]));
     // Behind the last page there are few enough to be asked for themselves.
     for (page, expected) in [(1, "unknown"), (2, "unknown"), (5, "gone")] {
-        let provider = stage.load(None, &[]).unwrap();
+        let provider = world.load(None, &[]).unwrap();
         let fault = Fault::new(Trouble::NextPageIsThisPage).path("/servers?");
-        stage.cloud.inject(fault.page(page));
+        world.cloud.inject(fault.page(page));
         for reply in [
-            stage.find_fresh(&provider, &all),
-            stage.find(&provider, &all),
+            world.find_fresh(&provider, &all),
+            world.find(&provider, &all),
         ] {
             let told = brief(&reply);
             assert_eq!(told[250], expected, "{page}");
             assert_eq!(is_proof(&reply), expected == "gone", "{page}");
             assert!(told[..250].iter().all(|one| one != "gone"), "{page}");
         }
-        stage.cloud.clear_faults();
-        let reply = stage.find_fresh(&provider, &all);
+        world.cloud.clear_faults();
+        let reply = world.find_fresh(&provider, &all);
         assert_eq!(brief(&reply)[250], "gone", "{page}");
     }
 }
 
-fn half_a_list(stage: &Stage) {
-    let ids = servers(stage, 40);
-    let provider = stage.load(None, &[]).unwrap();
-    stage.cloud.inject(Fault::new(Trouble::PartialPage));
-    for reply in answers(stage, &provider, &check(ids[39], &ids[..3])) {
+fn half_a_list(world: &World) {
+    let ids = servers(world, 40);
+    let provider = world.load(None, &[]).unwrap();
+    world.cloud.inject(Fault::new(Trouble::PartialPage));
+    for reply in answers(world, &provider, &check(ids[39], &ids[..3])) {
         assert!(brief(&reply).iter().all(|one| one.starts_with("hcloud://")));
     }
 }
 
-fn unlisted(stage: &Stage) {
-    let ids = servers(stage, 4);
-    let provider = stage.load(None, &[]).unwrap();
-    stage
+fn unlisted(world: &World) {
+    let ids = servers(world, 4);
+    let provider = world.load(None, &[]).unwrap();
+    world
         .cloud
         .set_listing_delay(std::time::Duration::from_secs(3600));
-    for reply in answers(stage, &provider, &check(ids[0], &ids[1..])) {
+    for reply in answers(world, &provider, &check(ids[0], &ids[1..])) {
         assert!(brief(&reply).iter().all(|one| one.starts_with("hcloud://")));
     }
 }
 
-fn foreign_404(stage: &Stage) {
-    let ids = servers(stage, 300);
-    let provider = stage.load(None, &[]).unwrap();
+fn foreign_404(world: &World) {
+    let ids = servers(world, 300);
+    let provider = world.load(None, &[]).unwrap();
     let html = Trouble::Foreign {
         status: 404,
         content_type: "text/html".to_owned(),
         body: b"<html>nothing here</html>".to_vec(),
     };
-    stage.cloud.inject(Fault::new(html).path("/servers/"));
+    world.cloud.inject(Fault::new(html).path("/servers/"));
     let nodes = check(99_999, &ids[200..]);
-    for reply in answers(stage, &provider, &nodes) {
+    for reply in answers(world, &provider, &nodes) {
         assert_eq!(brief(&reply), ["unknown"; 4]);
         assert!(!is_proof(&reply));
     }
 }
 
-fn counts(stage: &Stage) {
-    let mut ids = servers(stage, 5);
-    let provider = stage.load(None, &[]).unwrap();
+fn counts(world: &World) {
+    let mut ids = servers(world, 5);
+    let provider = world.load(None, &[]).unwrap();
     // Servers, requests of a check, requests of a confirming one, both when the server is gone.
     for (count, there, there_fresh, gone, gone_fresh) in
         [(5, 1, 1, 2, 2), (100, 2, 2, 2, 2), (1000, 4, 4, 4, 2)]
     {
         let more = (ids.len()..count).map(|number| ServerSpec::named(format!("more-{number}")));
-        ids.extend(stage.cloud.add_servers(more));
+        ids.extend(world.cloud.add_servers(more));
         // Half of them are asked about, so that the list's length is known.
         let half: Vec<CloudNode> = ids
             .iter()
             .step_by(2)
             .flat_map(|id| check(*id, &[]))
             .collect();
-        stage.find(&provider, &half);
+        world.find(&provider, &half);
         let requests = |fresh: bool, nodes: &[CloudNode]| {
-            stage.cloud.clear_requests();
+            world.cloud.clear_requests();
             let reply = match fresh {
-                true => stage.find_fresh(&provider, nodes),
-                false => stage.find(&provider, nodes),
+                true => world.find_fresh(&provider, nodes),
+                false => world.find(&provider, nodes),
             };
             assert!(is_proof(&reply));
-            stage.cloud.requests().len()
+            world.cloud.requests().len()
         };
         let nodes = check(ids[0], &ids[count - 3..]);
         for _ in 0..3 {
@@ -351,17 +351,17 @@ fn counts(stage: &Stage) {
     }
 }
 
-fn apart(stage: &Stage) {
-    let ids = servers(stage, 4);
+fn apart(world: &World) {
+    let ids = servers(world, 4);
     let numbers: Vec<u32> = (1..=4)
         .map(|number| {
-            stage
+            world
                 .robot
                 .add_server(robot::ServerSpec::named(format!("bare-{number}")))
         })
         .collect();
     let on = [("ROBOT_ENABLED", "true")];
-    let provider = stage.load(Some(PASSWORD), &on).unwrap();
+    let provider = world.load(Some(PASSWORD), &on).unwrap();
     let in_cloud = check(99_999, &ids);
     let mut dedicated = vec![silent(node("bare-9", Some("hrobot://99999".to_owned())))];
     dedicated.extend(
@@ -370,22 +370,22 @@ fn apart(stage: &Stage) {
             .map(|(number, id)| node(&format!("bare-{number}"), Some(format!("hrobot://{id}")))),
     );
 
-    stage
+    world
         .robot
         .inject(robot::Fault::new(robot::Trouble::RateLimited));
-    for reply in answers(stage, &provider, &in_cloud) {
+    for reply in answers(world, &provider, &in_cloud) {
         assert_eq!(brief(&reply)[0], "gone");
         assert!(is_proof(&reply), "{reply:?}");
     }
-    assert!(stage.robot.requests().is_empty());
+    assert!(world.robot.requests().is_empty());
 
-    stage.robot.clear_faults();
-    stage.cloud.set_token("revoked");
-    stage.cloud.clear_requests();
+    world.robot.clear_faults();
+    world.cloud.set_token("revoked");
+    world.cloud.clear_requests();
     for reply in [
-        stage.find(&provider, &dedicated),
-        stage.find_fresh(&provider, &dedicated),
-        stage.find_fresh(&provider, &dedicated),
+        world.find(&provider, &dedicated),
+        world.find_fresh(&provider, &dedicated),
+        world.find_fresh(&provider, &dedicated),
     ] {
         assert_eq!(brief(&reply)[0], "gone");
         assert!(
@@ -395,5 +395,5 @@ fn apart(stage: &Stage) {
         );
         assert!(is_proof(&reply), "{reply:?}");
     }
-    assert!(stage.cloud.requests().is_empty());
+    assert!(world.cloud.requests().is_empty());
 }

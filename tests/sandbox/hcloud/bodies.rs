@@ -4,9 +4,9 @@
 use ccm_core::cloud::{CloudNode, Lookup};
 use ccm_sim::hetzner::{Fault, ServerSpec, Trouble};
 
-use crate::hcloud::stage::{Stage, brief, node};
+use crate::hcloud::world::{World, brief, node};
 
-type Test = (&'static str, fn(&Stage));
+type Test = (&'static str, fn(&World));
 
 pub(crate) const TESTS: &[Test] = &[
     ("e3_a_body_that_cannot_be_read_says_nothing", unreadable),
@@ -25,10 +25,10 @@ fn list(servers: &str) -> String {
 }
 
 /// Puts each body in the place of every answer, for nodes that are asked about one by one and for as many as are listed.
-fn nothing_follows(stage: &Stage, kind: &str, bodies: &[(&str, String)]) {
+fn nothing_follows(world: &World, kind: &str, bodies: &[(&str, String)]) {
     let specs = (0..40).map(|number| ServerSpec::named(format!("node-{number}")));
-    let ids = stage.cloud.add_servers(specs);
-    let provider = stage.load(None, &[]).unwrap();
+    let ids = world.cloud.add_servers(specs);
+    let provider = world.load(None, &[]).unwrap();
     let nodes: Vec<CloudNode> = ids
         .iter()
         .map(|id| node(&format!("node-{id}"), Some(format!("hcloud://{id}"))))
@@ -37,14 +37,14 @@ fn nothing_follows(stage: &Stage, kind: &str, bodies: &[(&str, String)]) {
         // In the place of one answer, and of a list with whatever is asked because it cannot be read.
         let all = (body.len() < 1 << 20).then_some(&nodes[..]);
         for asked in [&nodes[..1]].into_iter().chain(all) {
-            stage.cloud.inject(Fault::new(Trouble::Foreign {
+            world.cloud.inject(Fault::new(Trouble::Foreign {
                 status: 200,
                 content_type: kind.to_owned(),
                 body: body.clone().into_bytes(),
             }));
             let replies = [
-                stage.try_find(&provider, asked),
-                stage.try_find_fresh(&provider, asked),
+                world.try_find(&provider, asked),
+                world.try_find_fresh(&provider, asked),
             ];
             // An error counts as `unknown` for every node.
             for reply in replies.into_iter().flatten() {
@@ -52,8 +52,8 @@ fn nothing_follows(stage: &Stage, kind: &str, bodies: &[(&str, String)]) {
                 let all = reply.lookups.iter().all(is_unknown);
                 assert!(all, "{what}, of {}: {:?}", asked.len(), brief(&reply));
             }
-            stage.cloud.clear_faults();
-            let reply = stage.find_fresh(&provider, asked);
+            world.cloud.clear_faults();
+            let reply = world.find_fresh(&provider, asked);
             let expected: Vec<_> = asked
                 .iter()
                 .flat_map(|node| node.provider_id.clone())
@@ -63,7 +63,7 @@ fn nothing_follows(stage: &Stage, kind: &str, bodies: &[(&str, String)]) {
     }
 }
 
-fn unreadable(stage: &Stage) {
+fn unreadable(world: &World) {
     const DEEP: usize = 100_000;
     let digits = "9".repeat(10 << 20);
     let numbers = list("").replace(r#"{"servers":"#, r#"{"servers":[],"servers":"#);
@@ -100,10 +100,10 @@ fn unreadable(stage: &Stage) {
             "{\"servers\":[\"\\ud800\"]}".to_owned(),
         ),
     ];
-    nothing_follows(stage, "application/json", &bodies);
+    nothing_follows(world, "application/json", &bodies);
 }
 
-fn pages(stage: &Stage) {
+fn pages(world: &World) {
     let html = "<!doctype html><title>Sign in</title><form action=/login>".to_owned();
     for kind in ["text/html", "application/json"] {
         let bodies = [
@@ -111,11 +111,11 @@ fn pages(stage: &Stage) {
             ("nothing", String::new()),
             ("blanks", " \r\n".repeat(9)),
         ];
-        nothing_follows(stage, kind, &bodies);
+        nothing_follows(world, kind, &bodies);
     }
 }
 
-fn errors(stage: &Stage) {
+fn errors(world: &World) {
     let error =
         |code: &str| format!(r#"{{"error":{{"code":"{code}","message":"no","details":null}}}}"#);
     let both = list("").replacen('{', r#"{"error":{"code":"not_found","message":"no"},"#, 1);
@@ -125,10 +125,10 @@ fn errors(stage: &Stage) {
         ("a limit", error("rate_limit_exceeded")),
         ("an error beside an empty list", both),
     ];
-    nothing_follows(stage, "application/json", &bodies);
+    nothing_follows(world, "application/json", &bodies);
 }
 
-fn ids(stage: &Stage) {
+fn ids(world: &World) {
     let server = |id: &str| {
         list(&format!(
             r#"{{"id":{id},"name":"node-1","status":"running","public_net":{{}},"private_net":[]}}"#
@@ -141,5 +141,5 @@ fn ids(stage: &Stage) {
         ("less than nothing", server("-1")),
         ("nothing", server("null")),
     ];
-    nothing_follows(stage, "application/json", &bodies);
+    nothing_follows(world, "application/json", &bodies);
 }

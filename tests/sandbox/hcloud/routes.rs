@@ -13,10 +13,10 @@ use ccm_host::Provider;
 use ccm_sim::hetzner::{Fault, Location, ServerSpec, Trouble};
 use ipnet::Ipv4Net;
 
-use crate::hcloud::stage::{PASSWORD, Stage, node};
+use crate::hcloud::world::{PASSWORD, World, node};
 use crate::permits::{self, reads};
 
-type Test = (&'static str, fn(&Stage));
+type Test = (&'static str, fn(&World));
 
 pub(crate) const TESTS: &[Test] = &[
     ("routes_are_enabled_by_a_network", enabled),
@@ -48,17 +48,17 @@ fn range(text: &str) -> Ipv4Net {
 }
 
 /// A network of which a part is for servers.
-fn network(stage: &Stage) -> u64 {
+fn network(world: &World) -> u64 {
     let (all, part) = (range("10.0.0.0/8"), range("10.0.0.0/24"));
-    let cloud = &stage.cloud;
+    let cloud = &world.cloud;
     cloud.add_network_with_subnet("cluster", all, part, Location::Fsn1)
 }
 
 /// A node on a new server in the network, with pods in 10.244.`number`.0/24.
-fn joined(stage: &Stage, network: u64, number: u8) -> CloudNode {
+fn joined(world: &World, network: u64, number: u8) -> CloudNode {
     let name = format!("node-{number}");
-    let id = stage.cloud.add_server(ServerSpec::named(&name));
-    let ip = stage.cloud.attach(id, network, None).unwrap();
+    let id = world.cloud.add_server(ServerSpec::named(&name));
+    let ip = world.cloud.attach(id, network, None).unwrap();
     let mut node = node(&name, Some(format!("hcloud://{id}")));
     node.addresses = vec![internal(ip)];
     node.pod_cidrs = vec![format!("10.244.{number}.0/24")];
@@ -78,16 +78,16 @@ fn id(node: &CloudNode) -> u64 {
 }
 
 fn try_list(
-    stage: &Stage,
+    world: &World,
     provider: &Provider,
     nodes: &[CloudNode],
 ) -> Result<Vec<CloudRoute>, ProviderError> {
-    let reply = stage.runtime.block_on(provider.list_routes(nodes, reads()));
+    let reply = world.runtime.block_on(provider.list_routes(nodes, reads()));
     reply.map(|reply| reply.routes)
 }
 
-fn list(stage: &Stage, provider: &Provider, nodes: &[CloudNode]) -> Vec<CloudRoute> {
-    try_list(stage, provider, nodes).unwrap()
+fn list(world: &World, provider: &Provider, nodes: &[CloudNode]) -> Vec<CloudRoute> {
+    try_list(world, provider, nodes).unwrap()
 }
 
 /// Where the routes lead, in short.
@@ -134,18 +134,18 @@ async fn deleted(provider: &Provider, route: &CloudRoute) -> Result<(), Provider
     panic!("it does not come to an end");
 }
 
-fn create(stage: &Stage, provider: &Provider, node: &CloudNode) -> Result<(), ProviderError> {
-    stage.runtime.block_on(created(provider, node))
+fn create(world: &World, provider: &Provider, node: &CloudNode) -> Result<(), ProviderError> {
+    world.runtime.block_on(created(provider, node))
 }
 
-fn delete(stage: &Stage, provider: &Provider, route: &CloudRoute) -> Result<(), ProviderError> {
-    stage.runtime.block_on(deleted(provider, route))
+fn delete(world: &World, provider: &Provider, route: &CloudRoute) -> Result<(), ProviderError> {
+    world.runtime.block_on(deleted(provider, route))
 }
 
 /// The requests since the last time, without queries; ids of networks are left out.
-fn requests(stage: &Stage) -> Vec<String> {
-    let all = stage.cloud.requests();
-    stage.cloud.clear_requests();
+fn requests(world: &World) -> Vec<String> {
+    let all = world.cloud.requests();
+    world.cloud.clear_requests();
     let short = |path: &str| {
         let path = path.split('?').next().unwrap_or_default();
         let parts: Vec<&str> = path
@@ -160,19 +160,19 @@ fn requests(stage: &Stage) -> Vec<String> {
 }
 
 /// The guest with routes, and two nodes that have theirs; nothing of that is counted.
-fn settled(stage: &Stage) -> (Provider, u64, Vec<CloudNode>) {
-    let network = network(stage);
-    let provider = stage.load(None, ON).unwrap();
-    let nodes: Vec<CloudNode> = [1, 2].map(|number| joined(stage, network, number)).into();
-    list(stage, &provider, &nodes);
+fn settled(world: &World) -> (Provider, u64, Vec<CloudNode>) {
+    let network = network(world);
+    let provider = world.load(None, ON).unwrap();
+    let nodes: Vec<CloudNode> = [1, 2].map(|number| joined(world, network, number)).into();
+    list(world, &provider, &nodes);
     for node in &nodes {
-        create(stage, &provider, node).unwrap();
+        create(world, &provider, node).unwrap();
     }
-    stage.cloud.clear_requests();
+    world.cloud.clear_requests();
     (provider, network, nodes)
 }
 
-fn enabled(stage: &Stage) {
+fn enabled(world: &World) {
     let robot = ("ROBOT_ENABLED", "true");
     let switch = |value| ("HCLOUD_NETWORK_ROUTES_ENABLED", value);
     for (values, password, expected) in [
@@ -182,86 +182,86 @@ fn enabled(stage: &Stage) {
         (vec![ON[0], switch("false")], None, false),
         (vec![ON[0], switch("true"), robot], Some(PASSWORD), true),
     ] {
-        let provider = stage.load(password, &values).unwrap();
+        let provider = world.load(password, &values).unwrap();
         assert_eq!(provider.capabilities().routes, expected, "{values:?}");
     }
     assert_eq!(
-        requests(stage),
+        requests(world),
         [] as [&str; 0],
         "no request is made for that"
     );
 }
 
-fn idle(stage: &Stage) {
-    let (provider, _, nodes) = settled(stage);
+fn idle(world: &World) {
+    let (provider, _, nodes) = settled(world);
     for _ in 0..3 {
         let expected = ["10.244.1.0/24 node/node-1", "10.244.2.0/24 node/node-2"];
-        assert_eq!(brief(&list(stage, &provider, &nodes)), expected);
-        assert_eq!(requests(stage), ["GET /networks"]);
+        assert_eq!(brief(&list(world, &provider, &nodes)), expected);
+        assert_eq!(requests(world), ["GET /networks"]);
     }
 }
 
-fn comes(stage: &Stage) {
-    let (provider, network, mut nodes) = settled(stage);
-    nodes.push(joined(stage, network, 3));
-    list(stage, &provider, &nodes);
-    create(stage, &provider, &nodes[2]).unwrap();
+fn comes(world: &World) {
+    let (provider, network, mut nodes) = settled(world);
+    nodes.push(joined(world, network, 3));
+    list(world, &provider, &nodes);
+    create(world, &provider, &nodes[2]).unwrap();
     let expected = [
         "GET /networks",
         "POST /networks/actions/add_route",
         "GET /actions",
     ];
-    assert_eq!(requests(stage), expected);
-    assert_eq!(stage.cloud.routes(network)[2].0, range("10.244.3.0/24"));
+    assert_eq!(requests(world), expected);
+    assert_eq!(world.cloud.routes(network)[2].0, range("10.244.3.0/24"));
     // Once more, as after a change of leader: it is there already.
-    create(stage, &provider, &nodes[2]).unwrap();
+    create(world, &provider, &nodes[2]).unwrap();
     assert_eq!(
-        requests(stage),
+        requests(world),
         ["POST /networks/actions/add_route", "GET /networks"]
     );
-    assert_eq!(stage.cloud.routes(network).len(), 3);
+    assert_eq!(world.cloud.routes(network).len(), 3);
 }
 
-fn goes(stage: &Stage) {
-    let (provider, network, mut nodes) = settled(stage);
+fn goes(world: &World) {
+    let (provider, network, mut nodes) = settled(world);
     let gone = nodes.pop().unwrap();
     // The Node is gone before its server: a live machine is nobody's to cut off.
-    let routes = list(stage, &provider, &nodes);
+    let routes = list(world, &provider, &nodes);
     let server = format!("10.244.2.0/24 other: server node-2 ({})", id(&gone));
     assert_eq!(
         brief(&routes),
         ["10.244.1.0/24 node/node-1".to_owned(), server]
     );
-    assert_eq!(requests(stage), ["GET /networks", "GET /servers"]);
-    stage.cloud.remove_server(id(&gone));
-    let routes = list(stage, &provider, &nodes);
+    assert_eq!(requests(world), ["GET /networks", "GET /servers"]);
+    world.cloud.remove_server(id(&gone));
+    let routes = list(world, &provider, &nodes);
     assert_eq!(brief(&routes)[1], "10.244.2.0/24 blackhole");
-    delete(stage, &provider, &routes[1]).unwrap();
+    delete(world, &provider, &routes[1]).unwrap();
     let expected = [
         "GET /networks",
         "GET /servers",
         "POST /networks/actions/delete_route",
         "GET /actions",
     ];
-    assert_eq!(requests(stage), expected);
-    assert_eq!(stage.cloud.routes(network).len(), 1);
+    assert_eq!(requests(world), expected);
+    assert_eq!(world.cloud.routes(network).len(), 1);
 }
 
-fn moves(stage: &Stage) {
-    let (provider, network, mut nodes) = settled(stage);
+fn moves(world: &World) {
+    let (provider, network, mut nodes) = settled(world);
     let server = id(&nodes[0]);
-    stage.cloud.detach(server, network);
+    world.cloud.detach(server, network);
     let ip = Ipv4Addr::new(10, 0, 0, 99);
-    stage.cloud.attach(server, network, Some(ip)).unwrap();
+    world.cloud.attach(server, network, Some(ip)).unwrap();
     nodes[0].addresses = vec![internal(ip)];
-    let routes = list(stage, &provider, &nodes);
+    let routes = list(world, &provider, &nodes);
     assert_eq!(brief(&routes)[0], "10.244.1.0/24 outdated node/node-1");
-    let in_the_way = create(stage, &provider, &nodes[0]).unwrap_err();
+    let in_the_way = create(world, &provider, &nodes[0]).unwrap_err();
     assert_eq!(in_the_way.reason(), "conflict", "{in_the_way}");
-    requests(stage);
-    let routes = list(stage, &provider, &nodes);
-    delete(stage, &provider, &routes[0]).unwrap();
-    create(stage, &provider, &nodes[0]).unwrap();
+    requests(world);
+    let routes = list(world, &provider, &nodes);
+    delete(world, &provider, &routes[0]).unwrap();
+    create(world, &provider, &nodes[0]).unwrap();
     let expected = [
         "GET /networks",
         "GET /servers",
@@ -270,24 +270,24 @@ fn moves(stage: &Stage) {
         "POST /networks/actions/add_route",
         "GET /actions",
     ];
-    assert_eq!(requests(stage), expected);
+    assert_eq!(requests(world), expected);
     assert!(
-        stage
+        world
             .cloud
             .routes(network)
             .contains(&(range("10.244.1.0/24"), ip))
     );
 }
 
-fn side_by_side(stage: &Stage) {
-    let network = network(stage);
-    let provider = stage.load(None, ON).unwrap();
+fn side_by_side(world: &World) {
+    let network = network(world);
+    let provider = world.load(None, ON).unwrap();
     let nodes: Vec<CloudNode> = (1..=6)
-        .map(|number| joined(stage, network, number))
+        .map(|number| joined(world, network, number))
         .collect();
-    create(stage, &provider, &nodes[0]).unwrap();
-    stage.cloud.clear_requests();
-    stage.runtime.block_on(async {
+    create(world, &provider, &nodes[0]).unwrap();
+    world.cloud.clear_requests();
+    world.runtime.block_on(async {
         let (a, b, c, d, e) = tokio::join!(
             created(&provider, &nodes[1]),
             created(&provider, &nodes[2]),
@@ -299,14 +299,14 @@ fn side_by_side(stage: &Stage) {
             one.unwrap();
         }
     });
-    let mut made = stage.cloud.routes(network);
+    let mut made = world.cloud.routes(network);
     made.sort();
     let wanted = nodes.iter().map(|node| {
         let gateway = node.addresses[0].address.parse().unwrap();
         (range(&node.pod_cidrs[0]), gateway)
     });
     assert_eq!(made, wanted.collect::<Vec<_>>());
-    let requests = requests(stage);
+    let requests = requests(world);
     let count = |what: &str| requests.iter().filter(|one| one.as_str() == what).count();
     assert_eq!(
         count("GET /networks"),
@@ -316,78 +316,78 @@ fn side_by_side(stage: &Stage) {
     assert_eq!(count("POST /networks/actions/add_route"), 5, "{requests:?}");
 }
 
-fn lost_answer(stage: &Stage) {
-    let (provider, network, mut nodes) = settled(stage);
-    nodes.push(joined(stage, network, 3));
+fn lost_answer(world: &World) {
+    let (provider, network, mut nodes) = settled(world);
+    nodes.push(joined(world, network, 3));
     for trouble in [Trouble::ResetAfter, Trouble::Cut] {
         let path = format!("/networks/{network}/actions/");
-        stage.cloud.inject(Fault::new(trouble).path(path).times(1));
-        create(stage, &provider, &nodes[2]).unwrap_err();
-        create(stage, &provider, &nodes[2]).unwrap();
-        assert_eq!(stage.cloud.routes(network).len(), 3);
-        let routes = list(stage, &provider, &nodes[..2]);
-        delete(stage, &provider, &routes[2]).unwrap();
-        assert_eq!(stage.cloud.routes(network).len(), 2);
+        world.cloud.inject(Fault::new(trouble).path(path).times(1));
+        create(world, &provider, &nodes[2]).unwrap_err();
+        create(world, &provider, &nodes[2]).unwrap();
+        assert_eq!(world.cloud.routes(network).len(), 3);
+        let routes = list(world, &provider, &nodes[..2]);
+        delete(world, &provider, &routes[2]).unwrap();
+        assert_eq!(world.cloud.routes(network).len(), 2);
     }
 }
 
-fn failed_change(stage: &Stage) {
-    let (provider, network, mut nodes) = settled(stage);
-    nodes.push(joined(stage, network, 3));
+fn failed_change(world: &World) {
+    let (provider, network, mut nodes) = settled(world);
+    nodes.push(joined(world, network, 3));
     let failure = Trouble::ActionFails {
         code: "action_failed".to_owned(),
         message: "the network is on fire".to_owned(),
     };
-    stage.cloud.inject(Fault::new(failure).times(1));
-    let error = create(stage, &provider, &nodes[2]).unwrap_err();
+    world.cloud.inject(Fault::new(failure).times(1));
+    let error = create(world, &provider, &nodes[2]).unwrap_err();
     assert_eq!(error.reason(), "unavailable");
     assert!(
         error.to_string().contains("the network is on fire"),
         "{error}"
     );
-    create(stage, &provider, &nodes[2]).unwrap();
-    assert_eq!(stage.cloud.routes(network).len(), 3);
+    create(world, &provider, &nodes[2]).unwrap();
+    assert_eq!(world.cloud.routes(network).len(), 3);
 }
 
-fn twice(stage: &Stage) {
-    let (provider, network, nodes) = settled(stage);
-    let routes = list(stage, &provider, &nodes);
-    delete(stage, &provider, &routes[0]).unwrap();
-    delete(stage, &provider, &routes[0]).unwrap();
-    assert_eq!(stage.cloud.routes(network).len(), 1);
+fn twice(world: &World) {
+    let (provider, network, nodes) = settled(world);
+    let routes = list(world, &provider, &nodes);
+    delete(world, &provider, &routes[0]).unwrap();
+    delete(world, &provider, &routes[0]).unwrap();
+    assert_eq!(world.cloud.routes(network).len(), 1);
     // Somebody has put another one in its place.
     let other = (range("10.244.1.0/24"), Ipv4Addr::new(10, 0, 0, 200));
-    stage.cloud.add_route(network, other.0, other.1);
-    delete(stage, &provider, &routes[0]).unwrap();
-    assert!(stage.cloud.routes(network).contains(&other));
+    world.cloud.add_route(network, other.0, other.1);
+    delete(world, &provider, &routes[0]).unwrap();
+    assert!(world.cloud.routes(network).contains(&other));
 }
 
-fn limit(stage: &Stage) {
-    let (provider, network, mut nodes) = settled(stage);
+fn limit(world: &World) {
+    let (provider, network, mut nodes) = settled(world);
     for number in 0..98 {
         let destination = range(&format!("10.245.{number}.0/24"));
-        stage
+        world
             .cloud
             .add_route(network, destination, Ipv4Addr::new(10, 0, 0, 2));
     }
-    nodes.push(joined(stage, network, 3));
+    nodes.push(joined(world, network, 3));
     assert_eq!(
-        list(stage, &provider, &nodes).len(),
+        list(world, &provider, &nodes).len(),
         2,
         "others' are not ours"
     );
-    let error = create(stage, &provider, &nodes[2]).unwrap_err();
+    let error = create(world, &provider, &nodes[2]).unwrap_err();
     assert!(
         error.to_string().contains("resource_limit_exceeded"),
         "{error}"
     );
-    assert_eq!(stage.cloud.routes(network).len(), 100);
+    assert_eq!(world.cloud.routes(network).len(), 100);
 }
 
-fn lies(stage: &Stage) {
-    let (provider, network, mut nodes) = settled(stage);
+fn lies(world: &World) {
+    let (provider, network, mut nodes) = settled(world);
     for number in 3..=120 {
-        nodes.push(joined(stage, network, number));
+        nodes.push(joined(world, network, number));
     }
     // Alive, and no Node: only the list of servers can tell.
     let hidden = nodes.remove(1);
@@ -411,8 +411,8 @@ fn lies(stage: &Stage) {
     ] {
         for path in ["/servers".to_owned(), format!("/networks/{network}")] {
             let fault = Fault::new(trouble.clone()).path(path.clone());
-            stage.cloud.inject(fault);
-            if let Ok(routes) = try_list(stage, &provider, &nodes) {
+            world.cloud.inject(fault);
+            if let Ok(routes) = try_list(world, &provider, &nodes) {
                 // A network is no list, so that some lies do not change it.
                 assert!(
                     path.starts_with("/networks"),
@@ -420,60 +420,60 @@ fn lies(stage: &Stage) {
                 );
                 assert!(brief(&routes)[1].contains("other: server"), "{routes:?}");
             }
-            stage.cloud.clear_faults();
+            world.cloud.clear_faults();
         }
     }
-    let routes = list(stage, &provider, &nodes);
+    let routes = list(world, &provider, &nodes);
     let expected = format!("10.244.2.0/24 other: server node-2 ({})", id(&hidden));
     assert_eq!(brief(&routes)[1], expected);
 }
 
-fn robot(stage: &Stage) {
-    let network = network(stage);
+fn robot(world: &World) {
+    let network = network(world);
     assert!(
-        stage
+        world
             .cloud
             .add_vswitch_subnet(network, range("10.0.9.0/24"), 1000)
     );
-    let number = stage
+    let number = world
         .robot
         .add_server(ccm_sim::robot::ServerSpec::named("bare-1"));
     let mut bare = node("bare-1", Some(format!("hrobot://{number}")));
     bare.addresses = vec![internal(Ipv4Addr::new(10, 0, 9, 7))];
     bare.pod_cidrs = vec!["10.244.200.0/24".to_owned()];
     let values = [ON[0], ("ROBOT_ENABLED", "true")];
-    let provider = stage.load(Some(PASSWORD), &values).unwrap();
-    let nodes = [joined(stage, network, 1), bare];
-    assert!(list(stage, &provider, &nodes).is_empty());
-    create(stage, &provider, &nodes[0]).unwrap();
-    requests(stage);
-    let answer = create(stage, &provider, &nodes[1]);
+    let provider = world.load(Some(PASSWORD), &values).unwrap();
+    let nodes = [joined(world, network, 1), bare];
+    assert!(list(world, &provider, &nodes).is_empty());
+    create(world, &provider, &nodes[0]).unwrap();
+    requests(world);
+    let answer = create(world, &provider, &nodes[1]);
     assert_eq!(answer, Err(ProviderError::Elsewhere));
-    assert_eq!(requests(stage), [] as [&str; 0]);
+    assert_eq!(requests(world), [] as [&str; 0]);
     // One that is there all the same is not cut off.
     let behind = (range("10.244.201.0/24"), Ipv4Addr::new(10, 0, 9, 8));
-    stage.cloud.add_route(network, behind.0, behind.1);
-    let routes = list(stage, &provider, &nodes);
+    world.cloud.add_route(network, behind.0, behind.1);
+    let routes = list(world, &provider, &nodes);
     let expected = [
         "10.244.1.0/24 node/node-1",
         "10.244.201.0/24 other: 10.0.9.8 (behind a vSwitch)",
     ];
     assert_eq!(brief(&routes), expected);
-    assert_eq!(requests(stage), ["GET /networks"]);
+    assert_eq!(requests(world), ["GET /networks"]);
     assert_eq!(
-        stage.robot.requests().len(),
+        world.robot.requests().len(),
         0,
         "Robot knows nothing of routes"
     );
 }
 
-fn plan(stage: &Stage) {
-    let (provider, network, mut nodes) = settled(stage);
-    nodes.push(joined(stage, network, 3));
-    list(stage, &provider, &nodes);
+fn plan(world: &World) {
+    let (provider, network, mut nodes) = settled(world);
+    nodes.push(joined(world, network, 3));
+    list(world, &provider, &nodes);
     let request = wish(&nodes[2]);
     let answer = provider.create_route(&request, writing(Mode::Plan));
-    stage.runtime.block_on(answer).unwrap_err();
-    assert_eq!(requests(stage), ["GET /networks"]);
-    assert_eq!(stage.cloud.routes(network).len(), 2);
+    world.runtime.block_on(answer).unwrap_err();
+    assert_eq!(requests(world), ["GET /networks"]);
+    assert_eq!(world.cloud.routes(network).len(), 2);
 }

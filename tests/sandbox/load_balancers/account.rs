@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::load_balancers::inventory::{FINALIZER, ingress, ips, owner};
-use crate::load_balancers::stage::{Stage, TOKEN};
+use crate::load_balancers::world::{TOKEN, World};
 
 /// What no project is opened with.
 const NOBODYS: &str = "a-token-of-nobody";
@@ -52,9 +52,9 @@ pub(crate) struct Strange {
 
 impl Strange {
     /// An empty one, which nobody has a token of.
-    pub(crate) fn beside(stage: &Stage) -> Strange {
+    pub(crate) fn beside(world: &World) -> Strange {
         Strange {
-            project: stage.cloud.project(NOBODYS),
+            project: world.cloud.project(NOBODYS),
             before: None,
         }
     }
@@ -65,22 +65,22 @@ impl Strange {
     }
 
     /// From now on.
-    pub(crate) async fn begin(&mut self, stage: &Stage) {
-        let _changing = stage.terms.change().await;
-        self.before = Some(services(stage).await);
-        stage.cloud.set_token("revoked");
+    pub(crate) async fn begin(&mut self, world: &World) {
+        let _changing = world.terms.change().await;
+        self.before = Some(services(world).await);
+        world.cloud.set_token("revoked");
         self.project.set_token(TOKEN);
     }
 
     /// Until now. Says what was lost meanwhile.
-    pub(crate) async fn end(&mut self, stage: &Stage) -> Vec<String> {
+    pub(crate) async fn end(&mut self, world: &World) -> Vec<String> {
         if self.before.is_none() {
             return Vec::new();
         }
-        let _changing = stage.terms.change().await;
+        let _changing = world.terms.change().await;
         let before = self.before.take().unwrap_or_default();
         self.project.set_token(NOBODYS);
-        let now = services(stage).await;
+        let now = services(world).await;
         let all = self.project.load_balancers();
         let theirs: BTreeSet<String> = all.iter().flat_map(ips).map(str::to_owned).collect();
         let mut lost = Vec::new();
@@ -92,7 +92,7 @@ impl Strange {
                 lost.push(format!("{uid} shows an address of another account"));
             }
         }
-        for balancer in stage.cloud.load_balancers() {
+        for balancer in world.cloud.load_balancers() {
             let Some((uid, _)) = owner(&balancer)
                 .and_then(|uid| before.get_key_value(uid))
                 .filter(|(_, service)| is_kept(service))
@@ -105,13 +105,13 @@ impl Strange {
                 ));
             }
         }
-        stage.cloud.set_token(TOKEN);
+        world.cloud.set_token(TOKEN);
         lost
     }
 }
 
-async fn services(stage: &Stage) -> BTreeMap<String, Value> {
-    let all = stage.services.list(&ListParams::default()).await.unwrap();
+async fn services(world: &World) -> BTreeMap<String, Value> {
+    let all = world.services.list(&ListParams::default()).await.unwrap();
     let all = all.into_iter().map(|one| json!(one));
     let uid = |one: &Value| one["metadata"]["uid"].as_str().unwrap().to_owned();
     all.map(|one| (uid(&one), one)).collect()

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::load_balancers::inventory::{PREFIX, findings, ingress};
-use crate::load_balancers::stage::{ACTION, Running, Setup, Stage, on_stage, short};
+use crate::load_balancers::world::{ACTION, Running, Setup, World, in_world, short};
 use ccm_tests::harness::figure;
 
 /// After so long without a request an event is over: longer than the pause between two looks at an action, and than
@@ -75,23 +75,23 @@ fn is_poll(request: &&Request) -> bool {
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("counts::each_event_costs_at_most_its_calls", || {
-            on_stage(timed(false), each_event)
+            in_world(timed(false), each_event)
         }),
         trial("counts::a_create_in_a_network_costs_no_more", || {
-            on_stage(timed(true), create_in_network)
+            in_world(timed(true), create_in_network)
         }),
         trial("counts::a_drift_check_is_one_look", || {
             let setup = Setup {
                 pace: 900,
                 ..Setup::default()
             };
-            on_stage(setup, drift)
+            in_world(setup, drift)
         }),
         trial("counts::a_restart_is_one_look_for_each", || {
-            on_stage(timed(false), restart)
+            in_world(timed(false), restart)
         }),
         trial("counts::a_hundred_at_once_repeat_no_listing", || {
-            on_stage(timed(false), hundred)
+            in_world(timed(false), hundred)
         }),
         trial("counts::the_readme_has_the_same_calls", || {
             documented();
@@ -135,98 +135,98 @@ fn timed(has_network: bool) -> Setup {
 }
 
 /// Waits until nothing is asked any more, and says what was.
-async fn quiet(stage: &Stage, pause: Duration) -> Vec<Request> {
-    let (mut seen, mut since) = (stage.cloud.requests().len(), Instant::now());
+async fn quiet(world: &World, pause: Duration) -> Vec<Request> {
+    let (mut seen, mut since) = (world.cloud.requests().len(), Instant::now());
     while since.elapsed() < pause {
         sleep(Duration::from_millis(10)).await;
-        let count = stage.cloud.requests().len();
+        let count = world.cloud.requests().len();
         if count != seen {
             (seen, since) = (count, Instant::now());
         }
     }
-    stage.cloud.requests()
+    world.cloud.requests()
 }
 
 /// Everything that is asked from a change until the cloud is as the cluster wants it, and after.
-async fn asked(stage: &Stage, change: impl AsyncFnOnce()) -> Result<Vec<Request>, Failed> {
-    stage.cloud.clear_requests();
+async fn asked(world: &World, change: impl AsyncFnOnce()) -> Result<Vec<Request>, Failed> {
+    world.cloud.clear_requests();
     change().await;
     let is_over = async || {
-        !stage.cloud.requests().is_empty() && findings(stage, &BTreeSet::new()).await.is_empty()
+        !world.cloud.requests().is_empty() && findings(world, &BTreeSet::new()).await.is_empty()
     };
-    stage.until("the cloud is as it is wanted", is_over).await?;
-    Ok(quiet(stage, QUIET).await)
+    world.until("the cloud is as it is wanted", is_over).await?;
+    Ok(quiet(world, QUIET).await)
 }
 
 /// A manager that knows whose account it is: that costs each start some requests, however many Services there are.
-async fn manage(stage: &Stage) -> Result<Running, Failed> {
-    let manager = stage.manage().await?;
-    stage.create("first", &[80], json!({})).await;
-    asked_until_now(stage).await?;
-    stage.delete("first").await;
-    let is_gone = async || stage.service("first").await.is_null();
-    stage.until("the end of the first Service", is_gone).await?;
-    asked_until_now(stage).await?;
+async fn manage(world: &World) -> Result<Running, Failed> {
+    let manager = world.manage().await?;
+    world.create("first", &[80], json!({})).await;
+    asked_until_now(world).await?;
+    world.delete("first").await;
+    let is_gone = async || world.service("first").await.is_null();
+    world.until("the end of the first Service", is_gone).await?;
+    asked_until_now(world).await?;
     Ok(manager)
 }
 
-async fn each_event(stage: &Stage) -> Result<(), Failed> {
+async fn each_event(world: &World) -> Result<(), Failed> {
     let mut servers = Vec::new();
     for number in 1..=NODES {
-        servers.push(stage.join(&format!("worker-{number}")).await);
+        servers.push(world.join(&format!("worker-{number}")).await);
     }
-    let manager = manage(stage).await?;
-    create(stage, &CREATE).await?;
-    let requests = asked(stage, async || note(stage).await);
+    let manager = manage(world).await?;
+    create(world, &CREATE).await?;
+    let requests = asked(world, async || note(world).await);
     ANNOTATION.hold(&requests.await?, 1)?;
-    let requests = asked(stage, async || {
-        let mut ports = stage.service("web").await["spec"]["ports"].clone();
+    let requests = asked(world, async || {
+        let mut ports = world.service("web").await["spec"]["ports"].clone();
         ports[0]["nodePort"] = json!(32_100);
-        stage.change("web", json!({"spec": {"ports": ports}})).await;
+        world.change("web", json!({"spec": {"ports": ports}})).await;
     });
     NODE_PORT.hold(&requests.await?, 1)?;
-    let requests = asked(stage, async || {
-        let mut ports = stage.service("web").await["spec"]["ports"].clone();
+    let requests = asked(world, async || {
+        let mut ports = world.service("web").await["spec"]["ports"].clone();
         ports[1]["port"] = json!(8443);
-        stage.change("web", json!({"spec": {"ports": ports}})).await;
+        world.change("web", json!({"spec": {"ports": ports}})).await;
     });
     PORT.hold(&requests.await?, 1)?;
-    let requests = asked(stage, async || {
-        stage.join("worker-5").await;
+    let requests = asked(world, async || {
+        world.join("worker-5").await;
     });
     NODE_ADDED.hold(&requests.await?, 1)?;
-    let requests = asked(stage, async || {
-        let gone = stage.nodes.delete("worker-1", &Default::default()).await;
+    let requests = asked(world, async || {
+        let gone = world.nodes.delete("worker-1", &Default::default()).await;
         gone.unwrap();
     });
     NODE_REMOVED.hold(&requests.await?, 1)?;
-    let requests = asked(stage, async || stage.delete("web").await);
+    let requests = asked(world, async || world.delete("web").await);
     DELETE.hold(&requests.await?, 1)?;
-    assert!(stage.cloud.load_balancers().is_empty());
+    assert!(world.cloud.load_balancers().is_empty());
     manager.stop().await
 }
 
 /// An annotation that has nothing to do with load balancers.
-async fn note(stage: &Stage) {
+async fn note(world: &World) {
     let note = json!({"metadata": {"annotations": {"example.com/note": "1"}}});
-    stage.change("web", note).await;
+    world.change("web", note).await;
 }
 
 /// Creates the Service of the table, and notes how long it took until people see an address.
-async fn create(stage: &Stage, row: &Row) -> Result<(), Failed> {
-    stage.cloud.clear_requests();
+async fn create(world: &World, row: &Row) -> Result<(), Failed> {
+    world.cloud.clear_requests();
     let begun = Instant::now();
-    stage.create("web", &[80, 443], json!({})).await;
-    let has_address = async || !ingress(&stage.service("web").await).is_null();
-    stage.until("an address", has_address).await?;
+    world.create("web", &[80, 443], json!({})).await;
+    let has_address = async || !ingress(&world.service("web").await).is_null();
+    world.until("an address", has_address).await?;
     let took = begun.elapsed();
-    let requests = asked_until_now(stage).await?;
+    let requests = asked_until_now(world).await?;
     row.hold(&requests, 1)?;
     figure(format!(
         "{}: an address after {} ms, the Go manager {PEER_CREATE}; actions take {} ms",
         row.event,
         took.as_millis(),
-        stage.setup.action.as_millis(),
+        world.setup.action.as_millis(),
     ));
     // One write and one wait: nothing can be faster at this cloud, whose action has to end.
     let polls = requests.iter().filter(is_poll).count();
@@ -238,56 +238,56 @@ async fn create(stage: &Stage, row: &Row) -> Result<(), Failed> {
     Ok(())
 }
 
-async fn asked_until_now(stage: &Stage) -> Result<Vec<Request>, Failed> {
-    let is_so = async || findings(stage, &BTreeSet::new()).await.is_empty();
-    stage.until("the cloud is as it is wanted", is_so).await?;
-    Ok(quiet(stage, QUIET).await)
+async fn asked_until_now(world: &World) -> Result<Vec<Request>, Failed> {
+    let is_so = async || findings(world, &BTreeSet::new()).await.is_empty();
+    world.until("the cloud is as it is wanted", is_so).await?;
+    Ok(quiet(world, QUIET).await)
 }
 
-async fn create_in_network(stage: &Stage) -> Result<(), Failed> {
+async fn create_in_network(world: &World) -> Result<(), Failed> {
     for number in 1..=NODES {
-        stage.join(&format!("worker-{number}")).await;
+        world.join(&format!("worker-{number}")).await;
     }
-    let manager = manage(stage).await?;
-    create(stage, &CREATE_IN_NETWORK).await?;
-    let note = asked(stage, async || note(stage).await);
+    let manager = manage(world).await?;
+    create(world, &CREATE_IN_NETWORK).await?;
+    let note = asked(world, async || note(world).await);
     ANNOTATION_IN_NETWORK.hold(&note.await?, 1)?;
     manager.stop().await
 }
 
-async fn drift(stage: &Stage) -> Result<(), Failed> {
-    stage.join("worker-1").await;
-    let manager = stage.manage().await?;
-    stage.create("web", &[80], json!({})).await;
-    asked_until_now(stage).await?;
-    stage.cloud.clear_requests();
-    let is_asked = async || !stage.cloud.requests().is_empty();
-    stage.until("a look", is_asked).await?;
+async fn drift(world: &World) -> Result<(), Failed> {
+    world.join("worker-1").await;
+    let manager = world.manage().await?;
+    world.create("web", &[80], json!({})).await;
+    asked_until_now(world).await?;
+    world.cloud.clear_requests();
+    let is_asked = async || !world.cloud.requests().is_empty();
+    world.until("a look", is_asked).await?;
     // An hour goes by in four seconds, and a check has half an hour before the next one.
-    let requests = quiet(stage, Duration::from_millis(400)).await;
+    let requests = quiet(world, Duration::from_millis(400)).await;
     DRIFT.hold(&requests, 1)?;
     assert!(!requests.iter().any(|request| request.write));
     manager.stop().await
 }
 
-async fn restart(stage: &Stage) -> Result<(), Failed> {
+async fn restart(world: &World) -> Result<(), Failed> {
     for number in 1..=NODES {
-        stage.join(&format!("worker-{number}")).await;
+        world.join(&format!("worker-{number}")).await;
     }
     let names = ["web", "mail", "chat"];
-    let manager = stage.manage().await?;
+    let manager = world.manage().await?;
     for name in names {
         let annotations = json!({format!("{PREFIX}/algorithm-type"): "least_connections"});
-        stage.create(name, &[80, 443], annotations).await;
+        world.create(name, &[80, 443], annotations).await;
     }
-    asked_until_now(stage).await?;
+    asked_until_now(world).await?;
     manager.stop().await?;
-    stage.cloud.clear_requests();
-    let before = writes(stage);
-    let manager = stage.manage().await?;
-    let is_looked_at = async || stage.cloud.requests().len() >= names.len();
-    stage.until("a look at each", is_looked_at).await?;
-    let requests = quiet(stage, QUIET).await;
+    world.cloud.clear_requests();
+    let before = writes(world);
+    let manager = world.manage().await?;
+    let is_looked_at = async || world.cloud.requests().len() >= names.len();
+    world.until("a look at each", is_looked_at).await?;
+    let requests = quiet(world, QUIET).await;
     // Whose account it is, one Service asks for all.
     let (servers, requests): (Vec<Request>, Vec<Request>) = requests
         .into_iter()
@@ -297,40 +297,40 @@ async fn restart(stage: &Stage) -> Result<(), Failed> {
     }
     RESTART.hold(&requests, names.len())?;
     assert!(!requests.iter().any(|request| request.write));
-    assert_eq!(writes(stage), before, "Services were written to");
+    assert_eq!(writes(world), before, "Services were written to");
     manager.stop().await
 }
 
 /// How often the controllers wrote to Services.
-fn writes(stage: &Stage) -> usize {
-    let requests = stage.cluster.requests();
+fn writes(world: &World) -> usize {
+    let requests = world.cluster.requests();
     let is_write = |one: &&ccm_sim::cluster::Request| {
-        one.identity == crate::load_balancers::stage::CONTROLLERS
+        one.identity == crate::load_balancers::world::CONTROLLERS
             && one.resource == "services"
             && !["get", "list", "watch"].contains(&one.verb)
     };
     requests.iter().filter(is_write).count()
 }
 
-async fn hundred(stage: &Stage) -> Result<(), Failed> {
+async fn hundred(world: &World) -> Result<(), Failed> {
     const COUNT: usize = 100;
     for number in 1..=NODES {
-        stage.join(&format!("worker-{number}")).await;
+        world.join(&format!("worker-{number}")).await;
     }
-    let manager = manage(stage).await?;
-    stage.cloud.clear_requests();
+    let manager = manage(world).await?;
+    world.cloud.clear_requests();
     for number in 1..=COUNT {
-        stage
+        world
             .create(&format!("web-{number}"), &[80, 443], json!({}))
             .await;
     }
     let are_made = async || {
-        let services = stage.services.list(&Default::default()).await.unwrap();
+        let services = world.services.list(&Default::default()).await.unwrap();
         let services = services.into_iter().map(|service| json!(service));
         services.filter(|one| !ingress(one).is_null()).count() == COUNT
     };
-    stage.until("a hundred addresses", are_made).await?;
-    let requests = asked_until_now(stage).await?;
+    world.until("a hundred addresses", are_made).await?;
+    let requests = asked_until_now(world).await?;
     MANY.hold(&requests, COUNT)?;
     let mut lists: BTreeMap<&str, usize> = BTreeMap::new();
     for request in requests.iter().filter(|one| !one.write && !is_poll(one)) {

@@ -12,7 +12,7 @@ use libtest_mimic::{Failed, Trial};
 use serde_json::{Value, json};
 
 use crate::load_balancers::inventory::{OWNER, PREFIX};
-use crate::load_balancers::stage::{Setup, Stage, on_stage};
+use crate::load_balancers::world::{Setup, World, in_world};
 
 const FAILED: &str = "SyncLoadBalancerFailed";
 const FOREIGN_UID: &str = "11111111-2222-4333-8444-555555555555";
@@ -35,10 +35,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     };
     vec![
         trial("drop_in::f22_only_what_nobody_has_is_imported", move || {
-            on_stage(import.clone(), only_what_nobody_has_is_imported)
+            in_world(import.clone(), only_what_nobody_has_is_imported)
         }),
         trial("drop_in::robot_without_credentials", move || {
-            on_stage(robot.clone(), robot_without_credentials)
+            in_world(robot.clone(), robot_without_credentials)
         }),
     ]
 }
@@ -47,10 +47,10 @@ fn annotated(name: &str, value: &str) -> Value {
     json!({ format!("{PREFIX}/{name}"): value })
 }
 
-async fn only_what_nobody_has_is_imported(stage: &Stage) -> Result<(), Failed> {
+async fn only_what_nobody_has_is_imported(world: &World) -> Result<(), Failed> {
     let add = |name: &str, owner: Option<&str>, targets: Vec<Target>| {
         let labels = owner.map(|owner| (OWNER.to_owned(), owner.to_owned()));
-        stage.cloud.add_load_balancer(LoadBalancerSpec {
+        world.cloud.add_load_balancer(LoadBalancerSpec {
             labels: BTreeMap::from_iter(labels),
             targets,
             ..LoadBalancerSpec::named(name)
@@ -63,50 +63,50 @@ async fn only_what_nobody_has_is_imported(stage: &Stage) -> Result<(), Failed> {
     let free = add("free", None, Vec::new());
     add("foreign", Some(FOREIGN_UID), Vec::new());
     add("api-server", None, vec![selected]);
-    let server = stage.join("worker-1").await;
-    let manager = stage.manage().await?;
+    let server = world.join("worker-1").await;
+    let manager = world.manage().await?;
 
-    let service = stage
+    let service = world
         .create("first", &[80], annotated("name", "free"))
         .await;
-    stage
+    world
         .event("first", "LoadBalancerAdopted", "no owner")
         .await?;
-    stage.event("first", "EnsuredLoadBalancer", "").await?;
-    let found = stage.cloud.load_balancer(free).unwrap_or_default();
+    world.event("first", "EnsuredLoadBalancer", "").await?;
+    let found = world.cloud.load_balancer(free).unwrap_or_default();
     assert_eq!(found["labels"][OWNER], json!(service.metadata.uid));
     assert_eq!(found["services"][0]["listen_port"], 80);
     assert_eq!(found["targets"][0]["server"]["id"], server);
     let ip = found["public_net"]["ipv4"]["ip"].clone();
-    let stored = stage.service("first").await;
+    let stored = world.service("first").await;
     assert_eq!(stored["status"]["loadBalancer"]["ingress"][0]["ip"], ip);
 
-    let before = stage.cloud.load_balancers();
+    let before = world.cloud.load_balancers();
     for (service, name, words) in [
         ("second", "free", "another Service of this cluster"),
         ("third", "foreign", "adoptLoadBalancers"),
         ("fourth", "api-server", "targets that are no nodes"),
     ] {
-        stage.create(service, &[81], annotated("name", name)).await;
-        stage.event(service, FAILED, words).await?;
-        stage.delete(service).await;
-        let is_gone = async || stage.service(service).await.is_null();
-        stage.until("the end of the Service", is_gone).await?;
-        assert_eq!(stage.cloud.load_balancers(), before, "{name} is untouched");
+        world.create(service, &[81], annotated("name", name)).await;
+        world.event(service, FAILED, words).await?;
+        world.delete(service).await;
+        let is_gone = async || world.service(service).await.is_null();
+        world.until("the end of the Service", is_gone).await?;
+        assert_eq!(world.cloud.load_balancers(), before, "{name} is untouched");
     }
 
-    stage.delete("first").await;
-    let is_gone = async || stage.cloud.load_balancer(free).is_none();
-    stage.until("the end of what was imported", is_gone).await?;
-    assert_eq!(stage.cloud.load_balancers().len(), 2);
+    world.delete("first").await;
+    let is_gone = async || world.cloud.load_balancer(free).is_none();
+    world.until("the end of what was imported", is_gone).await?;
+    assert_eq!(world.cloud.load_balancers().len(), 2);
     manager.stop().await
 }
 
-async fn robot_without_credentials(stage: &Stage) -> Result<(), Failed> {
-    stage.join("worker-1").await;
-    let network = stage.network.unwrap_or_default();
+async fn robot_without_credentials(world: &World) -> Result<(), Failed> {
+    world.join("worker-1").await;
+    let network = world.network.unwrap_or_default();
     let range = "172.20.250.0/24".parse()?;
-    assert!(stage.cloud.add_vswitch_subnet(network, range, 4321));
+    assert!(world.cloud.add_vswitch_subnet(network, range, 4321));
     let node = json!({
         "metadata": {"name": "bare-1", "labels": {"wasm-ccm.dev/provider": "hcloud"}},
         "spec": {"providerID": "hrobot://321"},
@@ -116,13 +116,13 @@ async fn robot_without_credentials(stage: &Stage) -> Result<(), Failed> {
         },
     });
     let node = serde_json::from_value(node)?;
-    stage.nodes.create(&PostParams::default(), &node).await?;
-    let manager = stage.manage().await?;
+    world.nodes.create(&PostParams::default(), &node).await?;
+    let manager = world.manage().await?;
     for (name, use_private_ip, expected) in [("private", "true", 2), ("public", "false", 1)] {
         let annotations = annotated("use-private-ip", use_private_ip);
-        let service = stage.create(name, &[80], annotations).await;
-        stage.event(name, "EnsuredLoadBalancer", "").await?;
-        let all = stage.cloud.load_balancers();
+        let service = world.create(name, &[80], annotations).await;
+        world.event(name, "EnsuredLoadBalancer", "").await?;
+        let all = world.cloud.load_balancers();
         let is_its = |one: &&Value| one["labels"][OWNER] == json!(service.metadata.uid);
         let found = all.iter().find(is_its).cloned().unwrap_or_default();
         let targets = found["targets"].as_array().cloned().unwrap_or_default();
@@ -131,6 +131,6 @@ async fn robot_without_credentials(stage: &Stage) -> Result<(), Failed> {
         assert_eq!(targets.iter().any(is_dedicated), expected == 2, "{name}");
     }
     let words = "use-private-ip is not true: bare-1";
-    stage.event("public", "ServerNotFound", words).await?;
+    world.event("public", "ServerNotFound", words).await?;
     manager.stop().await
 }

@@ -7,7 +7,7 @@ use ccm_sim::cluster::{self, FaultEffect, Verb};
 use ccm_sim::hetzner::{self, Trouble};
 use http::Method;
 
-use crate::load_balancers::stage::{CONTROLLERS, Stage};
+use crate::load_balancers::world::{CONTROLLERS, World};
 use ccm_tests::random::Random;
 
 /// One request in so many meets a fault.
@@ -29,8 +29,8 @@ impl Troubles {
     }
 
     /// Takes away what has not happened, and puts the next faults in place.
-    pub(crate) fn next(&mut self, stage: &Stage, random: &mut Random) {
-        self.take_back(stage);
+    pub(crate) fn next(&mut self, world: &World, random: &mut Random) {
+        self.take_back(world);
         let spared = random.within(0, ONE_IN - 1);
         let (trouble, method) = trouble(random);
         let mut fault = hetzner::Fault::new(trouble).after(spared).times(1);
@@ -38,10 +38,10 @@ impl Troubles {
             // Of the few writes it meets more.
             fault = hetzner::Fault::after(fault, spared / 4).method(method);
         } else {
-            let last = stage.cloud.requests().last().map_or(0, |one| one.sequence);
+            let last = world.cloud.requests().last().map_or(0, |one| one.sequence);
             self.waiting = Some((last, spared));
         }
-        stage.cloud.inject(fault);
+        world.cloud.inject(fault);
         if random.within(1, 4 * ONE_IN) == 1 {
             // It meets what the end of the watches brings, at once, and leaves nobody deaf for long.
             for verb in [Verb::Watch, Verb::List] {
@@ -50,15 +50,15 @@ impl Troubles {
                     retry_after: None,
                 };
                 let fault = cluster::Fault::next(verb, "services", refused);
-                stage.cluster.inject(fault.sent_by(CONTROLLERS));
+                world.cluster.inject(fault.sent_by(CONTROLLERS));
             }
-            stage.cluster.expire_watches();
+            world.cluster.expire_watches();
             self.faults += 2;
         }
         if random.within(1, ONE_IN) == 1 {
             let effect = effect(random);
             let fault = cluster::Fault::next(Verb::Patch, "services", effect);
-            stage
+            world
                 .cluster
                 .inject(fault.on("status").sent_by(CONTROLLERS));
             self.faults += 1;
@@ -67,16 +67,16 @@ impl Troubles {
 
     /// Nothing goes wrong from here on. Watches are opened anew after kube's back-off, which no clock of decisions shortens:
     /// faults that wait for them would make the manager deaf for minutes.
-    pub(crate) fn end(&mut self, stage: &Stage) {
-        self.take_back(stage);
-        stage.cluster.clear_faults();
+    pub(crate) fn end(&mut self, world: &World) {
+        self.take_back(world);
+        world.cluster.clear_faults();
     }
 
     /// Takes back the fault that waits at the cloud.
-    fn take_back(&mut self, stage: &Stage) {
-        stage.cloud.clear_faults();
+    fn take_back(&mut self, world: &World) {
+        world.cloud.clear_faults();
         if let Some((last, spared)) = self.waiting.take() {
-            let met = stage.cloud.requests_since(last).len() as u64 > spared;
+            let met = world.cloud.requests_since(last).len() as u64 > spared;
             self.faults += u64::from(met);
         }
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::load_balancers::inventory::{
     EXCLUDE, FINALIZER, OWNER, PREFIX, PROVIDER, findings, ingress, owner,
 };
-use crate::load_balancers::stage::{Running, Setup, Stage, load_balancer, on_stage, tcp};
+use crate::load_balancers::world::{Running, Setup, World, in_world, load_balancer, tcp};
 
 /// The reason of what cannot be done as it is.
 const FAILED: &str = "SyncLoadBalancerFailed";
@@ -25,9 +25,9 @@ const NEIGHBOUR: &str = "neighbour";
 type Play = for<'a> fn(&'a Scene<'a>) -> Playing<'a>;
 type Playing<'a> = std::pin::Pin<Box<dyn Future<Output = Result<(), Failed>> + 'a>>;
 
-/// A stage with a Service whose load balancer must stay as it is.
+/// A world with a Service whose load balancer must stay as it is.
 struct Scene<'a> {
-    stage: &'a Stage,
+    world: &'a World,
     neighbour: Value,
 }
 
@@ -64,48 +64,48 @@ pub(crate) fn trials() -> Vec<Trial> {
                 drift_check: NEVER,
                 ..Setup::default()
             };
-            on_stage(setup, async |stage| beside_a_neighbour(stage, play).await)
+            in_world(setup, async |world| beside_a_neighbour(world, play).await)
         })
     };
     let in_public = in_public.into_iter().map(|play| made(play, false));
     let in_network = in_network.into_iter().map(|play| made(play, true));
     let without_nodes = "input::without_eligible_nodes_there_is_an_event_and_no_target";
-    let without_nodes = trial(without_nodes, || on_stage(Setup::default(), nodeless));
+    let without_nodes = trial(without_nodes, || in_world(Setup::default(), nodeless));
     in_public.chain(in_network).chain([without_nodes]).collect()
 }
 
-async fn nodeless(stage: &Stage) -> Result<(), Failed> {
-    let manager = stage.manage().await?;
-    stage.create("web", &[80], json!({})).await;
+async fn nodeless(world: &World) -> Result<(), Failed> {
+    let manager = world.manage().await?;
+    world.create("web", &[80], json!({})).await;
     let reason = "UnAvailableLoadBalancer";
-    stage
+    world
         .event("web", reason, "There are no available nodes")
         .await?;
-    let is_so = async || findings(stage, &BTreeSet::new()).await.is_empty();
-    stage
+    let is_so = async || findings(world, &BTreeSet::new()).await.is_empty();
+    world
         .until("a load balancer without targets", is_so)
         .await?;
-    assert_eq!(stage.cloud.load_balancers()[0]["targets"], json!([]));
-    stage.join("worker-1").await;
-    stage.until("a load balancer with a target", is_so).await?;
+    assert_eq!(world.cloud.load_balancers()[0]["targets"], json!([]));
+    world.join("worker-1").await;
+    world.until("a load balancer with a target", is_so).await?;
     manager.stop().await
 }
 
-async fn beside_a_neighbour(stage: &Stage, play: Play) -> Result<(), Failed> {
+async fn beside_a_neighbour(world: &World, play: Play) -> Result<(), Failed> {
     for name in ["worker-1", "worker-2"] {
-        stage.join(name).await;
+        world.join(name).await;
     }
-    let manager: Running = stage.manage().await?;
-    stage.create(NEIGHBOUR, &[80, 443], json!({})).await;
-    let is_so = async || findings(stage, &BTreeSet::new()).await.is_empty();
-    stage.until("the neighbour's load balancer", is_so).await?;
+    let manager: Running = world.manage().await?;
+    world.create(NEIGHBOUR, &[80, 443], json!({})).await;
+    let is_so = async || findings(world, &BTreeSet::new()).await.is_empty();
+    world.until("the neighbour's load balancer", is_so).await?;
     let scene = Scene {
-        stage,
-        neighbour: stage.cloud.load_balancers().remove(0),
+        world,
+        neighbour: world.cloud.load_balancers().remove(0),
     };
     play(&scene).await?;
     if scene.lasting(&scene.neighbour_now()) != scene.lasting(&scene.neighbour) {
-        return Err(stage.failed("the neighbour was harmed").await);
+        return Err(world.failed("the neighbour was harmed").await);
     }
     manager.stop().await
 }
@@ -117,14 +117,14 @@ fn key(name: &str) -> String {
 impl Scene<'_> {
     fn neighbour_now(&self) -> Value {
         let id = self.neighbour["id"].as_u64().unwrap();
-        self.stage.cloud.load_balancer(id).unwrap_or_default()
+        self.world.cloud.load_balancer(id).unwrap_or_default()
     }
 
     /// What nobody may change about the neighbour's load balancer. The cloud itself takes it out of a network that is
     /// deleted.
     fn lasting(&self, balancer: &Value) -> Value {
         let mut lasting = balancer.clone();
-        if self.stage.network.is_some() {
+        if self.world.network.is_some() {
             lasting["private_net"] = Value::Null;
         }
         lasting
@@ -132,22 +132,22 @@ impl Scene<'_> {
 
     /// The load balancers that a Service owns.
     async fn owned(&self, name: &str) -> Vec<Value> {
-        let service = self.stage.service(name).await;
+        let service = self.world.service(name).await;
         let uid = service["metadata"]["uid"].as_str().unwrap().to_owned();
-        let mut all = self.stage.cloud.load_balancers();
+        let mut all = self.world.cloud.load_balancers();
         all.retain(|one| owner(one) == Some(&uid));
         all
     }
 
     /// Waits until everything is as the Services want it.
     async fn settled(&self) -> Result<(), Failed> {
-        let is_so = async || findings(self.stage, &BTreeSet::new()).await.is_empty();
-        self.stage.until("a cloud as it is wanted", is_so).await
+        let is_so = async || findings(self.world, &BTreeSet::new()).await.is_empty();
+        self.world.until("a cloud as it is wanted", is_so).await
     }
 
     async fn annotate(&self, name: &str, annotations: Value) {
         let patch = json!({"metadata": {"annotations": annotations}});
-        self.stage.change(name, patch).await;
+        self.world.change(name, patch).await;
     }
 }
 
@@ -169,8 +169,8 @@ async fn values_that_cannot_be_read_are_named_in_an_event(scene: &Scene<'_>) -> 
     {
         let service = format!("bad-{number}");
         let annotations = json!({key(name): value});
-        scene.stage.create(&service, &[80], annotations).await;
-        scene.stage.event(&service, FAILED, name).await?;
+        scene.world.create(&service, &[80], annotations).await;
+        scene.world.event(&service, FAILED, name).await?;
         let owned = scene.owned(&service).await;
         assert!(owned.is_empty(), "{name}={value} was made: {owned:?}");
         // Corrected, it is made after all.
@@ -185,10 +185,10 @@ async fn values_that_the_cloud_does_not_know_are_named_in_an_event(
 ) -> Result<(), Failed> {
     for (name, value) in [("type", "lb99"), ("location", "moon1")] {
         scene
-            .stage
+            .world
             .create(value, &[80], json!({key(name): value}))
             .await;
-        scene.stage.event(value, FAILED, name).await?;
+        scene.world.event(value, FAILED, name).await?;
         assert!(scene.owned(value).await.is_empty());
         scene.annotate(value, json!({key(name): null})).await;
         scene.settled().await?;
@@ -200,9 +200,9 @@ async fn a_udp_port_is_left_out_with_an_event(scene: &Scene<'_>) -> Result<(), F
     let mut service = load_balancer("dns", &[53], json!({}));
     let udp = json!({"name": "udp", "port": 53, "protocol": "UDP"});
     service["spec"]["ports"] = json!([tcp(53), udp]);
-    scene.stage.try_create(&service).await.unwrap();
+    scene.world.try_create(&service).await.unwrap();
     scene
-        .stage
+        .world
         .event("dns", "UnsupportedProtocolConfigured", "")
         .await?;
     scene.settled().await
@@ -212,8 +212,8 @@ async fn more_ports_than_the_type_has_are_refused_with_an_event(
     scene: &Scene<'_>,
 ) -> Result<(), Failed> {
     let ports = [80, 81, 82, 83, 84, 85];
-    scene.stage.create("wide", &ports, json!({})).await;
-    scene.stage.event("wide", FAILED, "").await?;
+    scene.world.create("wide", &ports, json!({})).await;
+    scene.world.event("wide", FAILED, "").await?;
     scene.annotate("wide", json!({key("type"): "lb21"})).await;
     scene.settled().await
 }
@@ -223,12 +223,12 @@ async fn a_storm_of_429_is_waited_out_and_said(scene: &Scene<'_>) -> Result<(), 
     let refusal = Trouble::TooManyRequests {
         retry_after: Some("1".to_owned()),
     };
-    scene.stage.cloud.clear_requests();
-    scene.stage.cloud.inject(Fault::new(refusal).times(STORM));
-    scene.stage.create("web", &[80], json!({})).await;
-    scene.stage.event("web", FAILED, "").await?;
+    scene.world.cloud.clear_requests();
+    scene.world.cloud.inject(Fault::new(refusal).times(STORM));
+    scene.world.create("web", &[80], json!({})).await;
+    scene.world.event("web", FAILED, "").await?;
     scene.settled().await?;
-    let requests = scene.stage.cloud.requests();
+    let requests = scene.world.cloud.requests();
     let refused = requests.iter().filter(|one| one.status == Some(429));
     let refused = refused.count();
     assert_eq!(refused, usize::try_from(STORM)?, "each is met once");
@@ -250,13 +250,13 @@ async fn an_answer_that_is_lost_after_the_order_makes_no_second_one(
         ("cut", Trouble::Cut),
         ("truncated", Trouble::Truncated),
     ] {
-        scene.stage.cloud.inject(order(trouble));
-        scene.stage.create(name, &[80], json!({})).await;
-        scene.stage.event(name, FAILED, "").await?;
+        scene.world.cloud.inject(order(trouble));
+        scene.world.create(name, &[80], json!({})).await;
+        scene.world.event(name, FAILED, "").await?;
         scene.settled().await?;
         assert_eq!(scene.owned(name).await.len(), 1, "{name}");
     }
-    let requests = scene.stage.cloud.requests();
+    let requests = scene.world.cloud.requests();
     let orders = requests
         .iter()
         .filter(|one| one.method == Method::POST && one.path == "/load_balancers");
@@ -267,11 +267,11 @@ async fn an_answer_that_is_lost_after_the_order_makes_no_second_one(
 async fn a_load_balancer_deleted_behind_our_back_is_made_again(
     scene: &Scene<'_>,
 ) -> Result<(), Failed> {
-    scene.stage.create("web", &[80], json!({})).await;
+    scene.world.create("web", &[80], json!({})).await;
     scene.settled().await?;
     let before = scene.owned("web").await.remove(0);
     let id = before["id"].as_u64().unwrap();
-    assert!(scene.stage.cloud.remove_load_balancer(id));
+    assert!(scene.world.cloud.remove_load_balancer(id));
     scene
         .annotate("web", json!({"example.com/note": "look"}))
         .await;
@@ -280,15 +280,15 @@ async fn a_load_balancer_deleted_behind_our_back_is_made_again(
     assert_ne!(after["id"], before["id"]);
     // Also when only the nodes change, and nobody had looked before.
     let id = after["id"].as_u64().unwrap();
-    assert!(scene.stage.cloud.remove_load_balancer(id));
-    scene.stage.join("worker-3").await;
+    assert!(scene.world.cloud.remove_load_balancer(id));
+    scene.world.join("worker-3").await;
     scene.settled().await?;
     // The neighbour is to have the targets that it had. Before the pass about the new node, this would take the pass
     // away: a node that comes and goes within it changes no load balancer.
     let out = json!({"metadata": {"labels": {EXCLUDE: "true"}}});
     let params = kube::api::PatchParams::default();
     let patch = kube::api::Patch::Merge(out);
-    scene.stage.nodes.patch("worker-3", &params, &patch).await?;
+    scene.world.nodes.patch("worker-3", &params, &patch).await?;
     scene.settled().await?;
     assert_eq!(scene.owned("web").await.len(), 1);
     Ok(())
@@ -297,12 +297,12 @@ async fn a_load_balancer_deleted_behind_our_back_is_made_again(
 /// Waits until a load balancer is ordered and not yet made.
 async fn ordered(scene: &Scene<'_>, name: &str) -> Result<(), Failed> {
     scene
-        .stage
+        .world
         .cloud
         .set_action_duration(Duration::from_millis(400));
-    scene.stage.create(name, &[80], json!({})).await;
-    let is_ordered = async || scene.stage.cloud.load_balancers().len() == 2;
-    scene.stage.until("an order", is_ordered).await
+    scene.world.create(name, &[80], json!({})).await;
+    let is_ordered = async || scene.world.cloud.load_balancers().len() == 2;
+    scene.world.until("an order", is_ordered).await
 }
 
 async fn a_type_changed_in_the_middle_of_a_create_leaves_nothing(
@@ -310,10 +310,10 @@ async fn a_type_changed_in_the_middle_of_a_create_leaves_nothing(
 ) -> Result<(), Failed> {
     ordered(scene, "web").await?;
     let patch = json!({"spec": {"type": "ClusterIP"}});
-    scene.stage.change("web", patch).await;
+    scene.world.change("web", patch).await;
     scene.settled().await?;
-    let service = scene.stage.service("web").await;
-    assert_eq!(scene.stage.cloud.load_balancers().len(), 1);
+    let service = scene.world.service("web").await;
+    assert_eq!(scene.world.cloud.load_balancers().len(), 1);
     assert!(ingress(&service).is_null());
     let text = service["metadata"].to_string();
     assert!(!text.contains(FINALIZER), "{text}");
@@ -325,36 +325,36 @@ async fn a_service_renamed_in_the_middle_of_a_create_leaves_one(
     scene: &Scene<'_>,
 ) -> Result<(), Failed> {
     ordered(scene, "web").await?;
-    scene.stage.delete("web").await;
-    scene.stage.create("shop", &[80], json!({})).await;
+    scene.world.delete("web").await;
+    scene.world.create("shop", &[80], json!({})).await;
     scene.settled().await?;
-    let is_gone = async || scene.stage.service("web").await.is_null();
-    scene.stage.until("the end of the old one", is_gone).await?;
-    assert_eq!(scene.stage.cloud.load_balancers().len(), 2);
+    let is_gone = async || scene.world.service("web").await.is_null();
+    scene.world.until("the end of the old one", is_gone).await?;
+    assert_eq!(scene.world.cloud.load_balancers().len(), 2);
     assert_eq!(scene.owned("shop").await.len(), 1);
     Ok(())
 }
 
 async fn the_name_of_anothers_load_balancer_is_a_conflict(scene: &Scene<'_>) -> Result<(), Failed> {
     let name = json!({key("name"): scene.neighbour["name"]});
-    scene.stage.create("thief", &[8080], name).await;
-    scene.stage.event("thief", FAILED, "").await?;
+    scene.world.create("thief", &[8080], name).await;
+    scene.world.event("thief", FAILED, "").await?;
     assert!(scene.owned("thief").await.is_empty());
-    let shown = scene.stage.service("thief").await;
+    let shown = scene.world.service("thief").await;
     assert!(ingress(&shown).is_null());
     // What it never had is not deleted with it.
-    scene.stage.delete("thief").await;
-    let is_gone = async || scene.stage.service("thief").await.is_null();
-    scene.stage.until("the end of the thief", is_gone).await
+    scene.world.delete("thief").await;
+    let is_gone = async || scene.world.service("thief").await.is_null();
+    scene.world.until("the end of the thief", is_gone).await
 }
 
 async fn a_rename_to_anothers_name_keeps_both(scene: &Scene<'_>) -> Result<(), Failed> {
-    scene.stage.create("thief", &[8080], json!({})).await;
+    scene.world.create("thief", &[8080], json!({})).await;
     scene.settled().await?;
     let before = scene.owned("thief").await;
     let name = json!({key("name"): scene.neighbour["name"]});
     scene.annotate("thief", name).await;
-    scene.stage.event("thief", FAILED, "").await?;
+    scene.world.event("thief", FAILED, "").await?;
     assert_eq!(scene.owned("thief").await, before);
     Ok(())
 }
@@ -363,13 +363,13 @@ async fn the_id_of_anothers_load_balancer_means_nothing(scene: &Scene<'_>) -> Re
     let id = scene.neighbour["id"].to_string();
     let labels = scene.neighbour["labels"][OWNER].clone();
     let annotations = json!({key("id"): id, OWNER: labels, key("ipv4"): "203.0.113.1"});
-    scene.stage.create("thief", &[8080], annotations).await;
+    scene.world.create("thief", &[8080], annotations).await;
     scene.settled().await?;
     let owned = scene.owned("thief").await;
     assert_ne!(owned[0]["id"], scene.neighbour["id"]);
-    scene.stage.delete("thief").await;
-    let is_gone = async || scene.stage.cloud.load_balancers().len() == 1;
-    scene.stage.until("the end of its own one", is_gone).await
+    scene.world.delete("thief").await;
+    let is_gone = async || scene.world.cloud.load_balancers().len() == 1;
+    scene.world.until("the end of its own one", is_gone).await
 }
 
 fn managed(name: &str, domain: &str) -> Value {
@@ -383,21 +383,21 @@ fn managed(name: &str, domain: &str) -> Value {
 
 async fn anothers_managed_certificate_is_not_taken(scene: &Scene<'_>) -> Result<(), Failed> {
     let shop = managed("shop-cert", "shop.example.com");
-    scene.stage.create("shop", &[443], shop).await;
+    scene.world.create("shop", &[443], shop).await;
     scene.settled().await?;
     let before = scene.owned("shop").await;
     let certificates = before[0]["services"][0]["http"]["certificates"].clone();
     assert_eq!(certificates.as_array().map(Vec::len), Some(1));
     let thief = managed("shop-cert", "thief.example.com");
-    scene.stage.create("thief", &[443], thief).await;
-    scene.stage.event("thief", FAILED, "certificate").await?;
+    scene.world.create("thief", &[443], thief).await;
+    scene.world.event("thief", FAILED, "certificate").await?;
     for one in scene.owned("thief").await {
         let taken = &one["services"][0]["http"]["certificates"];
         assert_ne!(*taken, certificates);
     }
-    scene.stage.delete("thief").await;
-    let is_gone = async || scene.stage.service("thief").await.is_null();
-    scene.stage.until("the end of the thief", is_gone).await?;
+    scene.world.delete("thief").await;
+    let is_gone = async || scene.world.service("thief").await.is_null();
+    scene.world.until("the end of the thief", is_gone).await?;
     assert_eq!(scene.owned("shop").await, before);
     Ok(())
 }
@@ -409,9 +409,9 @@ async fn a_certificate_that_nobody_has_is_named_in_an_event(
         key("protocol"): "https",
         key("http-certificates"): "no-such-certificate",
     });
-    scene.stage.create("web", &[443], annotations).await;
+    scene.world.create("web", &[443], annotations).await;
     scene
-        .stage
+        .world
         .event("web", FAILED, "no-such-certificate")
         .await?;
     assert!(scene.owned("web").await.is_empty());
@@ -419,15 +419,15 @@ async fn a_certificate_that_nobody_has_is_named_in_an_event(
 }
 
 async fn a_deleted_network_is_named_in_an_event(scene: &Scene<'_>) -> Result<(), Failed> {
-    let network = scene.stage.network.unwrap();
-    assert!(scene.stage.cloud.remove_network(network));
+    let network = scene.world.network.unwrap();
+    assert!(scene.world.cloud.remove_network(network));
     let left = scene.neighbour_now();
-    scene.stage.create("web", &[80], json!({})).await;
-    scene.stage.event("web", FAILED, "network").await?;
+    scene.world.create("web", &[80], json!({})).await;
+    scene.world.event("web", FAILED, "network").await?;
     assert_eq!(scene.neighbour_now(), left);
-    scene.stage.delete("web").await;
-    let is_gone = async || scene.stage.service("web").await.is_null();
-    scene.stage.until("the end of the Service", is_gone).await?;
-    assert_eq!(scene.stage.cloud.load_balancers(), [left]);
+    scene.world.delete("web").await;
+    let is_gone = async || scene.world.service("web").await.is_null();
+    scene.world.until("the end of the Service", is_gone).await?;
+    assert_eq!(scene.world.cloud.load_balancers(), [left]);
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::load_balancers::stage::Stage;
 use crate::load_balancers::tenants::MISTAKE;
+use crate::load_balancers::world::World;
 
 /// The label of the load balancer's owner, as the Go manager writes it.
 pub(crate) const OWNER: &str = "hcloud-ccm/service-uid";
@@ -40,9 +40,9 @@ impl Findings {
 }
 
 /// The owners with more than one load balancer: there must never be one, whatever goes wrong.
-pub(crate) fn duplicated(stage: &Stage) -> Vec<String> {
+pub(crate) fn duplicated(world: &World) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    let all = stage.cloud.load_balancers();
+    let all = world.cloud.load_balancers();
     let owners = all.iter().filter_map(owner);
     owners
         .filter(|owner| !seen.insert(*owner))
@@ -56,12 +56,12 @@ pub(crate) fn owner(balancer: &Value) -> Option<&str> {
 }
 
 /// Holds the whole cloud against the whole cluster. Load balancers in `foreign`, by id, are nobody's business.
-pub(crate) async fn findings(stage: &Stage, foreign: &BTreeSet<u64>) -> Findings {
-    let services = stage.services.list(&ListParams::default()).await.unwrap();
+pub(crate) async fn findings(world: &World, foreign: &BTreeSet<u64>) -> Findings {
+    let services = world.services.list(&ListParams::default()).await.unwrap();
     let services: Vec<Value> = services.into_iter().map(|one| json!(one)).collect();
-    let nodes = stage.nodes.list(&ListParams::default()).await.unwrap();
+    let nodes = world.nodes.list(&ListParams::default()).await.unwrap();
     let nodes: Vec<Value> = nodes.into_iter().map(|one| json!(one)).collect();
-    let all = stage.cloud.load_balancers();
+    let all = world.cloud.load_balancers();
     let (others, ours): (Vec<&Value>, Vec<&Value>) = all
         .iter()
         .partition(|one| foreign.contains(&one["id"].as_u64().unwrap_or_default()));
@@ -94,7 +94,7 @@ pub(crate) async fn findings(stage: &Stage, foreign: &BTreeSet<u64>) -> Findings
             )),
             None if is_ours && has_mistake(service) => {}
             Some(balancer) if is_ours => {
-                wrong.extend(differences(service, balancer, &nodes, stage));
+                wrong.extend(differences(service, balancer, &nodes, world));
             }
             None if is_ours && !is_refused => wrong.push("it has no load balancer".to_owned()),
             // Its name is another's. What was made for it in another account may be shown until that is mended.
@@ -171,7 +171,7 @@ fn is_said(service: &Value, key: &str) -> bool {
 }
 
 /// What differs between a Service and its load balancer.
-fn differences(service: &Value, balancer: &Value, nodes: &[Value], stage: &Stage) -> Vec<String> {
+fn differences(service: &Value, balancer: &Value, nodes: &[Value], world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
     wrong.extend(unequal(
         "ports",
@@ -199,7 +199,7 @@ fn differences(service: &Value, balancer: &Value, nodes: &[Value], stage: &Stage
     let name = said(service, "name").unwrap_or(&own);
     wrong.extend(unequal("name", &json!(name), &balancer["name"]));
     let network = balancer["private_net"][0]["network"].as_u64();
-    wrong.extend(unequal("network", &json!(stage.network), &json!(network)));
+    wrong.extend(unequal("network", &json!(world.network), &json!(network)));
     wrong.extend(unequal(
         "status",
         &wanted_ingress(service, balancer),

@@ -11,7 +11,7 @@ use ccm_fixtures::objects::cloud_node;
 use ccm_tests::harness::{figure, trial};
 use libtest_mimic::{Failed, Trial};
 
-use crate::load_balancers::stage::{Setup, Stage, on_stage};
+use crate::load_balancers::world::{Setup, World, in_world};
 use crate::misbehaving::load_balancers::service;
 use crate::permits;
 
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub(crate) fn trials() -> Vec<Trial> {
     vec![trial(
         "large::five_thousand_nodes_with_all_that_others_have_written_on_them_fit_into_a_call",
-        || on_stage(Setup::default(), fit),
+        || in_world(Setup::default(), fit),
     )]
 }
 
@@ -46,8 +46,8 @@ fn fat(number: usize) -> CloudNode {
     }
 }
 
-async fn fit(stage: &Stage) -> Result<(), Failed> {
-    let provider = Arc::new(stage.provider().await?);
+async fn fit(world: &World) -> Result<(), Failed> {
+    let provider = Arc::new(world.provider().await?);
     let targets: Arc<[CloudNode]> = (0..NODES).map(fat).collect();
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..CALLS {
@@ -69,7 +69,7 @@ async fn fit(stage: &Stage) -> Result<(), Failed> {
     while let Some(ended) = calls.join_next().await {
         ended??;
     }
-    let made = stage.cloud.load_balancers().len();
+    let made = world.cloud.load_balancers().len();
     figure(format!("{made} load balancers before {NODES} nodes"));
     match made == CALLS {
         true => Ok(()),

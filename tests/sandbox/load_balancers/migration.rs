@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::load_balancers::inventory::{FINALIZER, OWNER, PREFIX, PROVIDER, findings};
-use crate::load_balancers::stage::{CONTROLLERS, Setup, Stage, TOKEN, load_balancer, on_stage};
+use crate::load_balancers::world::{CONTROLLERS, Setup, TOKEN, World, in_world, load_balancer};
 
 const NODES: [&str; 4] = ["worker-1", "worker-2", "worker-3", "worker-4"];
 
@@ -23,7 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
                 has_network,
                 ..Setup::default()
             };
-            on_stage(setup, take_over)
+            in_world(setup, take_over)
         })
     };
     vec![
@@ -111,13 +111,13 @@ fn inventory() -> Vec<Made> {
 }
 
 /// One request of the Go manager, which is answered without an error.
-async fn send(stage: &Stage, method: &str, path: &str, body: &Value) -> Value {
+async fn send(world: &World, method: &str, path: &str, body: &Value) -> Value {
     let body = body.to_string();
     let head = format!(
         "{method} /v1{path} HTTP/1.1\r\nhost: api\r\nauthorization: Bearer {TOKEN}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    let mut wire = TcpStream::connect(stage.cloud.address()).await.unwrap();
+    let mut wire = TcpStream::connect(world.cloud.address()).await.unwrap();
     wire.write_all(format!("{head}{body}").as_bytes())
         .await
         .unwrap();
@@ -137,11 +137,11 @@ fn with(mut base: Value, over: &Value) -> Value {
 }
 
 /// A Service as the Go manager leaves it, with its load balancer.
-async fn make(stage: &Stage, made: &Made, servers: &[u64]) {
+async fn make(world: &World, made: &Made, servers: &[u64]) {
     let service = load_balancer(made.name, &[80, 443], made.annotations.clone());
     let mut service = with(service, &json!({}));
     service["metadata"]["finalizers"] = json!([FINALIZER]);
-    let service = json!(stage.try_create(&service).await.unwrap());
+    let service = json!(world.try_create(&service).await.unwrap());
     let uid = service["metadata"]["uid"].as_str().unwrap();
     let name: String = format!("a{}", uid.replace('-', ""))
         .chars()
@@ -153,20 +153,20 @@ async fn make(stage: &Stage, made: &Made, servers: &[u64]) {
             "name": format!("ccm-managed-certificate-{uid}"), "type": "managed",
             "domain_names": [domain], "labels": {OWNER: uid},
         });
-        let answer = send(stage, "POST", "/certificates", &order).await;
+        let answer = send(world, "POST", "/certificates", &order).await;
         of_each_port["http"]["certificates"] = json!([answer["certificate"]["id"]]);
     }
     let order = json!({
         "name": name, "load_balancer_type": "lb11", "location": "fsn1", "labels": {OWNER: uid},
     });
     let order = with(order, &made.order);
-    let answer = send(stage, "POST", "/load_balancers", &order).await;
+    let answer = send(world, "POST", "/load_balancers", &order).await;
     let id = answer["load_balancer"]["id"].as_u64().unwrap();
     let act = async |action: &str, body: Value| {
         let path = format!("/load_balancers/{id}/actions/{action}");
-        send(stage, "POST", &path, &body).await
+        send(world, "POST", &path, &body).await
     };
-    if let Some(network) = stage.network {
+    if let Some(network) = world.network {
         act("attach_to_network", json!({"network": network})).await;
     }
     for port in service["spec"]["ports"].as_array().unwrap() {
@@ -182,7 +182,7 @@ async fn make(stage: &Stage, made: &Made, servers: &[u64]) {
         let target = json!({"type": "server", "server": {"id": server}, "use_private_ip": false});
         act("add_target", target).await;
     }
-    let balancer = stage.cloud.load_balancer(id).unwrap();
+    let balancer = world.cloud.load_balancer(id).unwrap();
     let public = &balancer["public_net"];
     let mut ips = vec![&public["ipv4"]["ip"], &public["ipv6"]["ip"]];
     let private = balancer["private_net"].as_array().unwrap().iter();
@@ -197,46 +197,46 @@ async fn make(stage: &Stage, made: &Made, servers: &[u64]) {
         .collect();
     let status = json!({"status": {"loadBalancer": {"ingress": ingress}}});
     let (params, patch) = (PatchParams::default(), Patch::Merge(status));
-    let stored = stage.services.patch_status(made.name, &params, &patch);
+    let stored = world.services.patch_status(made.name, &params, &patch);
     stored.await.unwrap();
 }
 
-async fn take_over(stage: &Stage) -> Result<(), Failed> {
+async fn take_over(world: &World) -> Result<(), Failed> {
     let mut servers = Vec::new();
     for name in NODES {
-        servers.push(stage.join(name).await);
+        servers.push(world.join(name).await);
     }
     let inventory = inventory();
     for made in &inventory {
-        make(stage, made, &servers).await;
+        make(world, made, &servers).await;
     }
-    let before = stage.cloud.load_balancers();
-    stage.cloud.clear_requests();
-    stage.cluster.keep_writes();
+    let before = world.cloud.load_balancers();
+    world.cloud.clear_requests();
+    world.cluster.keep_writes();
 
-    let manager = stage.manage().await?;
+    let manager = world.manage().await?;
     let is_taken_over = async || {
         let mut all = Vec::new();
         for made in &inventory {
-            all.push(stage.service(made.name).await);
+            all.push(world.service(made.name).await);
         }
         let is_judged = |one: &Value| one["status"]["conditions"][0]["status"] == "True";
-        all.iter().all(is_judged) && findings(stage, &BTreeSet::new()).await.is_empty()
+        all.iter().all(is_judged) && findings(world, &BTreeSet::new()).await.is_empty()
     };
-    stage.until("a look at each", is_taken_over).await?;
+    world.until("a look at each", is_taken_over).await?;
     manager.stop().await?;
 
-    let written = stage.cloud.requests().iter().any(|request| request.write);
-    if written || stage.cloud.load_balancers() != before {
-        return Err(stage.failed("the cloud was changed").await);
+    let written = world.cloud.requests().iter().any(|request| request.write);
+    if written || world.cloud.load_balancers() != before {
+        return Err(world.failed("the cloud was changed").await);
     }
-    let requests = stage.cloud.requests();
+    let requests = world.cloud.requests();
     let looks = requests
         .iter()
         .filter(|one| one.path.starts_with("/load_balancers"));
     assert_eq!(looks.count(), inventory.len(), "one look at each");
     for made in &inventory {
-        let writes = writes_to(stage, made.name);
+        let writes = writes_to(world, made.name);
         let [owner, judged] = writes.as_slice() else {
             panic!("{}: {writes:#?}", made.name);
         };
@@ -250,17 +250,17 @@ async fn take_over(stage: &Stage) -> Result<(), Failed> {
     }
 
     // It is ours from here on: what is deleted goes.
-    let manager = stage.manage().await?;
+    let manager = world.manage().await?;
     for made in &inventory {
-        stage.delete(made.name).await;
+        world.delete(made.name).await;
     }
-    let is_gone = async || stage.cloud.load_balancers().is_empty();
-    stage.until("an empty cloud", is_gone).await?;
+    let is_gone = async || world.cloud.load_balancers().is_empty();
+    world.until("an empty cloud", is_gone).await?;
     manager.stop().await
 }
 
 /// The writes of the controllers to one Service.
-fn writes_to(stage: &Stage, name: &str) -> Vec<Write> {
+fn writes_to(world: &World, name: &str) -> Vec<Write> {
     let is_ours = |write: &Write| {
         let request = &write.request;
         (
@@ -269,5 +269,5 @@ fn writes_to(stage: &Stage, name: &str) -> Vec<Write> {
             request.name.as_str(),
         ) == (CONTROLLERS, "services", name)
     };
-    stage.cluster.writes().into_iter().filter(is_ours).collect()
+    world.cluster.writes().into_iter().filter(is_ours).collect()
 }

@@ -23,25 +23,25 @@ use tower::BoxError;
 use crate::load_balancers::account::Terms;
 use crate::load_balancers::crash::{Life, Moment};
 use crate::load_balancers::mutant::Mutant;
-use crate::load_balancers::stage::{CONTROLLERS, Running, Stage};
+use crate::load_balancers::world::{CONTROLLERS, Running, World};
 
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
-/// Starts the so many-th manager of this stage.
+/// Starts the so many-th manager of this world.
 pub(crate) async fn start(
-    stage: &Stage,
+    world: &World,
     number: u64,
     life: &Life,
     mutant: Option<Mutant>,
 ) -> Result<Running, Failed> {
     let provider = Mortal {
-        inner: stage.provider().await?,
+        inner: world.provider().await?,
         number,
         life: life.clone(),
-        terms: stage.terms.clone(),
+        terms: world.terms.clone(),
         mutant,
     };
-    let inner = stage.cluster.client_as(CONTROLLERS);
+    let inner = world.cluster.client_as(CONTROLLERS);
     let wire = {
         let life = life.clone();
         tower::service_fn(move |request: Request<Body>| {
@@ -49,7 +49,7 @@ pub(crate) async fn start(
         })
     };
     let client = Client::new(wire, "default");
-    Ok(stage.run(client, Arc::new(provider), Arc::new(life.clone())))
+    Ok(world.run(client, Arc::new(provider), Arc::new(life.clone())))
 }
 
 /// A request of the manager to the API server.

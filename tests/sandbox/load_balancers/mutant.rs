@@ -9,7 +9,7 @@ use ccm_sim::hetzner::{Fault, Trouble};
 use http::Method;
 use serde_json::Value;
 
-use crate::load_balancers::stage::Stage;
+use crate::load_balancers::world::World;
 
 /// A defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +48,12 @@ impl Mutant {
     ];
 
     /// What is wrong between the manager and the cloud.
-    pub(crate) fn spoil(self, stage: &Stage) {
+    pub(crate) fn spoil(self, world: &World) {
         if self == Mutant::Blind {
             let look = Fault::new(Trouble::EmptyList)
                 .method(Method::GET)
                 .path("/load_balancers?label");
-            stage.cloud.inject(look.every(3));
+            world.cloud.inject(look.every(3));
         }
     }
 

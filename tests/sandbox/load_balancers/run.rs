@@ -13,8 +13,8 @@ use crate::load_balancers::faults::Troubles;
 use crate::load_balancers::inventory::{Findings, duplicated, findings};
 use crate::load_balancers::mortal_manager;
 use crate::load_balancers::mutant::Mutant;
-use crate::load_balancers::stage::{Running, Setup, Stage};
 use crate::load_balancers::tenants::Tenants;
+use crate::load_balancers::world::{Running, Setup, World};
 
 /// How fast the clock of decisions goes: back-off and confirmations that take minutes pass in fractions of a second.
 const PACE: u32 = 600;
@@ -64,18 +64,18 @@ pub(crate) fn run(
         ..Setup::default()
     };
     runtime.block_on(async {
-        let stage = Stage::start(setup).await?;
-        let cloud = &stage.cloud;
+        let world = World::start(setup).await?;
+        let cloud = &world.cloud;
         let locking = [Locking::Locked, Locking::Conflict, Locking::Off];
         cloud.set_load_balancer_locking(locking[usize::try_from(seed / 4 % 3)?]);
         cloud.set_late_addresses(seed % 5 == 4);
         cloud.set_prompt_actions(seed % 2 == 1);
-        let tenants = Tenants::new(&stage, seed).await;
+        let tenants = Tenants::new(&world, seed).await;
         let mut play = Play {
-            stage: &stage,
+            world: &world,
             tenants,
             troubles: Troubles::new(),
-            strange: Strange::beside(&stage),
+            strange: Strange::beside(&world),
             mutant,
             managers: 0,
             crashes,
@@ -87,7 +87,7 @@ pub(crate) fn run(
 }
 
 struct Play<'a> {
-    stage: &'a Stage,
+    world: &'a World,
     tenants: Tenants<'a>,
     troubles: Troubles,
     strange: Strange,
@@ -103,7 +103,7 @@ impl Play<'_> {
         let (mut life, mut manager) = self.manager().await?;
         while self.ended.operations < operations && self.ended.duplicated == 0 {
             if self.mutant.is_none() {
-                self.troubles.next(self.stage, &mut self.tenants.random);
+                self.troubles.next(self.world, &mut self.tenants.random);
                 self.account(&life).await;
             }
             let done = self.tenants.act().await;
@@ -120,10 +120,10 @@ impl Play<'_> {
                 }
                 () = sleep(Duration::from_millis(pause)) => {}
             }
-            self.ended.duplicated = duplicated(self.stage).len();
+            self.ended.duplicated = duplicated(self.world).len();
         }
-        self.troubles.end(self.stage);
-        let lost = self.strange.end(self.stage).await;
+        self.troubles.end(self.world);
+        let lost = self.strange.end(self.world).await;
         self.ended.wrong.extend(lost);
         self.tenants.tidy().await;
         let found = self.rest(&life).await;
@@ -141,7 +141,7 @@ impl Play<'_> {
             manager.kill().await?;
         }
         self.ended.faults = self.troubles.faults;
-        self.ended.requests = self.stage.cloud.requests().len();
+        self.ended.requests = self.world.cloud.requests().len();
         Ok(())
     }
 
@@ -153,12 +153,12 @@ impl Play<'_> {
         }
         let random = &mut self.tenants.random;
         if !self.strange.is_asked() && random.per_cent(SELDOM) {
-            self.strange.begin(self.stage).await;
+            self.strange.begin(self.world).await;
             self.ended
                 .log
                 .push("the token is another account's".to_owned());
         } else if self.strange.is_asked() && random.per_cent(SOON) {
-            let lost = self.strange.end(self.stage).await;
+            let lost = self.strange.end(self.world).await;
             self.ended.wrong.extend(lost);
             self.ended.log.push("the token is right again".to_owned());
         }
@@ -173,9 +173,9 @@ impl Play<'_> {
         });
         self.crashes = self.crashes.saturating_sub(1);
         let life = Life::new(death);
-        let manager = mortal_manager::start(self.stage, self.managers, &life, self.mutant).await?;
+        let manager = mortal_manager::start(self.world, self.managers, &life, self.mutant).await?;
         if let Some(mutant) = self.mutant {
-            mutant.spoil(self.stage);
+            mutant.spoil(self.world);
         }
         Ok((life, manager))
     }
@@ -189,8 +189,8 @@ impl Play<'_> {
         };
         let deadline = Instant::now() + patience;
         loop {
-            let found = findings(self.stage, &foreign).await;
-            self.ended.duplicated = self.ended.duplicated.max(duplicated(self.stage).len());
+            let found = findings(self.world, &foreign).await;
+            self.ended.duplicated = self.ended.duplicated.max(duplicated(self.world).len());
             if found.is_empty() || life.is_over() || Instant::now() > deadline {
                 return found;
             }
@@ -200,7 +200,7 @@ impl Play<'_> {
 
     async fn judge(&mut self, found: Findings) {
         if !found.is_empty() && self.mutant.is_none() {
-            let account = self.stage.account().await;
+            let account = self.world.account().await;
             self.ended.log.push(account);
         }
         let ended = &mut self.ended;

@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::load_balancers::inventory::{EXCLUDE, LEAVING, OWNER, PREFIX};
-use crate::load_balancers::stage::{Stage, load_balancer, tcp};
+use crate::load_balancers::world::{World, load_balancer, tcp};
 use ccm_tests::random::Random;
 
 const SERVICES: u64 = 30;
@@ -23,7 +23,7 @@ pub(crate) const MISTAKE: &str = "nonsense";
 const FOREIGN: &str = "the-old-shop";
 
 pub(crate) struct Tenants<'a> {
-    stage: &'a Stage,
+    world: &'a World,
     pub(crate) random: Random,
     /// What was there before the cluster, and has to be there, as it is, after.
     foreign: Vec<Value>,
@@ -34,7 +34,7 @@ pub(crate) struct Tenants<'a> {
 
 impl<'a> Tenants<'a> {
     /// A few nodes, and load balancers of others.
-    pub(crate) async fn new(stage: &'a Stage, seed: u64) -> Tenants<'a> {
+    pub(crate) async fn new(world: &'a World, seed: u64) -> Tenants<'a> {
         let other_cluster = "11111111-2222-4333-8444-555555555555";
         for (name, labels) in [
             (FOREIGN, BTreeMap::new()),
@@ -43,15 +43,15 @@ impl<'a> Tenants<'a> {
                 BTreeMap::from([(OWNER.to_owned(), other_cluster.to_owned())]),
             ),
         ] {
-            stage.cloud.add_load_balancer(LoadBalancerSpec {
+            world.cloud.add_load_balancer(LoadBalancerSpec {
                 labels,
                 ..LoadBalancerSpec::named(name)
             });
         }
         let mut tenants = Tenants {
-            stage,
+            world,
             random: Random::new(seed),
-            foreign: stage.cloud.load_balancers(),
+            foreign: world.cloud.load_balancers(),
             servers: BTreeMap::new(),
             made: 0,
         };
@@ -71,7 +71,7 @@ impl<'a> Tenants<'a> {
     pub(crate) fn harm(&self) -> Vec<String> {
         let is_harmed = |before: &&Value| {
             let id = before["id"].as_u64().unwrap();
-            self.stage.cloud.load_balancer(id).as_ref() != Some(before)
+            self.world.cloud.load_balancer(id).as_ref() != Some(before)
         };
         let harmed = self.foreign.iter().filter(is_harmed);
         harmed
@@ -98,10 +98,10 @@ impl<'a> Tenants<'a> {
     pub(crate) async fn tidy(&mut self) {
         self.join().await;
         for (name, server) in std::mem::take(&mut self.servers) {
-            if self.stage.cloud.server(server).is_none() {
+            if self.world.cloud.server(server).is_none() {
                 // It may have gone before.
                 let _ = self
-                    .stage
+                    .world
                     .nodes
                     .delete(&name, &DeleteParams::default())
                     .await;
@@ -111,11 +111,11 @@ impl<'a> Tenants<'a> {
 
     async fn service(&mut self) -> Option<String> {
         let name = format!("s{:02}", self.random.within(1, SERVICES));
-        let service = self.stage.service(&name).await;
+        let service = self.world.service(&name).await;
         if service.is_null() {
             let new = self.new_service(&name);
             return self
-                .stage
+                .world
                 .try_create(&new)
                 .await
                 .ok()
@@ -136,11 +136,11 @@ impl<'a> Tenants<'a> {
             }
             _ => {
                 let params = DeleteParams::default();
-                self.stage.services.delete(&name, &params).await.ok()?;
+                self.world.services.delete(&name, &params).await.ok()?;
                 return Some(format!("delete {name}"));
             }
         };
-        self.stage.try_change(&name, patch.clone()).await.ok()?;
+        self.world.try_change(&name, patch.clone()).await.ok()?;
         Some(format!("change {name} {patch}"))
     }
 
@@ -208,7 +208,7 @@ impl<'a> Tenants<'a> {
     }
 
     async fn node(&mut self) -> Option<String> {
-        let nodes = self.stage.nodes.list(&ListParams::default()).await.unwrap();
+        let nodes = self.world.nodes.list(&ListParams::default()).await.unwrap();
         let nodes: Vec<Value> = nodes.into_iter().map(|node| json!(node)).collect();
         if nodes.len() < NODES && self.random.per_cent(30) {
             return Some(format!("add {}", self.join().await));
@@ -219,16 +219,16 @@ impl<'a> Tenants<'a> {
         let labels = &node["metadata"]["labels"];
         let patch = match self.random.within(0, 9) {
             0 => {
-                self.stage.leave(&name, server).await;
+                self.world.leave(&name, server).await;
                 return Some(format!("remove {name}"));
             }
             1 => {
                 let params = DeleteParams::default();
-                self.stage.nodes.delete(&name, &params).await.ok()?;
+                self.world.nodes.delete(&name, &params).await.ok()?;
                 return Some(format!("remove the node {name}"));
             }
             2 => {
-                self.stage.cloud.remove_server(server);
+                self.world.cloud.remove_server(server);
                 return Some(format!("remove the server of {name}"));
             }
             3..6 => {
@@ -247,7 +247,7 @@ impl<'a> Tenants<'a> {
         };
         let params = PatchParams::default();
         let merge = Patch::Merge(&patch);
-        let done = self.stage.nodes.patch(&name, &params, &merge).await;
+        let done = self.world.nodes.patch(&name, &params, &merge).await;
         done.ok()?;
         Some(format!("change {name} {patch}"))
     }
@@ -255,7 +255,7 @@ impl<'a> Tenants<'a> {
     async fn join(&mut self) -> String {
         self.made += 1;
         let name = format!("n{}", self.made);
-        let server = self.stage.join(&name).await;
+        let server = self.world.join(&name).await;
         self.servers.insert(name.clone(), server);
         name
     }
@@ -263,18 +263,18 @@ impl<'a> Tenants<'a> {
     /// Somebody deletes a load balancer in the cloud's console.
     fn cloud(&mut self) -> Option<String> {
         let foreign = self.foreign();
-        let mut ids = self.stage.cloud.load_balancer_ids();
+        let mut ids = self.world.cloud.load_balancer_ids();
         ids.retain(|id| !foreign.contains(id));
         let id = *self.random.one_of(&ids)?;
-        self.stage.cloud.remove_load_balancer(id);
+        self.world.cloud.remove_load_balancer(id);
         Some(format!("remove load balancer {id}"))
     }
 
     /// The API server is restarted, or has forgotten its history.
     fn api_server(&mut self) -> Option<String> {
         match self.random.per_cent(50) {
-            true => self.stage.cluster.end_watches(),
-            false => self.stage.cluster.expire_watches(),
+            true => self.world.cluster.end_watches(),
+            false => self.world.cluster.expire_watches(),
         }
         Some("the watches end".to_owned())
     }

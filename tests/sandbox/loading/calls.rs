@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use ccm_core::cloud::{AddressType, CloudProvider as _, Lookup, ProviderError};
+use ccm_fixtures::objects::ready_node;
 
 use crate::loading::cloud::{Cloud, Mood};
-use crate::loading::stage::{self, block_on};
+use crate::loading::world::{self, block_on};
 use crate::permits;
-use ccm_fixtures::objects::ready_node;
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -43,8 +43,8 @@ pub(crate) const TESTS: &[Test] = &[
 fn a_node_is_found_through_the_sandbox() {
     block_on(async {
         let cloud = Cloud::start(Mood::Well).await;
-        let host = stage::warm_host();
-        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let host = world::warm_host();
+        let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         assert!(provider.capabilities().instances);
         assert_eq!(provider.name(), "hcloud");
         assert_eq!(cloud.requests(), 0, "init sends nothing");
@@ -71,14 +71,14 @@ fn a_node_is_found_through_the_sandbox() {
 
 fn absence_is_proven_by_complete_answers_only() {
     block_on(async {
-        let host = stage::warm_host();
+        let host = world::warm_host();
         let nodes = [
             ready_node("worker-1", Some("hcloud://42")),
             ready_node("old", Some("hcloud://41")),
         ];
 
         let cloud = Cloud::start(Mood::Well).await;
-        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let reply = provider.find(&nodes, permits::reads()).await.unwrap();
         assert!(
             matches!(reply.lookups.as_slice(), [Lookup::Found(_), Lookup::Gone]),
@@ -88,7 +88,7 @@ fn absence_is_proven_by_complete_answers_only() {
         assert!(reply.complete);
 
         let cloud = Cloud::start(Mood::Broken).await;
-        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         match provider.find(&nodes, permits::reads()).await {
             Ok(reply) => {
                 assert!(!reply.complete);
@@ -106,8 +106,8 @@ fn absence_is_proven_by_complete_answers_only() {
 fn a_fresh_look_up_uses_nothing_that_was_kept() {
     block_on(async {
         let cloud = Cloud::start(Mood::Well).await;
-        let host = stage::warm_host();
-        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let host = world::warm_host();
+        let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         // One question would be asked directly; two are answered by the list, which may be kept.
         let nodes = [
             ready_node("worker-1", Some("hcloud://42")),
@@ -136,8 +136,8 @@ fn a_fresh_look_up_uses_nothing_that_was_kept() {
 fn a_call_ends_with_its_permit() {
     block_on(async {
         let cloud = Cloud::start(Mood::Silent).await;
-        let host = stage::warm_host();
-        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let host = world::warm_host();
+        let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = [ready_node("worker-1", Some("hcloud://42"))];
         let permit = permits::reads_for(Duration::from_millis(300));
         let answer = provider.find(&nodes, permit).await;
@@ -158,10 +158,10 @@ fn a_call_ends_with_its_permit() {
 fn an_expired_permit_starts_nothing() {
     block_on(async {
         let cloud = Cloud::start(Mood::Well).await;
-        let host = stage::warm_host();
-        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let host = world::warm_host();
+        let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = [ready_node("worker-1", None)];
-        let answer = provider.find(&nodes, stage::expired_permit()).await;
+        let answer = provider.find(&nodes, world::expired_permit()).await;
         assert!(
             matches!(answer, Err(ProviderError::TimedOut(_))),
             "{answer:?}"
@@ -173,8 +173,8 @@ fn an_expired_permit_starts_nothing() {
 fn too_many_nodes_are_not_asked_about() {
     block_on(async {
         let cloud = Cloud::start(Mood::Well).await;
-        let host = stage::warm_host();
-        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let host = world::warm_host();
+        let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = vec![ready_node("worker-1", None); 5_001];
         let answer = provider.find(&nodes, permits::reads()).await;
         assert!(
@@ -189,8 +189,8 @@ fn too_many_nodes_are_not_asked_about() {
 fn many_calls_at_once_all_get_their_answer() {
     block_on(async {
         let cloud = Cloud::start(Mood::Well).await;
-        let host = stage::warm_host();
-        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let host = world::warm_host();
+        let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = [ready_node("worker-1", None)];
         let calls = (0..50).map(|_| provider.find(&nodes, permits::reads()));
         for answer in futures::future::join_all(calls).await {
@@ -205,8 +205,8 @@ fn many_calls_at_once_all_get_their_answer() {
 fn waiting_for_a_turn_counts() {
     block_on(async {
         let cloud = Cloud::start(Mood::Silent).await;
-        let host = stage::warm_host();
-        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let host = world::warm_host();
+        let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         let nodes = [ready_node("worker-1", None)];
         let long =
             (0..8).map(|_| provider.find(&nodes, permits::reads_for(Duration::from_secs(2))));
@@ -230,8 +230,8 @@ fn waiting_for_a_turn_counts() {
 fn a_provider_outlives_its_host() {
     block_on(async {
         let cloud = Cloud::start(Mood::Well).await;
-        let host = stage::warm_host();
-        let provider = stage::load(&host, &cloud.endpoint, &[]).await.unwrap();
+        let host = world::warm_host();
+        let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
         drop(host);
         let reply = provider
             .find(&[ready_node("worker-1", None)], permits::reads())

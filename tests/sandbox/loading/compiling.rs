@@ -12,7 +12,7 @@ use wasm_encoder::{
 };
 
 use crate::host::{compiler, open_host};
-use crate::loading::stage::{self, block_on};
+use crate::loading::world::{self, block_on};
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -48,7 +48,7 @@ const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
 /// The shipped guest with one more core module, which nobody instantiates and the compiler compiles all the same.
 fn with_module(module: &wasm_encoder::Module) -> Module {
-    let Module { source, mut wasm } = stage::hcloud();
+    let Module { source, mut wasm } = world::hcloud();
     let mut tail = Component::new();
     tail.section(&ModuleSection(module));
     // Sections stand one after the other, so that what follows a component's header can be appended to another.
@@ -96,11 +96,11 @@ pub(crate) fn bomb(functions: u32) -> wasm_encoder::Module {
 async fn load_error(compiler: Compiler, module: Module) -> CompileError {
     let host = open_host(compiler, None);
     match host
-        .load(module, stage::grants(NOWHERE), stage::config(&[]))
+        .load(module, world::grants(NOWHERE), world::config(&[]))
         .await
     {
         Err(LoadError::Compile { reason, .. }) => reason,
-        Err(other) => panic!("{}", stage::chain(&other)),
+        Err(other) => panic!("{}", world::chain(&other)),
         Ok(_) => panic!("it was loaded"),
     }
 }
@@ -136,7 +136,7 @@ fn an_invalid_module_is_refused_by_the_compiler() {
             "{error}"
         );
 
-        let Module { source, mut wasm } = stage::hcloud();
+        let Module { source, mut wasm } = world::hcloud();
         let mut tail = Component::new();
         tail.section(&CustomSection {
             name: "x".into(),
@@ -151,8 +151,8 @@ fn an_invalid_module_is_refused_by_the_compiler() {
         let error = host
             .load(
                 Module { source, wasm },
-                stage::grants(NOWHERE),
-                stage::config(&[]),
+                world::grants(NOWHERE),
+                world::config(&[]),
             )
             .await;
         assert!(matches!(error, Err(LoadError::Refused { .. })));
@@ -165,27 +165,27 @@ fn a_compiler_that_is_no_compiler_is_reported() {
             program: PathBuf::from(path),
             arguments: arguments.iter().map(OsString::from).collect(),
         };
-        let error = load_error(program("/nonexistent", &[]), stage::hcloud()).await;
+        let error = load_error(program("/nonexistent", &[]), world::hcloud()).await;
         assert!(matches!(error, CompileError::Run { .. }), "{error}");
-        let error = load_error(program("/bin/sh", &["-c", "exit 3"]), stage::hcloud()).await;
+        let error = load_error(program("/bin/sh", &["-c", "exit 3"]), world::hcloud()).await;
         assert!(
             matches!(&error, CompileError::Crashed(text) if text.contains("exit code 3")),
             "{error}"
         );
         let error = load_error(
             program("/bin/sh", &["-c", "kill -SEGV $$"]),
-            stage::hcloud(),
+            world::hcloud(),
         )
         .await;
         assert!(
             matches!(&error, CompileError::Crashed(text) if text.contains("signal 11")),
             "{error}"
         );
-        let error = load_error(program("/bin/sh", &["-c", "exit 0"]), stage::hcloud()).await;
+        let error = load_error(program("/bin/sh", &["-c", "exit 0"]), world::hcloud()).await;
         assert!(matches!(error, CompileError::Crashed(_)), "{error}");
         let error = load_error(
             program("/bin/sh", &["-c", "echo nonsense"]),
-            stage::hcloud(),
+            world::hcloud(),
         )
         .await;
         assert!(matches!(error, CompileError::Load(_)), "{error}");
@@ -199,7 +199,7 @@ fn the_child_sees_no_environment() {
             program: "/bin/sh".into(),
             arguments: vec!["-c".into(), script.into()],
         };
-        let error = load_error(compiler, stage::hcloud()).await.to_string();
+        let error = load_error(compiler, world::hcloud()).await.to_string();
         assert_eq!(
             error,
             "the compiler crashed: exit code 1: MALLOC_ARENA_MAX=2 RAYON_NUM_THREADS=4 /"
@@ -231,14 +231,14 @@ fn compiled_code_is_used_again() {
     block_on(async {
         let folder = TempDir::new().unwrap();
         let host = open_host(compiler(&[]), Some(folder.path()));
-        stage::load(&host, NOWHERE, &[]).await.unwrap();
+        world::load(&host, NOWHERE, &[]).await.unwrap();
         assert_eq!(entries(folder.path()).len(), 1);
         let next = open_host(no_compiler(), Some(folder.path()));
-        stage::load(&next, NOWHERE, &[]).await.unwrap();
+        world::load(&next, NOWHERE, &[]).await.unwrap();
 
         let without_folder = open_host(compiler(&[]), None);
-        stage::load(&without_folder, NOWHERE, &[]).await.unwrap();
-        stage::load(&without_folder, NOWHERE, &[]).await.unwrap();
+        world::load(&without_folder, NOWHERE, &[]).await.unwrap();
+        world::load(&without_folder, NOWHERE, &[]).await.unwrap();
     });
 }
 
@@ -246,7 +246,7 @@ fn a_tampered_cache_is_compiled_again() {
     block_on(async {
         let folder = TempDir::new().unwrap();
         let host = open_host(compiler(&[]), Some(folder.path()));
-        stage::load(&host, NOWHERE, &[]).await.unwrap();
+        world::load(&host, NOWHERE, &[]).await.unwrap();
         let path = entries(folder.path()).remove(0);
         let mut entry = fs::read(&path).unwrap();
         let middle = entry.len() / 2;
@@ -254,14 +254,14 @@ fn a_tampered_cache_is_compiled_again() {
         fs::write(&path, &entry).unwrap();
 
         let next = open_host(no_compiler(), Some(folder.path()));
-        let error = stage::load(&next, NOWHERE, &[]).await.err().unwrap();
+        let error = world::load(&next, NOWHERE, &[]).await.err().unwrap();
         assert!(
             matches!(error, LoadError::Compile { .. }),
             "{}",
-            stage::chain(&error)
+            world::chain(&error)
         );
         let next = open_host(compiler(&[]), Some(folder.path()));
-        stage::load(&next, NOWHERE, &[]).await.unwrap();
+        world::load(&next, NOWHERE, &[]).await.unwrap();
         assert_ne!(fs::read(&path).unwrap(), entry);
     });
 }
@@ -270,7 +270,7 @@ fn compiled_code_is_no_module() {
     block_on(async {
         let folder = TempDir::new().unwrap();
         let host = open_host(compiler(&[]), Some(folder.path()));
-        stage::load(&host, NOWHERE, &[]).await.unwrap();
+        world::load(&host, NOWHERE, &[]).await.unwrap();
         // Magic and MAC stand before the code itself.
         let code = fs::read(entries(folder.path()).remove(0))
             .unwrap()
@@ -280,14 +280,14 @@ fn compiled_code_is_no_module() {
             wasm: code,
         };
         let error = host
-            .load(module, stage::grants(NOWHERE), stage::config(&[]))
+            .load(module, world::grants(NOWHERE), world::config(&[]))
             .await
             .err()
             .unwrap();
         assert!(
-            stage::chain(&error).contains("compiled code, not WebAssembly"),
+            world::chain(&error).contains("compiled code, not WebAssembly"),
             "{}",
-            stage::chain(&error)
+            world::chain(&error)
         );
     });
 }

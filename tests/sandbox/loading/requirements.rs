@@ -6,7 +6,7 @@ use wasm_encoder::{
 };
 
 use crate::host::open_host;
-use crate::loading::stage::{self, block_on};
+use crate::loading::world::{self, block_on};
 use crate::permits;
 use ccm_tests::harness::Test;
 
@@ -50,7 +50,7 @@ fn no_compiler() -> ccm_host::Compiler {
 }
 
 fn a_shipped_module_says_what_it_is_without_running() {
-    let module = stage::hcloud();
+    let module = world::hcloud();
     let inspection = ccm_host::inspect(&module.source, &module.wasm).unwrap();
     assert_eq!(inspection.size, module.wasm.len());
     assert_eq!(inspection.manifest.name, "hcloud");
@@ -76,10 +76,10 @@ fn a_shipped_module_says_what_it_is_without_running() {
 fn missing_grants_are_listed_and_nothing_is_compiled() {
     block_on(async {
         let host = open_host(no_compiler(), None);
-        let mut grants = stage::grants(NOWHERE);
+        let mut grants = world::grants(NOWHERE);
         grants.targets[0].rules.truncate(1);
         let error = host
-            .load(stage::hcloud(), grants, stage::config(&[]))
+            .load(world::hcloud(), grants, world::config(&[]))
             .await
             .err()
             .unwrap();
@@ -87,7 +87,7 @@ fn missing_grants_are_listed_and_nothing_is_compiled() {
             panic!("{error}")
         };
         assert!(!missing.lines.is_empty());
-        let text = stage::chain(&error);
+        let text = world::chain(&error);
         assert!(
             text.starts_with("embedded:hcloud requests more than it is granted"),
             "{text}"
@@ -96,7 +96,7 @@ fn missing_grants_are_listed_and_nothing_is_compiled() {
             assert!(text.contains(line), "{text} lacks {line}");
         }
         let nothing = host
-            .load(stage::hcloud(), Default::default(), stage::config(&[]))
+            .load(world::hcloud(), Default::default(), world::config(&[]))
             .await;
         assert!(matches!(nothing, Err(LoadError::Missing { .. })));
     });
@@ -109,8 +109,8 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
             ("HCLOUD_TOKEN", "a secret that does not belong here"),
             ("TYPO", "x"),
         ];
-        let error = stage::load(&host, NOWHERE, &values).await.err().unwrap();
-        let text = stage::chain(&error);
+        let error = world::load(&host, NOWHERE, &values).await.err().unwrap();
+        let text = world::chain(&error);
         assert!(
             text.contains("hcloud has no key HCLOUD_TOKEN; hcloud has no key TYPO"),
             "{text}"
@@ -121,12 +121,12 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
         );
 
         let long = "x".repeat(300 * 1024);
-        let error = stage::load(&host, NOWHERE, &[("HCLOUD_NETWORK", &long)])
+        let error = world::load(&host, NOWHERE, &[("HCLOUD_NETWORK", &long)])
             .await
             .err()
             .unwrap();
         assert!(
-            stage::chain(&error).contains("at most 256 and 256 KiB"),
+            world::chain(&error).contains("at most 256 and 256 KiB"),
             "{error}"
         );
     });
@@ -134,11 +134,11 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
 
 fn what_init_refuses_is_told() {
     block_on(async {
-        let host = stage::warm_host();
+        let host = world::warm_host();
         let values = [("HCLOUD_INSTANCES_ADDRESS_FAMILY", "ipv5")];
-        let error = stage::load(&host, NOWHERE, &values).await.err().unwrap();
+        let error = world::load(&host, NOWHERE, &values).await.err().unwrap();
         assert!(matches!(error, LoadError::Init { .. }), "{error}");
-        let text = stage::chain(&error);
+        let text = world::chain(&error);
         assert!(
             text.starts_with("embedded:hcloud does not start: invalid: ")
                 && text.contains("HCLOUD_INSTANCES_ADDRESS_FAMILY"),
@@ -174,18 +174,18 @@ fn hollow() -> Module {
 
 fn an_export_without_its_functions_is_named() {
     block_on(async {
-        let host = stage::warm_host();
+        let host = world::warm_host();
         let error = host
-            .load(hollow(), Default::default(), stage::config(&[]))
+            .load(hollow(), Default::default(), world::config(&[]))
             .await
             .err()
             .unwrap();
         assert!(
             matches!(error, LoadError::Signature { .. }),
             "{}",
-            stage::chain(&error)
+            world::chain(&error)
         );
-        let text = stage::chain(&error);
+        let text = world::chain(&error);
         assert!(
             text.contains("hollow.wasm")
                 && text.contains("lifecycle@0.1.0 lacks the function init"),
@@ -196,11 +196,11 @@ fn an_export_without_its_functions_is_named() {
 
 fn more_grants_than_requested_are_a_warning() {
     block_on(async {
-        let host = stage::warm_host();
-        let mut grants = stage::grants(NOWHERE);
+        let host = world::warm_host();
+        let mut grants = world::grants(NOWHERE);
         grants.annotation_prefixes.push("example.com/".to_owned());
         let provider = host
-            .load(stage::hcloud(), grants, stage::config(&[]))
+            .load(world::hcloud(), grants, world::config(&[]))
             .await
             .unwrap();
         assert!(
@@ -216,8 +216,8 @@ fn more_grants_than_requested_are_a_warning() {
 
 fn a_self_check_that_is_not_there_says_nothing() {
     block_on(async {
-        let host = stage::warm_host();
-        let provider = stage::load(&host, NOWHERE, &[]).await.unwrap();
+        let host = world::warm_host();
+        let provider = world::load(&host, NOWHERE, &[]).await.unwrap();
         let inspection = ccm_host::inspect("hcloud", embedded_guests::HCLOUD).unwrap();
         let answer = provider.self_check(permits::reads()).await;
         // Nobody listens: a guest that checks has something to complain about.

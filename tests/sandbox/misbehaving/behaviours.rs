@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudProvider as _, FindReply, Instance, Lookup, ProviderError};
+use ccm_fixtures::objects::cloud_node;
 use ccm_host::{Isolation, LoadError, Module, Provider};
 use ccm_tests::harness::trial;
 use guest_misbehaving::behaviour::Behaviour;
@@ -12,10 +13,9 @@ use crate::host::isolation;
 use crate::misbehaving::files::with;
 use crate::misbehaving::law::{Call, End, Law, answers, fails, not_loaded, says};
 use crate::misbehaving::log_lines::{Line, Lines};
-use crate::misbehaving::stage::{self, PATIENCE, TOKEN, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::world::{self, PATIENCE, TOKEN, block_on};
 use crate::permits;
-use ccm_fixtures::objects::cloud_node;
 
 /// For behaviours that end by their deadline only.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
@@ -262,13 +262,13 @@ fn said(lines: &[Line]) -> impl Iterator<Item = &Line> {
 
 async fn check(behaviour: Behaviour, law: Law) {
     let cloud = Target::start(law.cloud).await;
-    let neighbour = stage::load(Behaviour::Honest, &cloud.endpoint())
+    let neighbour = world::load(Behaviour::Honest, &cloud.endpoint())
         .await
         .unwrap();
     let lines = Lines::listen();
     match (&law.end, load(behaviour, &cloud.endpoint()).await) {
         (End::NotLoaded(words), Err(error)) => {
-            let text = stage::chain(&error);
+            let text = world::chain(&error);
             let is_its_own = matches!(
                 error,
                 LoadError::Init { .. } | LoadError::NotExported { .. }
@@ -280,7 +280,7 @@ async fn check(behaviour: Behaviour, law: Law) {
             assert_harmless(&text, KEPT_BYTES + 200);
         }
         (End::NotLoaded(_), Ok(_)) => panic!("it was loaded"),
-        (_, Err(error)) => panic!("{}", stage::chain(&error)),
+        (_, Err(error)) => panic!("{}", world::chain(&error)),
         (_, Ok(provider)) => {
             let ends = call(&provider, &neighbour, &law).await;
             check_ends(&law.end, &ends, &provider.digest().short());
@@ -311,14 +311,14 @@ async fn load(behaviour: Behaviour, endpoint: &str) -> Result<Provider, LoadErro
         // The real guest exports all three.
         let module = Module {
             wasm: with("ccm:provider/routes@", "ccm:provider/routez@"),
-            ..stage::module()
+            ..world::module()
         };
-        let (grants, config) = (stage::grants(endpoint), stage::config(behaviour));
-        return stage::HOST.load(module, grants, config).await;
+        let (grants, config) = (world::grants(endpoint), world::config(behaviour));
+        return world::HOST.load(module, grants, config).await;
     }
     // Time that is simulated does not wait for another process.
     if behaviour != Behaviour::SpinInInit || isolation() != Isolation::InProcess {
-        return stage::load(behaviour, endpoint).await;
+        return world::load(behaviour, endpoint).await;
     }
     tokio::time::pause();
     let seconds = async {
@@ -328,7 +328,7 @@ async fn load(behaviour: Behaviour, endpoint: &str) -> Result<Provider, LoadErro
         }
     };
     let loaded = tokio::select! {
-        loaded = stage::load(behaviour, endpoint) => loaded,
+        loaded = world::load(behaviour, endpoint) => loaded,
         () = seconds => unreachable!("they go on for ever"),
     };
     tokio::time::resume();

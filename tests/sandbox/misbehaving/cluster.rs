@@ -11,6 +11,7 @@ use ccm_controllers::{Metrics, Settings};
 use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::settings::NodeSettings;
 use ccm_core::well_known::{OWNER_LABEL, UNINITIALIZED_TAINT};
+use ccm_fixtures::objects::cloud_node;
 use ccm_sim::cluster::Cluster;
 use ccm_tests::harness::trial;
 use guest_misbehaving::behaviour::Behaviour;
@@ -21,10 +22,9 @@ use libtest_mimic::Trial;
 use serde_json::json;
 
 use crate::misbehaving::log_lines::Lines;
-use crate::misbehaving::stage::{self, PATIENCE, block_on};
+use crate::misbehaving::world::{self, PATIENCE, block_on};
 use crate::permits;
 use cases::{CASES, Case, NEW};
-use ccm_fixtures::objects::cloud_node;
 
 /// One test per case, and one on the real clock.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -107,7 +107,7 @@ async fn run(
     call_time: Duration,
     over: impl Future<Output = ()> + Send,
 ) {
-    let provider = stage::load(behaviour, NOWHERE).await.unwrap();
+    let provider = world::load(behaviour, NOWHERE).await.unwrap();
     // From here on a minute of waiting passes in no time. A guest that computes is not waiting; one that computes for long
     // would wait for a lane, which guests of other tests have in real time.
     if call_time == PATIENCE {
@@ -279,7 +279,7 @@ fn a_guest_that_does_not_end() {
         assert_eq!(nodes.get("old").await.unwrap(), old);
         assert_nothing_is_deleted(&cluster);
         // The next call of the same module, on the same host.
-        let honest = stage::load(Behaviour::Honest, NOWHERE).await.unwrap();
+        let honest = world::load(Behaviour::Honest, NOWHERE).await.unwrap();
         let reply = honest
             .find(&[cloud_node("fresh")], permits::reads_for(PATIENCE))
             .await

@@ -10,7 +10,7 @@ use wasm_encoder::{
 };
 
 use crate::host::open_host;
-use crate::misbehaving::stage::{self, block_on};
+use crate::misbehaving::world::{self, block_on};
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -65,7 +65,7 @@ async fn refused(wasm: Vec<u8>, grants: Grants) -> LoadError {
         source: "bad.wasm".to_owned(),
         wasm,
     };
-    let loaded = host.load(module, grants, stage::config(Behaviour::Honest));
+    let loaded = host.load(module, grants, world::config(Behaviour::Honest));
     loaded.await.err().unwrap()
 }
 
@@ -129,8 +129,8 @@ fn a_bad_module_is_refused_for_its_own_reason_and_not_compiled() {
     ];
     block_on(async {
         for (wasm, is_expected, text) in cases {
-            let error = refused(wasm, stage::grants(NOWHERE)).await;
-            let said = stage::chain(&error);
+            let error = refused(wasm, world::grants(NOWHERE)).await;
+            let said = world::chain(&error);
             assert!(is_expected(&error), "{text}: {said}");
             assert!(
                 said.contains("bad.wasm") && said.contains(text),
@@ -164,9 +164,9 @@ fn a_compile_bomb_is_refused_before_it_is_compiled() {
 
     let wasm = followed_by(&bomb);
     assert!(wasm.len() > test_guests::MISBEHAVING.len() + 100_000);
-    let error = block_on(refused(wasm, stage::grants(NOWHERE)));
+    let error = block_on(refused(wasm, world::grants(NOWHERE)));
     let LoadError::Refused { reason, .. } = &error else {
-        panic!("{}", stage::chain(&error))
+        panic!("{}", world::chain(&error))
     };
     assert!(
         matches!(reason, ModuleRefusal::TooMuch { found: 40_000, .. }),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use ccm_core::cloud::FindReply;
 
 use crate::misbehaving::log_lines::Line;
-use crate::misbehaving::stage::PATIENCE;
 use crate::misbehaving::target::Mood;
+use crate::misbehaving::world::PATIENCE;
 
 /// What a host has to do about a behaviour.
 pub(crate) struct Law {

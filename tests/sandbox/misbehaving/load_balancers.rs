@@ -14,17 +14,17 @@ use ccm_core::load_balancer::{
     ServicePort, UpdateRequest,
 };
 use ccm_core::permit::Mode;
+use ccm_fixtures::objects::cloud_node;
 use ccm_host::Provider;
 use ccm_tests::harness::trial;
 use guest_misbehaving::behaviour::Balancing;
 use libtest_mimic::Trial;
 
 use crate::misbehaving::behaviours::SHORT;
-use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::steps::{Law, Step, answers, fails};
 use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::world::{self, PATIENCE, block_on};
 use crate::permits;
-use ccm_fixtures::objects::cloud_node;
 use steps::Function::{self, Delete, Ensure, Get, UpdateTargets};
 use steps::Reply;
 
@@ -273,7 +273,7 @@ pub(crate) fn service() -> CloudService {
 
 async fn check(balancing: Balancing, law: Law<Function>) {
     let cloud = Target::start(law.cloud).await;
-    let provider = stage::load_balancing(balancing, &cloud.endpoint())
+    let provider = world::load_balancing(balancing, &cloud.endpoint())
         .await
         .unwrap();
     let mut hint = None;
@@ -338,7 +338,7 @@ async fn call(
 /// The next call of the same module, on the same host.
 async fn assert_works() {
     let cloud = Target::start(Mood::Well).await;
-    let honest = stage::load_balancing(Balancing::Honest, &cloud.endpoint())
+    let honest = world::load_balancing(Balancing::Honest, &cloud.endpoint())
         .await
         .unwrap();
     let permit = permits::permit(PATIENCE, Mode::Enforce, 0);

@@ -4,16 +4,16 @@
 use std::process::{Command, ExitCode, Stdio};
 
 use ccm_core::cloud::CloudProvider as _;
+use ccm_fixtures::objects::cloud_node;
 use ccm_tests::harness::{figure, trial};
 use guest_misbehaving::behaviour::Behaviour;
 use libtest_mimic::{Failed, Trial};
 
 use crate::artifacts::{memory, memory_of};
 use crate::host::sandboxes;
-use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::world::{self, PATIENCE, block_on};
 use crate::permits;
-use ccm_fixtures::objects::cloud_node;
 
 /// The argument with which this program measures instead of testing; a behaviour's word and a number of calls follow.
 pub(crate) const MEASURE: &str = "measure-misbehaviour";
@@ -85,7 +85,7 @@ pub(crate) fn measure() -> ExitCode {
     let grown = block_on(async {
         let cloud = Target::start(Mood::Large).await;
         let nodes = [cloud_node("one")];
-        let load = async |behaviour| stage::load(behaviour, &cloud.endpoint()).await.unwrap();
+        let load = async |behaviour| world::load(behaviour, &cloud.endpoint()).await.unwrap();
         // What the first call and the first answer cost anyway.
         let honest = load(Behaviour::HonestRequests).await;
         honest

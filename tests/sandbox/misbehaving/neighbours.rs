@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ccm_core::cloud::CloudProvider as _;
+use ccm_fixtures::objects::cloud_node;
 use ccm_tests::counts::Count;
 use ccm_tests::harness::trial;
 use guest_misbehaving::behaviour::Behaviour;
 use libtest_mimic::Trial;
 
 use crate::misbehaving::behaviours::{self, SHORT};
-use crate::misbehaving::stage::{self, block_on};
 use crate::misbehaving::target::Target;
+use crate::misbehaving::world::{self, block_on};
 use crate::permits;
-use ccm_fixtures::objects::cloud_node;
 
 /// Honest calls beside each behaviour.
 const CALLS: Count = Count {
@@ -44,11 +44,11 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 async fn check(behaviour: Behaviour) {
     let cloud = Target::start(behaviours::mood(behaviour)).await;
-    let honest = stage::load(Behaviour::Honest, &cloud.endpoint())
+    let honest = world::load(Behaviour::Honest, &cloud.endpoint())
         .await
         .unwrap();
     let honest = Arc::new(honest);
-    let bad = stage::load(behaviour, &cloud.endpoint()).await.unwrap();
+    let bad = world::load(behaviour, &cloud.endpoint()).await.unwrap();
     let (bad, over) = (Arc::new(bad), Arc::new(AtomicBool::new(false)));
     let callers: Vec<_> = (0..CALLERS)
         .map(|_| {
@@ -68,7 +68,7 @@ async fn check(behaviour: Behaviour) {
         // A task like the others: the runtime looks at what it blocks on more rarely.
         let call = tokio::spawn(async move {
             let nodes = [cloud_node("neighbour")];
-            let call = honest.find(&nodes, permits::reads_for(stage::PATIENCE));
+            let call = honest.find(&nodes, permits::reads_for(world::PATIENCE));
             call.await.unwrap();
             [&honest, &bad].map(|provider| provider.cpu_turns().unwrap())
         });

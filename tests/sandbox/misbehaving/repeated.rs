@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ccm_core::cloud::{CloudProvider as _, Lookup, ProviderError};
+use ccm_fixtures::objects::cloud_node;
 use ccm_tests::counts::Count;
 use ccm_tests::harness::{Test, figure};
 use guest_misbehaving::behaviour::Behaviour;
 
 use crate::misbehaving::behaviours::SHORT;
 use crate::misbehaving::memory::grown;
-use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::world::{self, PATIENCE, block_on};
 use crate::permits;
-use ccm_fixtures::objects::cloud_node;
 
 pub(crate) const TESTS: &[Test] = &[
     ("b7_what_each_call_leaks_goes_with_the_call", b7),
@@ -58,7 +58,7 @@ fn b9() {
         let cloud = Target::start(Mood::Well).await;
         let nodes = [cloud_node("one")];
         for behaviour in [Behaviour::HonestRequests, Behaviour::Sleep, Behaviour::Spin] {
-            let provider = stage::load(behaviour, &cloud.endpoint()).await.unwrap();
+            let provider = world::load(behaviour, &cloud.endpoint()).await.unwrap();
             let mut dropped = 0;
             for number in 0..drops {
                 let mut call = provider.find(&nodes, permits::reads_for(PATIENCE));
@@ -108,7 +108,7 @@ fn b18() {
         })
         .collect();
     let (end, computed) = block_on(async {
-        let provider = stage::load(Behaviour::Spin, "http://127.0.0.1:9/v1").await;
+        let provider = world::load(Behaviour::Spin, "http://127.0.0.1:9/v1").await;
         let provider = provider.unwrap();
         let before = on_processor();
         let end = provider

@@ -9,15 +9,15 @@ use ccm_core::cloud::{CloudProvider as _, FindReply, Lookup};
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::tenure::Tenure;
 use ccm_fixtures::audit::{AuditEntry, RecordingAudit};
+use ccm_fixtures::objects::cloud_node;
 use ccm_host::grant::{Grants, RequestBudget};
 use ccm_host::{Loading, Provider};
 use guest_misbehaving::behaviour::Behaviour;
 use serde_json::json;
 
-use crate::misbehaving::stage::{self, HOST, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::world::{self, HOST, PATIENCE, block_on};
 use crate::permits;
-use ccm_fixtures::objects::cloud_node;
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -67,13 +67,13 @@ fn told(audit: &RecordingAudit) -> Vec<String> {
 
 /// A guest that sends one request per node.
 async fn load(grants: Grants) -> Provider {
-    let config = stage::config(Behaviour::HonestRequests);
-    HOST.load(stage::module(), grants, config).await.unwrap()
+    let config = world::config(Behaviour::HonestRequests);
+    HOST.load(world::module(), grants, config).await.unwrap()
 }
 
 /// Grants in which the operator says that the guest's request changes something.
 fn changing(endpoint: &str) -> Grants {
-    let mut grants = stage::grants(endpoint);
+    let mut grants = world::grants(endpoint);
     let rule = json!({ "methods": ["GET"], "path": "/machines/{name}", "access": "write" });
     let rules = &mut grants.targets[0].rules;
     let at = rules
@@ -152,18 +152,18 @@ fn d25_a_flood_is_refused_here_and_nothing_of_it_is_sent_beyond_the_budget() {
     block_on(async {
         for (is_on_trial, budget) in [(false, 100), (true, 10)] {
             let cloud = Target::start(Mood::Well).await;
-            let mut grants = stage::grants(&cloud.endpoint());
+            let mut grants = world::grants(&cloud.endpoint());
             grants.targets[0].requests = RequestBudget {
                 requests: 100.try_into().unwrap(),
                 per: Duration::from_secs(24 * 3600),
             };
             let loading = Loading {
                 grants,
-                config: stage::config(Behaviour::Flood),
+                config: world::config(Behaviour::Flood),
                 is_on_trial,
                 ..Loading::default()
             };
-            let provider = HOST.load_as(stage::module(), loading).await.unwrap();
+            let provider = HOST.load_as(world::module(), loading).await.unwrap();
             let told = async || {
                 let nodes = [cloud_node("one")];
                 let reply = provider.find(&nodes, permits::reads_for(PATIENCE)).await;
@@ -193,7 +193,7 @@ fn a_redirect_leads_nowhere_and_proves_nothing() {
     block_on(async {
         let elsewhere = Target::start(Mood::Well).await;
         let cloud = Target::start(Mood::Elsewhere(elsewhere.address)).await;
-        let provider = load(stage::grants(&cloud.endpoint())).await;
+        let provider = load(world::grants(&cloud.endpoint())).await;
         let reply = find(&provider, permits::reads_for(PATIENCE)).await;
         assert_eq!((unknown(&reply), reply.complete), (3, false), "{reply:?}");
         assert_eq!((cloud.requests(), elsewhere.connections()), (3, 0));
@@ -203,7 +203,7 @@ fn a_redirect_leads_nowhere_and_proves_nothing() {
 fn a_name_of_this_machine_has_to_be_granted_by_address() {
     block_on(async {
         let cloud = Target::start(Mood::Well).await;
-        let mut grants = stage::grants(&format!("http://localhost:{}/v1", cloud.address.port()));
+        let mut grants = world::grants(&format!("http://localhost:{}/v1", cloud.address.port()));
         let reply = find(&load(grants.clone()).await, permits::reads_for(PATIENCE)).await;
         assert_eq!((unknown(&reply), reply.complete), (3, false), "{reply:?}");
         assert_eq!(cloud.connections(), 0);

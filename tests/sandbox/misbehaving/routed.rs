@@ -19,8 +19,8 @@ use serde_json::json;
 
 use crate::misbehaving::cluster::settings;
 use crate::misbehaving::log_lines::{Line, Lines};
-use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::world::{self, PATIENCE, block_on};
 
 /// One run of the controllers with a behaviour whose list asks the cloud or makes routes, and what is there after it.
 struct Case {
@@ -186,7 +186,7 @@ async fn run(
     cluster: &Cluster,
     over: impl Future<Output = ()> + Send,
 ) {
-    let provider = stage::load_routing(routing_word, endpoint).await.unwrap();
+    let provider = world::load_routing(routing_word, endpoint).await.unwrap();
     let ran = ccm_tests::controllers::run_one(
         cluster.client_as("ccm"),
         Arc::new(provider),

@@ -11,17 +11,17 @@ use std::time::Duration;
 use ccm_core::cloud::{CloudNode, CloudProvider as _, ProviderError};
 use ccm_core::cloud_route::{CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteTarget};
 use ccm_core::permit::Mode;
+use ccm_fixtures::objects::cloud_node;
 use ccm_host::Provider;
 use ccm_tests::harness::trial;
 use guest_misbehaving::behaviour::Routing;
 use libtest_mimic::Trial;
 
 use crate::misbehaving::behaviours::SHORT;
-use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::steps::{Law, Step, answers, fails};
 use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::world::{self, PATIENCE, block_on};
 use crate::permits;
-use ccm_fixtures::objects::cloud_node;
 use replies::Function::{self, Create, Delete, List};
 use replies::Reply;
 
@@ -228,7 +228,7 @@ fn route() -> CloudRoute {
 
 async fn check(routing: Routing, law: Law<Function>) {
     let cloud = Target::start(law.cloud).await;
-    let provider = stage::load_routing(routing, &cloud.endpoint())
+    let provider = world::load_routing(routing, &cloud.endpoint())
         .await
         .unwrap();
     let mut hint = None;
@@ -282,7 +282,7 @@ async fn call(
 /// The next call of the same module, on the same host.
 async fn assert_works() {
     let cloud = Target::start(Mood::Well).await;
-    let honest = stage::load_routing(Routing::Honest, &cloud.endpoint())
+    let honest = world::load_routing(Routing::Honest, &cloud.endpoint())
         .await
         .unwrap();
     let permit = permits::permit(PATIENCE, Mode::Enforce, 0);

@@ -16,7 +16,7 @@ use libtest_mimic::Trial;
 use serde_json::json;
 
 use crate::misbehaving::cluster::settings;
-use crate::misbehaving::stage::{self, PATIENCE, block_on};
+use crate::misbehaving::world::{self, PATIENCE, block_on};
 
 /// Nobody listens there: no behaviour here sends anything.
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
@@ -189,7 +189,7 @@ async fn cluster(has_old: bool) -> (Cluster, Api<Service>) {
 
 /// Runs the controllers with the guest for a minute, which passes in no time.
 async fn run(balancing: Balancing, cluster: &Cluster) {
-    let provider = stage::load_balancing(balancing, NOWHERE).await.unwrap();
+    let provider = world::load_balancing(balancing, NOWHERE).await.unwrap();
     tokio::time::pause();
     let over = tokio::time::sleep(PATIENCE);
     let client = cluster.client_as("ccm");

@@ -7,8 +7,8 @@ use ccm_core::cloud::ProviderError;
 use ccm_core::permit::Mode;
 
 use crate::misbehaving::behaviours::{KEPT_BYTES, assert_harmless};
-use crate::misbehaving::stage::PATIENCE;
 use crate::misbehaving::target::Mood;
+use crate::misbehaving::world::PATIENCE;
 
 /// A function of an interface.
 pub(crate) trait Function: Copy + Debug {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ccm_delivery::artifact::Artifact;
 use ccm_delivery::load_policy::{LoadPolicy, LoadPolicyOf};
+pub(crate) use ccm_fixtures::TOKEN;
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{Digest, GuestConfig, Inspection};
 use ccm_sim::hetzner::{Hetzner, Options};
@@ -11,8 +12,6 @@ use ccm_tests::versions::numbered;
 
 use crate::rollout::world::PLACE;
 
-/// What the cloud accepts.
-pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
 /// Versions from this one on have another default.
 const CHANGED: &str = "9.";
 

@@ -1,4 +1,4 @@
-//! A stage and what is around it.
+//! A rollout controller, and what is around it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -17,6 +17,7 @@ use ccm_delivery::rollout_controller::{Lead, RolloutController, RolloutControlle
 use ccm_delivery::source::{Brought, Source, SourceError};
 use ccm_delivery::store::ModuleStore;
 use ccm_delivery::trust::{PublicKey, TrustPolicy};
+use ccm_fixtures::TOKEN;
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{Digest, GuestConfig, Inspection};
 use rcgen::{KeyPair, SigningKey as _};
@@ -155,8 +156,7 @@ impl LoadPolicyOf for Granting {
         }
         let mut grants = inspection.manifest.as_grants();
         for target in &mut grants.targets {
-            target.credential =
-                Credential::Bearer(Secret::new("a-token-that-no-guest-sees".to_owned()));
+            target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
         }
         if self.is_narrow {
             grants.targets.clear();
@@ -175,7 +175,7 @@ impl LoadPolicyOf for Granting {
     }
 }
 
-/// A stage that plays, and what is around it.
+/// A rollout controller that runs, and what is around it.
 pub(crate) struct World {
     offers: mpsc::UnboundedSender<Result<Artifact, SourceError>>,
     found: Arc<Mutex<Option<Artifact>>>,
@@ -184,7 +184,7 @@ pub(crate) struct World {
     trust: watch::Sender<Arc<TrustPolicy>>,
     lead: watch::Sender<Option<Lead>>,
     pub(crate) served: watch::Receiver<Served>,
-    stage: JoinHandle<()>,
+    controller: JoinHandle<()>,
     callers: Vec<JoinHandle<()>>,
     /// How calls ended that did not end well.
     pub(crate) failed: Arc<Mutex<Vec<ProviderError>>>,
@@ -258,7 +258,7 @@ impl World {
             watch::Sender::new(Arc::new(trust)),
         );
         let lead = watch::Sender::new(leads.then(lead));
-        let stage = RolloutController::new(RolloutControllerParts {
+        let controller = RolloutController::new(RolloutControllerParts {
             name: "cloud".to_owned(),
             host: HOST.clone(),
             sources: source,
@@ -281,8 +281,8 @@ impl World {
             terms,
             trust,
             lead,
-            served: stage.served(),
-            stage: tokio::spawn(stage.run()),
+            served: controller.served(),
+            controller: tokio::spawn(controller.run()),
             callers: Vec::new(),
             failed: Arc::default(),
         }
@@ -421,15 +421,15 @@ impl World {
 
     /// The process ends here, in the middle of whatever it does.
     pub(crate) async fn ends(mut self) {
-        self.stage.abort();
+        self.controller.abort();
         // It was told to.
-        let _ = (&mut self.stage).await;
+        let _ = (&mut self.controller).await;
     }
 }
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.stage.abort();
+        self.controller.abort();
         for caller in &self.callers {
             caller.abort();
         }

@@ -12,7 +12,7 @@ use wasm_encoder::{Component, ModuleSection};
 use crate::artifacts::memory;
 use crate::host::{compiler, open_host};
 use crate::loading;
-use crate::swap::stage::{self, LOCATION, block_on};
+use crate::swap::world::{self, LOCATION, block_on};
 use ccm_tests::harness::Test;
 use ccm_tests::harness::figure;
 
@@ -73,20 +73,20 @@ pub(crate) fn growth() -> ExitCode {
         // A bomb need not take its whole minute to show what it is.
         let host = open_host(compiler(&["--cpu-seconds=3", "--memory-mib=600"]), None);
         // Once, so that what every process needs is there.
-        let module = stage::version("0.1.0", "honest");
+        let module = world::version("0.1.0", "honest");
         let loading = Loading {
-            grants: stage::grants(&module, NOWHERE),
-            config: stage::config(stage::BALANCING),
+            grants: world::grants(&module, NOWHERE),
+            config: world::config(world::BALANCING),
             ..Loading::default()
         };
         let _kept = host.load_as(module, loading).await.unwrap();
         for (name, module, is_good) in [
-            ("hcloud", stage::hcloud(0), true),
+            ("hcloud", world::hcloud(0), true),
             ("a bomb", bomb(), false),
         ] {
             let loading = Loading {
-                grants: stage::grants(&module, NOWHERE),
-                config: stage::config(LOCATION),
+                grants: world::grants(&module, NOWHERE),
+                config: world::config(LOCATION),
                 ..Loading::default()
             };
             let before = resident();
@@ -138,7 +138,7 @@ fn bomb() -> Module {
     let module = loading::bomb(FUNCTIONS);
     let mut tail = Component::new();
     tail.section(&ModuleSection(&module));
-    let Module { mut wasm, .. } = stage::hcloud(0);
+    let Module { mut wasm, .. } = world::hcloud(0);
     wasm.extend(&tail.finish()[8..]);
     Module {
         source: "bomb".to_owned(),
@@ -150,11 +150,11 @@ fn a_warm_cache_loads_at_once() {
     block_on(async {
         let folder = TempDir::new().unwrap();
         let load = async |host: &Host| {
-            let module = stage::hcloud(0);
+            let module = world::hcloud(0);
             let loading = Loading {
                 name: Some("entry".to_owned()),
-                grants: stage::grants(&module, NOWHERE),
-                config: stage::config(LOCATION),
+                grants: world::grants(&module, NOWHERE),
+                config: world::config(LOCATION),
                 ..Loading::default()
             };
             let since = Instant::now();

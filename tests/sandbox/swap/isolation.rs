@@ -9,12 +9,12 @@ use ccm_core::load_balancer::EnsureRequest;
 use ccm_core::permit::Mode;
 use ccm_delivery::active::{Active, Generation};
 use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::objects::ready_node;
 use ccm_fixtures::permits::audited;
 use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
 
 use crate::swap::cloud::Cloud;
-use crate::swap::stage::{self, BALANCING, LOCATION, TOKEN, block_on, permit};
-use ccm_fixtures::objects::ready_node;
+use crate::swap::world::{self, BALANCING, LOCATION, TOKEN, block_on, permit};
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -47,9 +47,9 @@ pub(crate) const TESTS: &[Test] = &[
 /// In its second call this guest believes what its first one kept.
 fn state_ends_with_its_generation() {
     block_on(async {
-        let module = || stage::version("0.1.0", "from-state");
+        let module = || world::version("0.1.0", "from-state");
         let next =
-            async || stage::generation("entry", module(), "http://127.0.0.1:9/v1", BALANCING).await;
+            async || world::generation("entry", module(), "http://127.0.0.1:9/v1", BALANCING).await;
         let active = Active::new("entry", next().await);
         let nodes = [ready_node("one", None)];
         let find = async || {
@@ -76,7 +76,7 @@ fn kept_answers_end_with_their_generation() {
         let cloud = Hetzner::start(Options::new(TOKEN)).await.unwrap();
         let server = cloud.add_server(ServerSpec::named("worker-1"));
         let next = async || {
-            stage::generation("entry", stage::hcloud(0), &cloud.endpoint(), LOCATION).await
+            world::generation("entry", world::hcloud(0), &cloud.endpoint(), LOCATION).await
         };
         let active = Active::new("entry", next().await);
         let nodes = [ready_node("worker-1", Some(&format!("hcloud://{server}")))];
@@ -100,8 +100,8 @@ fn connections_close_with_the_last_call_of_a_generation() {
     block_on(async {
         let cloud = Cloud::start().await;
         let next = async |number| {
-            let module = stage::version(number, "honest-requests");
-            stage::generation("entry", module, cloud.endpoint(), BALANCING).await
+            let module = world::version(number, "honest-requests");
+            world::generation("entry", module, cloud.endpoint(), BALANCING).await
         };
         let active = Active::new("entry", next("0.1.0").await);
         let nodes = [ready_node("one", None)];
@@ -131,13 +131,13 @@ fn what_a_cloud_asked_for_holds_for_the_next_generation_and_for_no_other_provide
     block_on(async {
         let cloud = Cloud::start().await;
         let load = async |name, number| {
-            let module = stage::version(number, "honest-requests");
-            stage::generation(name, module, cloud.endpoint(), BALANCING).await
+            let module = world::version(number, "honest-requests");
+            world::generation(name, module, cloud.endpoint(), BALANCING).await
         };
         let (serving, beside) = (load("entry", "0.1.0").await, load("other", "0.1.0").await);
         let early = load("entry", "0.2.0").await;
-        let tried = stage::version("0.3.0", "honest-requests");
-        let tried = stage::candidate("entry", tried, cloud.endpoint()).await;
+        let tried = world::version("0.3.0", "honest-requests");
+        let tried = world::candidate("entry", tried, cloud.endpoint()).await;
         cloud.throttle();
         let nodes = [ready_node("one", None)];
         serving.provider.find(&nodes, permit()).await.unwrap();
@@ -164,11 +164,11 @@ fn what_a_cloud_asked_for_holds_for_the_next_generation_and_for_no_other_provide
 fn what_a_cloud_asked_of_a_version_on_trial_holds_nobody_else_until_it_serves() {
     block_on(async {
         let cloud = Cloud::start().await;
-        let version = |number| stage::version(number, "honest-requests");
+        let version = |number| world::version(number, "honest-requests");
         let serving =
-            stage::generation("entry", version("0.1.0"), cloud.endpoint(), BALANCING).await;
+            world::generation("entry", version("0.1.0"), cloud.endpoint(), BALANCING).await;
         let candidate =
-            async |number| stage::candidate("entry", version(number), cloud.endpoint()).await;
+            async |number| world::candidate("entry", version(number), cloud.endpoint()).await;
         let (tried, another) = (candidate("0.2.0").await, candidate("0.3.0").await);
         let nodes = [ready_node("one", None)];
         let asks = async |generation: &Generation| {
@@ -186,8 +186,8 @@ fn what_a_cloud_asked_of_a_version_on_trial_holds_nobody_else_until_it_serves() 
         // All of that over again where the candidate has taken over.
         let cloud = Cloud::start().await;
         let serving =
-            stage::generation("entry", version("0.1.0"), cloud.endpoint(), BALANCING).await;
-        let promoted = stage::candidate("entry", version("0.2.0"), cloud.endpoint()).await;
+            world::generation("entry", version("0.1.0"), cloud.endpoint(), BALANCING).await;
+        let promoted = world::candidate("entry", version("0.2.0"), cloud.endpoint()).await;
         let active = Active::new("entry", serving.clone());
         active.replace(promoted.clone());
         cloud.throttle();
@@ -206,8 +206,8 @@ fn two_providers_of_one_module_are_told_apart() {
             ("helsinki", BALANCING),
             ("nowhere", &BALANCING[..1]),
         ] {
-            let module = stage::version("0.1.0", "honest");
-            let provider = stage::load(name, module, cloud.endpoint(), values)
+            let module = world::version("0.1.0", "honest");
+            let provider = world::load(name, module, cloud.endpoint(), values)
                 .await
                 .unwrap();
             assert_eq!(provider.name(), name);
@@ -218,7 +218,7 @@ fn two_providers_of_one_module_are_told_apart() {
             );
             digests.push(provider.digest().to_string());
             let request = EnsureRequest {
-                service: Arc::new(stage::service(name)),
+                service: Arc::new(world::service(name)),
                 targets: Arc::new([ready_node(name, None)]),
                 adopt: None,
                 hint: None,

@@ -8,13 +8,13 @@ use std::time::Duration;
 use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::load_balancer::{DeleteRequest, EnsureRequest, Ensured, Progress};
 use ccm_delivery::active::{Active, Generation};
+use ccm_fixtures::objects::ready_node;
 use ccm_host::Module;
 use ccm_host::grant::Grants;
 use tokio::time::Instant;
 
 use crate::swap::cloud::{Cloud, Life};
-use crate::swap::stage::{self, BALANCING, block_on, percentile, permit};
-use ccm_fixtures::objects::ready_node;
+use crate::swap::world::{self, BALANCING, block_on, percentile, permit};
 use ccm_tests::counts::Count;
 use ccm_tests::harness::Test;
 use ccm_tests::harness::figure;
@@ -53,9 +53,9 @@ fn swaps_under_load_lose_nothing_and_do_nothing_twice() {
     let swaps = (calls / CALLS_PER_SWAP).max(10);
     block_on(async {
         let cloud = Cloud::start().await;
-        let versions = ["0.1.0", "0.2.0"].map(|number| stage::version(number, "honest-requests"));
+        let versions = ["0.1.0", "0.2.0"].map(|number| world::version(number, "honest-requests"));
         let versions = Versions {
-            grants: stage::grants(&versions[0], cloud.endpoint()),
+            grants: world::grants(&versions[0], cloud.endpoint()),
             modules: versions,
         };
         let active = Active::new(NAME, versions.next(0).await);
@@ -109,7 +109,7 @@ impl Versions {
     /// One and the other in turn, each time loaded anew.
     async fn next(&self, number: usize) -> Arc<Generation> {
         let module = self.modules[number % 2].clone();
-        stage::generation_granted(NAME, module, self.grants.clone(), BALANCING).await
+        world::generation_granted(NAME, module, self.grants.clone(), BALANCING).await
     }
 }
 
@@ -246,7 +246,7 @@ impl Load {
         uid: String,
         is_deleted: bool,
     ) {
-        let service = Arc::new(stage::service(&uid));
+        let service = Arc::new(world::service(&uid));
         let mut request = EnsureRequest {
             service: service.clone(),
             targets: Arc::new([ready_node(&uid, None)]),

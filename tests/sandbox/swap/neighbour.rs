@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use ccm_core::cloud::CloudProvider as _;
 use ccm_delivery::active::Active;
+use ccm_fixtures::objects::ready_node;
 use tokio::time::Instant;
 
 use crate::swap::cloud::Cloud;
-use crate::swap::stage::{self, BALANCING, block_on, percentile, permit, permit_for};
-use ccm_fixtures::objects::ready_node;
+use crate::swap::world::{self, BALANCING, block_on, percentile, permit, permit_for};
 use ccm_tests::counts::Count;
 use ccm_tests::harness::Test;
 use ccm_tests::harness::figure;
@@ -49,8 +49,8 @@ fn a_hostile_neighbour_does_no_harm() {
     block_on(async {
         let cloud = Cloud::start().await;
         let load = async |name, behaviour| {
-            let module = stage::version("0.1.0", behaviour);
-            let generation = stage::generation(name, module, cloud.endpoint(), BALANCING).await;
+            let module = world::version("0.1.0", behaviour);
+            let generation = world::generation(name, module, cloud.endpoint(), BALANCING).await;
             Active::new(name, generation)
         };
         let good = load("good", "honest-requests").await;

@@ -10,11 +10,11 @@ use ccm_core::load_balancer::{
     UpdateRequest,
 };
 use ccm_delivery::active::{Active, Generation};
+use ccm_fixtures::objects::ready_node;
 use ccm_sim::hetzner::{Hetzner, Options, ServerSpec};
 use serde_json::Value;
 
-use crate::swap::stage::{self, LOCATION, TOKEN, block_on, permit};
-use ccm_fixtures::objects::ready_node;
+use crate::swap::world::{self, LOCATION, TOKEN, block_on, permit};
 use ccm_tests::harness::Test;
 use ccm_tests::harness::figure;
 
@@ -88,7 +88,7 @@ async fn life(swap: Option<(usize, When)>) -> Ended {
         })
         .collect();
     let next = async |more| {
-        stage::generation("entry", stage::hcloud(more), &cloud.endpoint(), LOCATION).await
+        world::generation("entry", world::hcloud(more), &cloud.endpoint(), LOCATION).await
     };
     let active = Active::new("entry", next(0).await);
     let mut caller = Caller {
@@ -254,6 +254,6 @@ fn service(ports: &[u16]) -> CloudService {
     };
     CloudService {
         ports: ports.iter().map(port).collect(),
-        ..stage::service(UID)
+        ..world::service(UID)
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use ccm_core::cloud::{CloudProvider as _, Lookup};
 use ccm_core::rollout::TrialTally;
 use ccm_delivery::active::{Active, Generation};
+use ccm_fixtures::objects::ready_node;
 use tokio::time::Instant;
 
 use crate::swap::cloud::Cloud;
-use crate::swap::stage::{self, BALANCING, block_on, permit, permit_for};
-use ccm_fixtures::objects::ready_node;
+use crate::swap::world::{self, BALANCING, block_on, permit, permit_for};
 use ccm_tests::harness::Test;
 use ccm_tests::harness::figure;
 
@@ -36,8 +36,8 @@ const CANARY: u32 = 20;
 const SHORT: Duration = Duration::from_millis(300);
 
 async fn generation(cloud: &Cloud, number: &str, behaviour: &str) -> Arc<Generation> {
-    let module = stage::version(number, behaviour);
-    stage::generation("entry", module, cloud.endpoint(), BALANCING).await
+    let module = world::version(number, behaviour);
+    world::generation("entry", module, cloud.endpoint(), BALANCING).await
 }
 
 /// A behaviour, the beginning of what is fatal about it, and the kind of its errors.
@@ -177,7 +177,7 @@ fn without_traffic_a_bad_version_is_seen_as_well() {
     });
 }
 
-/// The stage's part is played here: it waits for the tally, and takes back.
+/// The world's part is played here: it waits for the tally, and takes back.
 fn a_bad_version_is_taken_back_at_once() {
     block_on(async {
         let cloud = Cloud::start().await;
@@ -190,7 +190,7 @@ fn a_bad_version_is_taken_back_at_once() {
         active.canary(bad);
         let began = Instant::now();
         let watching = active.clone();
-        let stage = tokio::spawn(async move {
+        let world = tokio::spawn(async move {
             while watching.tally().fatal.is_none() {
                 watching.tally_changed().await;
             }
@@ -200,11 +200,11 @@ fn a_bad_version_is_taken_back_at_once() {
         });
         let nodes = [ready_node("one", None)];
         let mut calls = 0;
-        while !stage.is_finished() {
+        while !world.is_finished() {
             active.find(&nodes, permit()).await.unwrap();
             calls += 1;
         }
-        let (verdict, back) = stage.await.unwrap();
+        let (verdict, back) = world.await.unwrap();
         assert!(gone.upgrade().is_none(), "nobody can call it any more");
         for _ in 0..50 {
             active.find(&nodes, permit()).await.unwrap();

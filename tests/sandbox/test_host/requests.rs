@@ -10,8 +10,8 @@ use ccm_host::grant::{Credential, Secret};
 use ccm_host::manifest::Manifest;
 use ccm_tests::harness::Test;
 
-use crate::misbehaving::stage::{PATIENCE, TOKEN, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::world::{PATIENCE, TOKEN, block_on};
 use crate::permits;
 
 pub(crate) const TESTS: &[Test] = &[(

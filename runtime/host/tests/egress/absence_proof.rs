@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use ccm_fixtures::http_server::{Reply, Server, answer};
 use ccm_host::egress::{Egress, EgressLimits, ExchangeEnd, FetchRequest};
 use ccm_host::manifest::Granted;
 use http::Method;
 
 use crate::world::{counts, egress, error, get, get_kept, plain, post_form, scope};
-use ccm_fixtures::http_server::{Reply, Server, answer};
 
 /// Answers with the status that is the last segment of the path; 200 for lists.
 async fn server() -> Server {

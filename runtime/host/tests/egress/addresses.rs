@@ -2,10 +2,10 @@
 
 use std::error::Error as _;
 
+use ccm_fixtures::http_server::{Reply, Server, ok};
 use ccm_host::egress::FetchError;
 
 use crate::world::{Names, error, get, named, scope};
-use ccm_fixtures::http_server::{Reply, Server, ok};
 
 #[tokio::test]
 async fn a_name_is_dialled_only_if_all_of_its_addresses_may_be() {

@@ -7,6 +7,8 @@ use ccm_core::audit::{Act, AuditRecord, End, Subject};
 use ccm_core::brake::{Allowance, Brake, SharedBudget};
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::tenure::Tenure;
+use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest, now};
 use http::Method;
 use serde_json::Value;
@@ -16,8 +18,6 @@ use tokio::time::Instant;
 use crate::world::{
     CANARY, SOON, egress, error, eventually, get, granted, permit, plain, post_form,
 };
-use ccm_fixtures::audit::RecordingAudit;
-use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 
 const BODY: &str = "canary-of-the-body";
 const QUERY: &str = "canary-of-the-query";

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ccm_fixtures::http_server::{Server, answer, ok};
 use ccm_host::egress::{Egress, EgressError, EgressLimits, FetchError, FetchRequest};
 use ccm_host::grant::{AwsKeys, AwsSigV4, AwsSource, Credential, Grants, Secret};
 use ccm_host::manifest::{Granted, Manifest};
@@ -10,7 +11,6 @@ use http::Method;
 use serde_json::json;
 
 use crate::world::{CANARY, error, plain, post_form, rules, scope};
-use ccm_fixtures::http_server::{Server, answer, ok};
 
 /// The session token, which must never be seen anywhere but in a request to its target.
 const TOKEN: &str = "session-token-5f0a3c9e7d1f";

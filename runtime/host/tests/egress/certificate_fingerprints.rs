@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ccm_fixtures::http_server::Server;
 use ccm_host::egress::{Egress, EgressLimits, FetchError};
 use ccm_host::grant::Fingerprint;
 use rcgen::KeyPair;
@@ -10,7 +11,6 @@ use sha2::{Digest as _, Sha256};
 use crate::certificates::{Shown, self_signed, signed_by};
 use crate::tls::{authority, some_root};
 use crate::world::{Names, error, get, granted, scope};
-use ccm_fixtures::http_server::Server;
 
 fn fingerprint(certificate: &rcgen::Certificate) -> Fingerprint {
     let text = hex::encode(Sha256::digest(certificate.der()));

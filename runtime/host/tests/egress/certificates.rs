@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use ccm_fixtures::http_server::{Reply, Server};
 use ccm_host::egress::{Egress, EgressLimits, FetchError};
 use http::Request;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SigningKey};
@@ -20,7 +21,6 @@ use tokio_rustls::TlsAcceptor;
 use crate::tls::{authority, egress, limited};
 use crate::weak_rsa_key::Weak;
 use crate::world::{error, get, scope};
-use ccm_fixtures::http_server::{Reply, Server};
 
 /// What a server shows, which may change, and which names it was asked for.
 #[derive(Debug, Default)]

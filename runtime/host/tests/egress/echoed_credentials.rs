@@ -2,10 +2,10 @@
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use ccm_fixtures::http_server::{Arrived, Server, answer, ok};
 use ccm_host::egress::{FetchError, FetchRequest};
 
 use crate::world::{CANARY, egress, error, get, scope};
-use ccm_fixtures::http_server::{Arrived, Server, answer, ok};
 
 type Spelling = fn(&str) -> String;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use ccm_fixtures::http_server::{Reply, Server};
 use ccm_host::egress::{Egress, EgressLimits};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -13,7 +14,6 @@ use tokio_rustls::server::TlsStream;
 
 use crate::tls::{acceptor, authority, limited};
 use crate::world::{error, eventually, get, scope};
-use ccm_fixtures::http_server::{Reply, Server};
 
 /// Who waits here waits in vain.
 fn impatient() -> EgressLimits {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 use ccm_host::egress::{EgressLimits, FetchError};
 use http::Method;
 
 use crate::world::{error, eventually, get, limited, plain, scope};
-use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 
 /// A cap that a test reaches at once.
 fn small() -> EgressLimits {

@@ -1,11 +1,11 @@
 //! Rules that look at fields: nothing is sent in which a server could find another value than the rule did.
 
 use bytes::Bytes;
+use ccm_fixtures::http_server::{Server, ok};
 use ccm_host::egress::{FetchError, FetchRequest};
 use http::Method;
 
 use crate::world::{egress, error, plain, scope};
-use ccm_fixtures::http_server::{Server, ok};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const JSON: &str = "application/json";

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use ccm_fixtures::http_server::{Server, answer};
 use ccm_host::egress::{Egress, EgressLimits, FetchError};
 use ccm_host::manifest::Manifest;
 use http::Method;
 use serde_json::json;
 
 use crate::world::{egress, error, eventually, fresh, get, get_kept, plain, scope};
-use ccm_fixtures::http_server::{Server, answer};
 
 /// The way out of a provider that may read servers.
 fn reading(url: &str) -> Arc<Egress> {

@@ -7,6 +7,7 @@ mod hostile;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_fixtures::http_server::{Arrived, Reply, Server, answer, ok};
 use ccm_host::egress::{CallScope, Egress, EgressLimits, FetchError};
 use ccm_host::grant::{
     AwsSource, Credential, Grants, Issuer, Keystone, KeystoneMethod, OAuth2, OAuth2Client,
@@ -18,7 +19,6 @@ use tokio::sync::Semaphore;
 
 use crate::aws::sigv4;
 use crate::world::{CANARY, error, get, rules, scope};
-use ccm_fixtures::http_server::{Arrived, Reply, Server, answer, ok};
 
 /// What issuers issue.
 const ISSUED: &str = "issued-5f0a3c9e7d1f-token";

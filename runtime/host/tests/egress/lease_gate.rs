@@ -8,6 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::tenure::Tenure;
+use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::http_server::{Reply, Server, ok};
 use ccm_host::egress::{
     CallScope, Egress, EgressLimits, FetchError, FetchRequest, NameLookup, now,
 };
@@ -19,8 +21,6 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::world::{SOON, egress, error, eventually, get, granted, limited, plain};
-use ccm_fixtures::audit::RecordingAudit;
-use ccm_fixtures::http_server::{Reply, Server, ok};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

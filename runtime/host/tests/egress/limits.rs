@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ccm_core::permit::Mode;
+use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::http_server::{Reply, Server, ok};
 use ccm_host::egress::{Egress, EgressLimits, FetchError};
 use ccm_host::grant::RequestBudget;
 use http::Method;
@@ -13,8 +15,6 @@ use tokio::time::Instant;
 use crate::world::{
     SOON, counts, egress, error, eventually, get, get_kept, granted, limited, permit, plain, scope,
 };
-use ccm_fixtures::audit::RecordingAudit;
-use ccm_fixtures::http_server::{Reply, Server, ok};
 
 #[tokio::test]
 async fn at_most_eight_requests_of_a_call_and_sixteen_of_a_provider_are_on_the_wire() {

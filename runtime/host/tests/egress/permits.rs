@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use ccm_core::permit::{Mode, Permit};
 use ccm_core::tenure::Tenure;
+use ccm_fixtures::audit::RecordingAudit;
+use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 use ccm_host::egress::{Egress, EgressLimits, FetchError, now};
 use http::Method;
 use serde_json::json;
@@ -13,8 +15,6 @@ use tokio::time::Instant;
 use crate::world::{
     SOON, egress, error, eventually, expired, generous, get, granted, permit, plain,
 };
-use ccm_fixtures::audit::RecordingAudit;
-use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 
 #[tokio::test]
 async fn a_refused_request_makes_no_connection() {

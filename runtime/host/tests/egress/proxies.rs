@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ccm_fixtures::http_server::{Server, ok};
 use ccm_host::egress::{Egress, EgressError, EgressLimits, FetchError};
 use ccm_host::grant::{Credential, ProxyGrant, Secret};
 use ccm_proxy::{NoProxy, Proxy};
@@ -11,7 +12,6 @@ use ccm_proxy::{NoProxy, Proxy};
 use crate::proxy_server::{Answer, FakeProxy};
 use crate::tls::{acceptor, authority, some_root};
 use crate::world::{CANARY, Names, error, get, granted, scope};
-use ccm_fixtures::http_server::{Server, ok};
 
 /// A grant of this proxy.
 fn through(url: &str, no_proxy: &str, addresses: &[&str], root: Option<&str>) -> ProxyGrant {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ccm_fixtures::http_server::{Server, answer, ok};
 use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest};
 
 use crate::world::{egress, error, fresh, get, granted, scope, scraped};
-use ccm_fixtures::http_server::{Server, answer, ok};
 
 #[tokio::test]
 async fn a_target_that_asked_for_patience_is_left_alone_by_every_call() {

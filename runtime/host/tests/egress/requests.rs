@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest};
 use http::Method;
 use serde_json::json;
 
 use crate::world::{CANARY, egress, error, eventually, get, granted, plain, post_form, scope};
-use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 
 #[tokio::test]
 async fn a_granted_request_arrives_with_what_the_host_adds() {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 use http::Method;
 
 use crate::world::{egress, eventually, fresh, get, get_kept, plain, post_form, scope};
-use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 
 #[tokio::test]
 async fn a_burst_of_equal_requests_is_one_request() {

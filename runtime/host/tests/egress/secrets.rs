@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use bytes::Bytes;
 use ccm_core::permit::Mode;
+use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 use ccm_host::egress::{Egress, EgressError, EgressLimits, FetchError, FetchRequest};
 use ccm_host::grant::{Credential, Secret};
 use http::{Method, Request};
@@ -14,7 +15,6 @@ use tracing::{Dispatch, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::world::{CANARY, SOON, egress, error, get, get_kept, granted, permit, plain, scope};
-use ccm_fixtures::http_server::{Reply, Server, answer, ok};
 
 #[tokio::test]
 async fn an_answer_that_repeats_the_credential_is_withheld() {

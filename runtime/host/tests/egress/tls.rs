@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ccm_fixtures::http_server::{Server, ok};
 use ccm_host::egress::{Egress, EgressError, EgressLimits, FetchError};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
@@ -10,7 +11,6 @@ use rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::TlsAcceptor;
 
 use crate::world::{CANARY, Names, error, get, granted, scope};
-use ccm_fixtures::http_server::{Server, ok};
 
 /// A certificate authority of its own.
 pub(crate) fn authority() -> CertifiedIssuer<'static, KeyPair> {

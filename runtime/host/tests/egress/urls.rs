@@ -1,11 +1,11 @@
 //! Absolute URLs, as `wasi:http` has them: they lead into a granted target or nowhere.
 
 use bytes::Bytes;
+use ccm_fixtures::http_server::{Server, ok};
 use ccm_host::egress::{Egress, EgressLimits, FetchError};
 use http::{Method, Request};
 
 use crate::world::{CANARY, Names, fresh, granted, named, scope};
-use ccm_fixtures::http_server::{Server, ok};
 use std::sync::Arc;
 
 fn request(method: Method, url: &str) -> Result<Request<Bytes>, http::Error> {

@@ -10,15 +10,15 @@ use ccm_core::load_balancer::{
     LoadBalancerStatus, PortStatus, Progress, Protocol, ServicePort, TrafficPolicy, UpdateRequest,
 };
 use ccm_core::permit::{Mode, Permit};
+use ccm_fixtures::objects::cloud_node;
 use ccm_host::{LoadError, Module};
 use guest_misbehaving::behaviour::{Balancing, Behaviour};
 
 use super::service;
 use crate::misbehaving::files::with;
-use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::world::{self, PATIENCE, block_on};
 use crate::permits;
-use ccm_fixtures::objects::cloud_node;
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -120,7 +120,7 @@ fn full() -> CloudService {
 
 fn a_request_arrives_in_the_guest_as_it_was_asked() {
     block_on(async {
-        let provider = stage::load_balancing(Balancing::Echo, NOWHERE)
+        let provider = world::load_balancing(Balancing::Echo, NOWHERE)
             .await
             .unwrap();
         let mut request = EnsureRequest {
@@ -181,7 +181,7 @@ fn a_request_arrives_in_the_guest_as_it_was_asked() {
 
 fn thousands_of_targets_arrive_and_more_are_refused() {
     block_on(async {
-        let provider = stage::load_balancing(Balancing::Echo, NOWHERE)
+        let provider = world::load_balancing(Balancing::Echo, NOWHERE)
             .await
             .unwrap();
         // As large as nodes are, with a kilobyte of labels each.
@@ -232,7 +232,7 @@ fn thousands_of_targets_arrive_and_more_are_refused() {
 fn many_that_wait_for_their_cloud_leave_room_for_nodes() {
     block_on(async {
         let cloud = Target::start(Mood::Silent).await;
-        let provider = stage::load_balancing(Balancing::Honest, &cloud.endpoint())
+        let provider = world::load_balancing(Balancing::Honest, &cloud.endpoint())
             .await
             .unwrap();
         let service = service();
@@ -254,7 +254,7 @@ fn many_that_wait_for_their_cloud_leave_room_for_nodes() {
 
 fn what_init_did_not_enable_is_not_called() {
     block_on(async {
-        let provider = stage::load(Behaviour::Honest, NOWHERE).await.unwrap();
+        let provider = world::load(Behaviour::Honest, NOWHERE).await.unwrap();
         let instances = Capabilities {
             instances: true,
             ..Capabilities::default()
@@ -269,7 +269,7 @@ fn what_init_did_not_enable_is_not_called() {
             "unsupported: misbehaving makes no load balancers"
         );
 
-        let provider = stage::load_balancing(Balancing::Echo, NOWHERE)
+        let provider = world::load_balancing(Balancing::Echo, NOWHERE)
             .await
             .unwrap();
         let both = Capabilities {
@@ -307,10 +307,10 @@ fn an_export_of_another_type_is_not_loaded() {
                 wasm: with(from, to),
             };
             // Also when nobody would call it.
-            let config = stage::config(Behaviour::Honest);
-            let loaded = stage::HOST.load(module, stage::grants(NOWHERE), config);
+            let config = world::config(Behaviour::Honest);
+            let loaded = world::HOST.load(module, world::grants(NOWHERE), config);
             let error = loaded.await.err().unwrap();
-            let said = stage::chain(&error);
+            let said = world::chain(&error);
             assert!(matches!(error, LoadError::Signature { .. }), "{said}");
             assert!(said.contains(text), "{text}: {said}");
         }
@@ -319,23 +319,23 @@ fn an_export_of_another_type_is_not_loaded() {
 
 fn the_granted_prefixes_are_known() {
     block_on(async {
-        let provider = stage::load_balancing(Balancing::Echo, NOWHERE)
+        let provider = world::load_balancing(Balancing::Echo, NOWHERE)
             .await
             .unwrap();
         assert_eq!(provider.annotation_prefixes(), ["misbehaving.example/"]);
         // One that is granted and was not requested is nobody's.
-        let mut grants = stage::grants(NOWHERE);
+        let mut grants = world::grants(NOWHERE);
         grants.annotation_prefixes.push("more.example/".to_owned());
-        let config = stage::config(Behaviour::Honest);
-        let provider = stage::HOST
-            .load(stage::module(), grants.clone(), config.clone())
+        let config = world::config(Behaviour::Honest);
+        let provider = world::HOST
+            .load(world::module(), grants.clone(), config.clone())
             .await
             .unwrap();
         assert_eq!(provider.annotation_prefixes(), ["misbehaving.example/"]);
         // One that is requested and was not granted keeps the module out.
         grants.annotation_prefixes.remove(0);
-        let refused = stage::HOST.load(stage::module(), grants, config).await;
-        let text = stage::chain(&refused.err().unwrap());
+        let refused = world::HOST.load(world::module(), grants, config).await;
+        let text = world::chain(&refused.err().unwrap());
         assert!(
             text.contains("not granted: annotation prefix misbehaving.example/"),
             "{text}"

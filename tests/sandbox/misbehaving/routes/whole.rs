@@ -6,16 +6,16 @@ use ccm_core::cloud::{Address, AddressType, Capabilities, CloudNode, CloudProvid
 use ccm_core::cloud_route::{CloudRoute, CreateRouteRequest, DeleteRouteRequest, RouteTarget};
 use ccm_core::load_balancer::Progress;
 use ccm_core::permit::{Mode, Permit};
+use ccm_fixtures::objects::cloud_node;
 use ccm_host::{LoadError, Module};
 use guest_misbehaving::behaviour::{Behaviour, Routing};
 
 use super::{node, route};
 use crate::misbehaving::files::with;
 use crate::misbehaving::load_balancers::service;
-use crate::misbehaving::stage::{self, PATIENCE, block_on};
 use crate::misbehaving::target::{Mood, Target};
+use crate::misbehaving::world::{self, PATIENCE, block_on};
 use crate::permits;
-use ccm_fixtures::objects::cloud_node;
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -66,7 +66,7 @@ fn full(name: &str, cidrs: [String; 2]) -> CloudNode {
 
 fn requests_arrive_in_the_guest_as_they_were_asked() {
     block_on(async {
-        let provider = stage::load_routing(Routing::Echo, NOWHERE).await.unwrap();
+        let provider = world::load_routing(Routing::Echo, NOWHERE).await.unwrap();
         let said = |progress: Progress| match progress {
             Progress::Pending(pending) => {
                 String::from_utf8(pending.hint.unwrap().to_vec()).unwrap()
@@ -135,7 +135,7 @@ fn requests_arrive_in_the_guest_as_they_were_asked() {
 
 fn fifteen_thousand_nodes_have_two_routes_each_and_more_are_refused() {
     block_on(async {
-        let provider = stage::load_routing(Routing::Echo, NOWHERE).await.unwrap();
+        let provider = world::load_routing(Routing::Echo, NOWHERE).await.unwrap();
         let cidrs = |number: usize| {
             let (high, low) = (number / 256, number % 256);
             [
@@ -168,7 +168,7 @@ fn many_that_wait_for_their_cloud_leave_room_for_nodes() {
     block_on(async {
         let cloud = Target::start(Mood::Silent).await;
         let honest = [("balancing", "honest"), ("routing", "honest")];
-        let provider = stage::load_making(&honest, &cloud.endpoint())
+        let provider = world::load_making(&honest, &cloud.endpoint())
             .await
             .unwrap();
         let (listed, service) = ([node("one")], service());
@@ -194,7 +194,7 @@ fn many_that_wait_for_their_cloud_leave_room_for_nodes() {
 
 fn what_init_did_not_enable_is_not_called() {
     block_on(async {
-        let provider = stage::load(Behaviour::Honest, NOWHERE).await.unwrap();
+        let provider = world::load(Behaviour::Honest, NOWHERE).await.unwrap();
         let instances = Capabilities {
             instances: true,
             ..Capabilities::default()
@@ -213,7 +213,7 @@ fn what_init_did_not_enable_is_not_called() {
                 "unsupported: misbehaving makes no routes"
             );
         }
-        let provider = stage::load_routing(Routing::Echo, NOWHERE).await.unwrap();
+        let provider = world::load_routing(Routing::Echo, NOWHERE).await.unwrap();
         let both = Capabilities {
             routes: true,
             ..instances
@@ -235,10 +235,10 @@ fn an_export_of_another_type_is_not_loaded() {
                 wasm: with(from, to),
             };
             // Also when nobody would call it.
-            let config = stage::config(Behaviour::Honest);
-            let loaded = stage::HOST.load(module, stage::grants(NOWHERE), config);
+            let config = world::config(Behaviour::Honest);
+            let loaded = world::HOST.load(module, world::grants(NOWHERE), config);
             let error = loaded.await.err().unwrap();
-            let said = stage::chain(&error);
+            let said = world::chain(&error);
             assert!(matches!(error, LoadError::Signature { .. }), "{said}");
             assert!(said.contains(text), "{text}: {said}");
         }

@@ -22,7 +22,7 @@ mod requests;
 const MOST_CALLS: usize = 200;
 
 /// A Service, the nodes behind it, and the cloud.
-struct Stage {
+struct World {
     host: TestHost,
     project: Rc<RefCell<Project>>,
     settings: Settings,
@@ -34,13 +34,13 @@ struct Stage {
     events: Vec<Event>,
 }
 
-impl Stage {
-    fn new(project: Project) -> Stage {
-        Stage::with(project, &[])
+impl World {
+    fn new(project: Project) -> World {
+        World::with(project, &[])
     }
 
     /// Two ports, four nodes, and more configuration.
-    fn with(project: Project, values: &[(&str, &str)]) -> Stage {
+    fn with(project: Project, values: &[(&str, &str)]) -> World {
         let (host, project) = project.serve();
         let mut values = values.to_vec();
         values.push(("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1"));
@@ -50,7 +50,7 @@ impl Stage {
             port(Protocol::Tcp, 80, Some(30080)),
             port(Protocol::Tcp, 443, Some(30443)),
         ];
-        Stage {
+        World {
             host,
             project,
             settings: settings(&values),

@@ -10,19 +10,19 @@ use super::*;
 use crate::Pace;
 use crate::queue::{Capacity, Queue};
 
-struct Stand {
+struct World {
     registry: Registry,
     metrics: QueueMetrics,
     clock: Clock,
 }
 
-impl Stand {
-    fn new() -> Stand {
+impl World {
+    fn new() -> World {
         let mut registry = Registry::default();
         let metrics = QueueMetrics::default();
         metrics.register(&mut registry);
         let clock = Clock::start(Pace::REAL);
-        Stand {
+        World {
             registry,
             metrics,
             clock,
@@ -45,16 +45,16 @@ impl Stand {
 
 #[tokio::test(start_paused = true)]
 async fn names_labels_and_buckets_of_queues_are_upstreams() {
-    let stand = Stand::new();
-    let mut queue = stand.queue(QueueName::Nodes);
-    let now = stand.clock.now();
+    let world = World::new();
+    let mut queue = world.queue(QueueName::Nodes);
+    let now = world.clock.now();
     queue.ask("a", now, false);
     queue.ask("b", now, true);
     queue.ask("b", now, false);
     queue.ask("later", now.after(Duration::from_secs(60)), false);
     let begun = now.after(Duration::from_secs(2));
     assert!(queue.take(begun, Capacity::Any).is_some());
-    stand.shows(&[
+    world.shows(&[
         "workqueue_depth{name=\"Nodes\"} 1.0",
         "workqueue_adds_total{name=\"Nodes\"} 2",
         "workqueue_queue_duration_seconds_count{name=\"Nodes\"} 1",
@@ -63,13 +63,13 @@ async fn names_labels_and_buckets_of_queues_are_upstreams() {
         "workqueue_queue_duration_seconds_bucket{le=\"10.0\",name=\"Nodes\"} 1",
     ]);
     tokio::time::advance(Duration::from_secs(12)).await;
-    stand.shows(&[
+    world.shows(&[
         "workqueue_unfinished_work_seconds{name=\"Nodes\"} 10.0",
         "workqueue_longest_running_processor_seconds{name=\"Nodes\"} 10.0",
     ]);
     queue.retries();
     queue.finish("b", begun.after(Duration::from_secs(3)));
-    stand.shows(&[
+    world.shows(&[
         "workqueue_unfinished_work_seconds{name=\"Nodes\"} 0.0",
         "workqueue_longest_running_processor_seconds{name=\"Nodes\"} 0.0",
         "workqueue_work_duration_seconds_sum{name=\"Nodes\"} 3.0",
@@ -79,15 +79,15 @@ async fn names_labels_and_buckets_of_queues_are_upstreams() {
 
 #[tokio::test]
 async fn the_depth_is_what_waits_however_an_object_leaves_its_queue() {
-    let stand = Stand::new();
+    let world = World::new();
     let (mut queue, mut other) = (
-        stand.queue(QueueName::Services),
-        stand.queue(QueueName::Services),
+        world.queue(QueueName::Services),
+        world.queue(QueueName::Services),
     );
-    let now = stand.clock.now();
+    let now = world.clock.now();
     let depth = |count: &str| {
         let line = format!("workqueue_depth{{name=\"service\"}} {count}");
-        stand.shows(&[&line]);
+        world.shows(&[&line]);
     };
     for name in ["a", "b", "c", "d"] {
         queue.ask(name, now, false);
@@ -112,5 +112,5 @@ async fn the_depth_is_what_waits_however_an_object_leaves_its_queue() {
     assert!(queue.take(now, Capacity::Any).is_some());
     assert!(queue.take(now, Capacity::Any).is_none());
     depth("0.0");
-    stand.shows(&["workqueue_adds_total{name=\"service\"} 6"]);
+    world.shows(&["workqueue_adds_total{name=\"service\"} 6"]);
 }

@@ -4,9 +4,9 @@
 mod access;
 mod downloads;
 mod evidence;
+mod fake_registry;
 mod hostile;
 mod logins;
 mod proxies;
 mod refused;
-mod stand;
 mod tags;

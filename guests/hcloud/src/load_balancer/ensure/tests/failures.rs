@@ -3,8 +3,8 @@
 use super::*;
 
 /// A Service with everything that takes more than one request.
-fn demanding(project: Project) -> Stage {
-    let mut stage = Stage::with(project, &[("HCLOUD_NETWORK", "4711")]);
+fn demanding(project: Project) -> World {
+    let mut world = World::with(project, &[("HCLOUD_NETWORK", "4711")]);
     for (key, value) in [
         (annotations::PROTOCOL, "https"),
         (annotations::CERTIFICATE_TYPE, "managed"),
@@ -13,19 +13,19 @@ fn demanding(project: Project) -> Stage {
         (annotations::PRIVATE_IPV4, "10.0.0.9"),
         (annotations::USE_PRIVATE_IP, "true"),
     ] {
-        stage.annotate(key, value);
+        world.annotate(key, value);
     }
-    stage
+    world
 }
 
 /// Creates, changes and deletes, and looks at the cloud in between. How many requests that took.
-fn live(stage: &mut Stage) -> usize {
-    stage.ensure().unwrap();
-    assert_eq!(brief(&stage.only()), as_wanted());
-    let found = stage.only();
+fn live(world: &mut World) -> usize {
+    world.ensure().unwrap();
+    assert_eq!(brief(&world.only()), as_wanted());
+    let found = world.only();
     assert_eq!(found["private_net"][0]["ip"], "10.0.0.9");
     assert_eq!(found["public_net"]["ipv4"]["dns_ptr"], "www.example.com");
-    let ids: Vec<u64> = stage
+    let ids: Vec<u64> = world
         .project
         .borrow()
         .certificates
@@ -36,17 +36,17 @@ fn live(stage: &mut Stage) -> usize {
     for service in found["services"].as_array().unwrap() {
         assert_eq!(service["http"]["certificates"], json!(ids));
     }
-    stage.service.ports[1].port = 8443;
-    stage.nodes.push(server(5));
-    stage.ensure().unwrap();
-    let (services, targets) = brief(&stage.only());
+    world.service.ports[1].port = 8443;
+    world.nodes.push(server(5));
+    world.ensure().unwrap();
+    let (services, targets) = brief(&world.only());
     assert_eq!(services, ["80→30080", "8443→30443"]);
     assert_eq!(targets, ["1", "2", "3", "4", "5"]);
-    stage.delete().unwrap();
-    let project = stage.project.borrow();
+    world.delete().unwrap();
+    let project = world.project.borrow();
     assert!(project.load_balancers.is_empty(), "{project:?}");
     assert!(project.certificates.is_empty(), "{project:?}");
-    stage.count()
+    world.count()
 }
 
 fn project(polls: u32, locks: bool) -> Project {
@@ -68,9 +68,9 @@ fn the_end_is_the_same_however_long_actions_run_and_without_any_hint() {
         (1, true, false),
         (3, true, false),
     ] {
-        let mut stage = demanding(project(polls, locks));
-        stage.forgetful = forgetful;
-        live(&mut stage);
+        let mut world = demanding(project(polls, locks));
+        world.forgetful = forgetful;
+        live(&mut world);
     }
 }
 
@@ -89,9 +89,9 @@ fn no_request_can_fail_so_that_anything_is_made_twice_or_left_behind() {
             loop {
                 let mut project = project(1, false);
                 project.trouble.insert(number, trouble.clone());
-                let mut stage = demanding(project);
-                stage.forgetful = forgetful;
-                let requests = live(&mut stage);
+                let mut world = demanding(project);
+                world.forgetful = forgetful;
+                let requests = live(&mut world);
                 number += 1;
                 if number >= requests {
                     break;
@@ -104,25 +104,25 @@ fn no_request_can_fail_so_that_anything_is_made_twice_or_left_behind() {
 
 #[test]
 fn a_certificate_goes_with_its_service_also_when_the_annotation_went_before() {
-    let mut stage = demanding(project(1, false));
-    stage.ensure().unwrap();
-    stage.service.annotations.clear();
-    stage.ensure().unwrap();
-    assert_eq!(stage.only()["services"][0]["http"], Value::Null);
-    stage.delete().unwrap();
-    assert!(stage.project.borrow().certificates.is_empty());
+    let mut world = demanding(project(1, false));
+    world.ensure().unwrap();
+    world.service.annotations.clear();
+    world.ensure().unwrap();
+    assert_eq!(world.only()["services"][0]["http"], Value::Null);
+    world.delete().unwrap();
+    assert!(world.project.borrow().certificates.is_empty());
 }
 
-fn in_network(project: Project) -> Stage {
-    let mut stage = Stage::with(project, &[("HCLOUD_NETWORK", "4711")]);
-    stage.annotate(annotations::USE_PRIVATE_IP, "true");
-    stage
+fn in_network(project: Project) -> World {
+    let mut world = World::with(project, &[("HCLOUD_NETWORK", "4711")]);
+    world.annotate(annotations::USE_PRIVATE_IP, "true");
+    world
 }
 
-fn request(stage: &Stage, hint: Option<Vec<u8>>) -> EnsureRequest {
+fn request(world: &World, hint: Option<Vec<u8>>) -> EnsureRequest {
     EnsureRequest {
-        service: stage.service.clone(),
-        targets: stage.nodes.clone(),
+        service: world.service.clone(),
+        targets: world.nodes.clone(),
         adopt: None,
         hint,
     }
@@ -133,9 +133,9 @@ fn addresses_that_come_late_are_waited_for_with_or_without_a_hint() {
     for forgetful in [false, true] {
         let mut project = project(1, false);
         project.unaddressed = 4;
-        let mut stage = Stage::new(project);
-        stage.forgetful = forgetful;
-        let status = stage.ensure().unwrap();
+        let mut world = World::new(project);
+        world.forgetful = forgetful;
+        let status = world.ensure().unwrap();
         assert_eq!(status.ingress.len(), 2, "{forgetful}");
     }
 }
@@ -144,15 +144,15 @@ fn addresses_that_come_late_are_waited_for_with_or_without_a_hint() {
 fn an_action_that_fails_is_an_error_once_and_then_there_is_a_new_look() {
     let mut project = project(1, false);
     project.failed = vec![102];
-    let stage = Stage::new(project);
-    let begun = ensure(&stage.settings, &request(&stage, None)).unwrap();
+    let world = World::new(project);
+    let begun = ensure(&world.settings, &request(&world, None)).unwrap();
     let Ensured::Pending(pending) = begun.ensured else {
         panic!("{begun:?}");
     };
-    let failed = ensure(&stage.settings, &request(&stage, pending.hint.clone()));
+    let failed = ensure(&world.settings, &request(&world, pending.hint.clone()));
     assert!(matches!(failed, Err(Error::Unavailable(_))), "{failed:?}");
     // A host that keeps the hint of a call that failed is not stuck with it.
-    let again = ensure(&stage.settings, &request(&stage, pending.hint)).unwrap();
+    let again = ensure(&world.settings, &request(&world, pending.hint)).unwrap();
     assert!(matches!(again.ensured, Ensured::Pending(_)), "{again:?}");
 }
 
@@ -161,15 +161,15 @@ fn what_a_failed_order_leaves_behind_is_finished() {
     for (forgetful, locks) in [(false, true), (false, false), (true, false)] {
         let mut project = project(1, locks);
         project.failed = vec![102];
-        let mut stage = in_network(project);
-        stage.forgetful = forgetful;
-        let status = stage.ensure().unwrap();
+        let mut world = in_network(project);
+        world.forgetful = forgetful;
+        let status = world.ensure().unwrap();
         assert_eq!(
             status.ingress.len(),
             3,
             "public addresses, and one in the network"
         );
-        assert_eq!(brief(&stage.only()), as_wanted(), "{forgetful}");
+        assert_eq!(brief(&world.only()), as_wanted(), "{forgetful}");
     }
 }
 
@@ -177,19 +177,19 @@ fn what_a_failed_order_leaves_behind_is_finished() {
 fn a_node_that_cannot_be_a_target_keeps_no_other_from_being_one() {
     let mut project = project(1, false);
     project.detached = vec![2];
-    let mut stage = Stage::new(project);
+    let mut world = World::new(project);
     let mut said = None;
     for _ in 0..10 {
-        said = ensure(&stage.settings, &request(&stage, None))
+        said = ensure(&world.settings, &request(&world, None))
             .err()
             .or(said);
     }
     let said = said.unwrap();
     assert!(said.message().contains("node-2"), "{said:?}");
-    assert_eq!(brief(&stage.only()).1, ["1", "3", "4"]);
-    stage.project.borrow_mut().detached.clear();
-    stage.ensure().unwrap();
-    assert_eq!(brief(&stage.only()), as_wanted());
+    assert_eq!(brief(&world.only()).1, ["1", "3", "4"]);
+    world.project.borrow_mut().detached.clear();
+    world.ensure().unwrap();
+    assert_eq!(brief(&world.only()), as_wanted());
 }
 
 #[test]
@@ -198,39 +198,39 @@ fn a_node_whose_server_is_gone_is_an_event_and_no_error() {
         for at_order in [true, false] {
             let mut project = project(polls, locks);
             project.absent = vec![2, 4];
-            let mut stage = Stage::new(project);
+            let mut world = World::new(project);
             if !at_order {
-                let kept = std::mem::take(&mut stage.nodes);
-                stage.ensure().unwrap();
-                stage.nodes = kept;
+                let kept = std::mem::take(&mut world.nodes);
+                world.ensure().unwrap();
+                world.nodes = kept;
             }
-            let status = stage.ensure().unwrap();
+            let status = world.ensure().unwrap();
             assert_eq!(status.ingress.len(), 2);
-            assert_eq!(brief(&stage.only()).1, ["1", "3"], "{polls} {locks}");
-            let mut events = stage.events.iter().rev();
+            assert_eq!(brief(&world.only()).1, ["1", "3"], "{polls} {locks}");
+            let mut events = world.events.iter().rev();
             let event = events.find(|one| one.reason == "ServerNotFound");
             let message = &event.unwrap().message;
             assert!(message.ends_with("node-2, node-4"), "{message}");
-            stage.update_targets().unwrap();
+            world.update_targets().unwrap();
         }
     }
 }
 
 #[test]
 fn a_load_balancer_that_goes_in_the_middle_is_made_again() {
-    let mut stage = Stage::new(project(1, true));
-    stage.nodes.truncate(1);
-    stage.ensure().unwrap();
-    stage.nodes = (1..=4).map(server).collect();
-    let begun = ensure(&stage.settings, &request(&stage, None)).unwrap();
+    let mut world = World::new(project(1, true));
+    world.nodes.truncate(1);
+    world.ensure().unwrap();
+    world.nodes = (1..=4).map(server).collect();
+    let begun = ensure(&world.settings, &request(&world, None)).unwrap();
     let Ensured::Pending(pending) = begun.ensured else {
         panic!("{begun:?}");
     };
-    stage.project.borrow_mut().load_balancers.clear();
-    let went = ensure(&stage.settings, &request(&stage, pending.hint)).unwrap();
+    world.project.borrow_mut().load_balancers.clear();
+    let went = ensure(&world.settings, &request(&world, pending.hint)).unwrap();
     assert!(matches!(went.ensured, Ensured::Pending(_)), "{went:?}");
-    stage.ensure().unwrap();
-    assert_eq!(brief(&stage.only()), as_wanted());
+    world.ensure().unwrap();
+    assert_eq!(brief(&world.only()), as_wanted());
 }
 
 #[test]
@@ -238,15 +238,15 @@ fn more_nodes_than_the_type_allows_are_an_event_and_no_error() {
     for limited_at_order in [true, false] {
         let mut project = project(1, false);
         project.max_targets = 3;
-        let mut stage = Stage::new(project);
+        let mut world = World::new(project);
         if !limited_at_order {
-            let kept = stage.nodes.split_off(3);
-            stage.ensure().unwrap();
-            stage.nodes.extend(kept);
+            let kept = world.nodes.split_off(3);
+            world.ensure().unwrap();
+            world.nodes.extend(kept);
         }
-        stage.ensure().unwrap();
-        assert_eq!(brief(&stage.only()).1, ["1", "2", "3"]);
-        let mut events = stage.events.iter();
+        world.ensure().unwrap();
+        assert_eq!(brief(&world.only()).1, ["1", "2", "3"]);
+        let mut events = world.events.iter();
         let event = events.find(|one| one.reason == "MaxTargetsReached");
         let message = &event.unwrap().message;
         assert!(message.contains("node-4"), "{message}");
@@ -256,21 +256,21 @@ fn more_nodes_than_the_type_allows_are_an_event_and_no_error() {
 
 #[test]
 fn a_type_that_is_deprecated_is_an_event() {
-    let mut stage = Stage::new(Project::new());
-    stage.ensure().unwrap();
-    assert!(!stage.reasons().contains(&"LoadBalancerTypeDeprecated"));
-    for found in stage.project.borrow_mut().load_balancers.values_mut() {
+    let mut world = World::new(Project::new());
+    world.ensure().unwrap();
+    assert!(!world.reasons().contains(&"LoadBalancerTypeDeprecated"));
+    for found in world.project.borrow_mut().load_balancers.values_mut() {
         found["load_balancer_type"]["deprecated"] = json!("2026-01-01T00:00:00+00:00");
     }
-    stage.ensure().unwrap();
-    assert!(stage.reasons().contains(&"LoadBalancerTypeDeprecated"));
+    world.ensure().unwrap();
+    assert!(world.reasons().contains(&"LoadBalancerTypeDeprecated"));
 }
 
 #[test]
 fn a_hint_that_cannot_be_read_or_is_about_another_wish_is_none() {
-    let mut stage = Stage::new(project(1, false));
-    stage.ensure().unwrap();
-    let before = stage.count();
+    let mut world = World::new(project(1, false));
+    world.ensure().unwrap();
+    let before = world.count();
     let other = json!({"digest": 1, "actions": [1], "more": false, "waits": 0,
         "addresses": {"private": []}});
     for hint in [
@@ -278,10 +278,10 @@ fn a_hint_that_cannot_be_read_or_is_about_another_wish_is_none() {
         b"\xff{".to_vec(),
         other.to_string().into_bytes(),
     ] {
-        let reply = ensure(&stage.settings, &request(&stage, Some(hint))).unwrap();
+        let reply = ensure(&world.settings, &request(&world, Some(hint))).unwrap();
         assert!(matches!(reply.ensured, Ensured::Ready(_)));
     }
-    assert_eq!(stage.requests(before), ["GET /load_balancers"; 3]);
+    assert_eq!(world.requests(before), ["GET /load_balancers"; 3]);
 }
 
 #[test]
@@ -294,11 +294,11 @@ fn while_the_cloud_is_busy_it_is_asked_less_and_less_often() {
                 .insert(number, Trouble::Refused(423, "locked"));
         }
     }
-    let stage = Stage::new(project);
+    let world = World::new(project);
     let mut hint = None;
     let mut waits = Vec::new();
     for _ in 0..5 {
-        let reply = ensure(&stage.settings, &request(&stage, hint.take())).unwrap();
+        let reply = ensure(&world.settings, &request(&world, hint.take())).unwrap();
         let Ensured::Pending(pending) = reply.ensured else {
             panic!("{reply:?}");
         };

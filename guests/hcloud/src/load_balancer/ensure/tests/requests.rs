@@ -6,13 +6,13 @@ const LOOK: &str = "GET /load_balancers";
 const POLL: &str = "GET /actions";
 
 /// A load balancer that agrees with the Service, with actions that are asked about once.
-fn agreed() -> Stage {
+fn agreed() -> World {
     let mut project = Project::new();
     project.polls = 1;
-    let mut stage = Stage::new(project);
-    stage.ensure().unwrap();
-    assert_eq!(brief(&stage.only()), as_wanted());
-    stage
+    let mut world = World::new(project);
+    world.ensure().unwrap();
+    assert_eq!(brief(&world.only()), as_wanted());
+    world
 }
 
 fn act(name: &str) -> String {
@@ -21,9 +21,9 @@ fn act(name: &str) -> String {
 
 #[test]
 fn creation_is_one_order_with_everything_in_it() {
-    let stage = agreed();
-    assert_eq!(stage.requests(0), [LOOK, "POST /load_balancers", POLL]);
-    let seen = stage.host.seen();
+    let world = agreed();
+    assert_eq!(world.requests(0), [LOOK, "POST /load_balancers", POLL]);
+    let seen = world.host.seen();
     assert_eq!(
         seen[0].line(),
         format!("GET /load_balancers?label_selector=hcloud-ccm/service-uid={UID}&per_page=50")
@@ -47,100 +47,100 @@ fn creation_is_one_order_with_everything_in_it() {
     );
 }
 
-type Change = fn(&mut Stage);
-type Act = fn(&mut Stage) -> Result<(), Error>;
+type Change = fn(&mut World);
+type Act = fn(&mut World) -> Result<(), Error>;
 
-fn again(stage: &mut Stage) -> Result<(), Error> {
-    stage.ensure().map(|_| ())
+fn again(world: &mut World) -> Result<(), Error> {
+    world.ensure().map(|_| ())
 }
 
 #[test]
 fn every_change_costs_the_fewest_requests() {
-    let nodes: Act = Stage::update_targets;
+    let nodes: Act = World::update_targets;
     let table: [(&str, Change, Act, &[&str]); 10] = [
         ("nothing", |_| {}, again, &[]),
         (
             "an unrelated annotation",
-            |stage| stage.annotate("example.com/owner", "me"),
+            |world| world.annotate("example.com/owner", "me"),
             again,
             &[],
         ),
         (
             "a node port",
-            |stage| stage.service.ports[0].node_port = Some(31000),
+            |world| world.service.ports[0].node_port = Some(31000),
             again,
             &["update_service"],
         ),
         (
             "a port",
-            |stage| stage.service.ports[1].port = 8443,
+            |world| world.service.ports[1].port = 8443,
             again,
             &["add_service", "delete_service"],
         ),
         (
             "a node more",
-            |stage| stage.nodes.push(server(5)),
+            |world| world.nodes.push(server(5)),
             nodes,
             &["add_target"],
         ),
         (
             "a node less",
-            |stage| drop(stage.nodes.pop()),
+            |world| drop(world.nodes.pop()),
             nodes,
             &["remove_target"],
         ),
         ("the same nodes", |_| {}, nodes, &[]),
         (
             "a name in the reverse DNS",
-            |stage| stage.annotate(annotations::IPV4_RDNS, "www.example.com"),
+            |world| world.annotate(annotations::IPV4_RDNS, "www.example.com"),
             again,
             &["change_dns_ptr"],
         ),
         (
             "an algorithm",
-            |stage| stage.annotate(annotations::ALGORITHM_TYPE, "least_connections"),
+            |world| world.annotate(annotations::ALGORITHM_TYPE, "least_connections"),
             again,
             &["change_algorithm"],
         ),
         (
             "a bad annotation and a node less",
-            |stage| {
-                stage.annotate(annotations::ALGORITHM_TYPE, "by taste");
-                stage.nodes.remove(0);
+            |world| {
+                world.annotate(annotations::ALGORITHM_TYPE, "by taste");
+                world.nodes.remove(0);
             },
             nodes,
             &["remove_target"],
         ),
     ];
     for (what, change, call, writes) in table {
-        let mut stage = agreed();
-        change(&mut stage);
-        let before = stage.count();
-        call(&mut stage).unwrap();
+        let mut world = agreed();
+        change(&mut world);
+        let before = world.count();
+        call(&mut world).unwrap();
         let mut expected = vec![LOOK.to_owned()];
         // The cloud locks a load balancer while an action runs: one after the other, and no look in between.
         for write in writes {
             expected.extend([act(write), POLL.to_owned()]);
         }
-        assert_eq!(stage.requests(before), expected, "{what}");
-        let before = stage.count();
-        call(&mut stage).unwrap();
-        assert_eq!(stage.requests(before), [LOOK], "{what}, again");
+        assert_eq!(world.requests(before), expected, "{what}");
+        let before = world.count();
+        call(&mut world).unwrap();
+        assert_eq!(world.requests(before), [LOOK], "{what}, again");
     }
 }
 
 #[test]
 fn a_name_is_written_at_once_and_there_is_nothing_to_wait_for() {
-    let mut stage = agreed();
-    stage.annotate(annotations::NAME, "shop");
-    let before = stage.count();
-    stage.ensure().unwrap();
-    assert_eq!(stage.requests(before), [LOOK, "PUT /load_balancers/101"]);
+    let mut world = agreed();
+    world.annotate(annotations::NAME, "shop");
+    let before = world.count();
+    world.ensure().unwrap();
+    assert_eq!(world.requests(before), [LOOK, "PUT /load_balancers/101"]);
     // Who takes the annotation away does not ask for another name.
-    stage.service.annotations.clear();
-    let before = stage.count();
-    stage.ensure().unwrap();
-    assert_eq!(stage.requests(before), [LOOK]);
+    world.service.annotations.clear();
+    let before = world.count();
+    world.ensure().unwrap();
+    assert_eq!(world.requests(before), [LOOK]);
 }
 
 #[test]
@@ -148,20 +148,20 @@ fn what_changes_more_than_it_says_is_followed_by_a_new_look() {
     let table: [(&str, Change, &[&str], &str); 3] = [
         (
             "a type",
-            |stage| stage.annotate(annotations::TYPE, "lb21"),
+            |world| world.annotate(annotations::TYPE, "lb21"),
             &[],
             "change_type",
         ),
         (
             "the public interface",
-            |stage| stage.annotate(annotations::DISABLE_PUBLIC_NETWORK, "true"),
+            |world| world.annotate(annotations::DISABLE_PUBLIC_NETWORK, "true"),
             &[],
             "disable_public_interface",
         ),
         (
             "a network",
-            |stage| {
-                stage.settings = settings(&[
+            |world| {
+                world.settings = settings(&[
                     ("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1"),
                     ("HCLOUD_NETWORK", "4711"),
                 ]);
@@ -171,93 +171,93 @@ fn what_changes_more_than_it_says_is_followed_by_a_new_look() {
         ),
     ];
     for (what, change, reads, write) in table {
-        let mut stage = agreed();
-        change(&mut stage);
-        let before = stage.count();
-        stage.ensure().unwrap();
+        let mut world = agreed();
+        change(&mut world);
+        let before = world.count();
+        world.ensure().unwrap();
         let mut expected = vec![LOOK.to_owned()];
         expected.extend(reads.iter().map(|line| (*line).to_owned()));
         expected.extend([act(write), POLL.to_owned(), LOOK.to_owned()]);
-        assert_eq!(stage.requests(before), expected, "{what}");
+        assert_eq!(world.requests(before), expected, "{what}");
     }
 }
 
 #[test]
 fn a_type_that_nobody_chose_any_more_stays() {
-    let mut stage = agreed();
-    stage.annotate(annotations::TYPE, "lb31");
-    stage.ensure().unwrap();
-    stage.service.annotations.clear();
-    stage.settings = settings(&[("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")]);
-    stage.ensure().unwrap();
-    assert_eq!(stage.only()["load_balancer_type"]["name"], "lb31");
-    assert_eq!(stage.reasons(), Vec::<&str>::new());
+    let mut world = agreed();
+    world.annotate(annotations::TYPE, "lb31");
+    world.ensure().unwrap();
+    world.service.annotations.clear();
+    world.settings = settings(&[("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")]);
+    world.ensure().unwrap();
+    assert_eq!(world.only()["load_balancer_type"]["name"], "lb31");
+    assert_eq!(world.reasons(), Vec::<&str>::new());
 }
 
 #[test]
 fn that_nobody_chose_a_type_is_said_when_one_is_made_and_never_again() {
-    let mut stage = Stage::new(Project::new());
-    stage.settings = settings(&[("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")]);
-    stage.ensure().unwrap();
-    assert_eq!(stage.only()["load_balancer_type"]["name"], "lb11");
-    assert_eq!(stage.reasons(), ["LoadBalancerTypeUnconfigured"]);
-    stage.annotate(annotations::ALGORITHM_TYPE, "least_connections");
-    stage.ensure().unwrap();
-    assert_eq!(stage.only()["algorithm"]["type"], "least_connections");
-    assert_eq!(stage.reasons(), ["LoadBalancerTypeUnconfigured"]);
+    let mut world = World::new(Project::new());
+    world.settings = settings(&[("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")]);
+    world.ensure().unwrap();
+    assert_eq!(world.only()["load_balancer_type"]["name"], "lb11");
+    assert_eq!(world.reasons(), ["LoadBalancerTypeUnconfigured"]);
+    world.annotate(annotations::ALGORITHM_TYPE, "least_connections");
+    world.ensure().unwrap();
+    assert_eq!(world.only()["algorithm"]["type"], "least_connections");
+    assert_eq!(world.reasons(), ["LoadBalancerTypeUnconfigured"]);
 }
 
-fn through_the_network() -> Stage {
+fn through_the_network() -> World {
     let mut project = Project::new();
     project.polls = 1;
     let values = [
         ("HCLOUD_NETWORK", "4711"),
         ("HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP", "true"),
     ];
-    Stage::with(project, &values)
+    World::with(project, &values)
 }
 
 #[test]
 fn the_network_is_in_the_order_and_targets_are_reached_through_it() {
-    let mut stage = through_the_network();
-    let status = stage.ensure().unwrap();
+    let mut world = through_the_network();
+    let status = world.ensure().unwrap();
     let ips = status.ingress.iter().filter_map(|one| one.ip.as_deref());
     let ips: Vec<&str> = ips.collect();
     assert_eq!(ips, ["203.0.113.10", "2001:db8:c17::1", "10.0.0.2"]);
     let order = [LOOK, "GET /networks/4711", "POST /load_balancers", POLL];
-    assert_eq!(stage.requests(0), order);
+    assert_eq!(world.requests(0), order);
     // To be reached otherwise, every target goes and comes again.
-    let before = stage.count();
-    stage.annotate(annotations::USE_PRIVATE_IP, "false");
-    stage.ensure().unwrap();
-    assert_eq!(brief(&stage.only()), as_wanted());
-    let requests = stage.requests(before);
+    let before = world.count();
+    world.annotate(annotations::USE_PRIVATE_IP, "false");
+    world.ensure().unwrap();
+    assert_eq!(brief(&world.only()), as_wanted());
+    let requests = world.requests(before);
     let count = |what: &str| requests.iter().filter(|one| one.ends_with(what)).count();
     assert_eq!((count("/remove_target"), count("/add_target")), (4, 4));
 }
 
 #[test]
 fn an_address_in_the_network_is_asked_for_after_the_order() {
-    let mut stage = through_the_network();
+    let mut world = through_the_network();
     for address in ["10.0.0.77", "10.0.0.78"] {
-        stage.annotate(annotations::PRIVATE_IPV4, address);
-        let status = stage.ensure().unwrap();
+        world.annotate(annotations::PRIVATE_IPV4, address);
+        let status = world.ensure().unwrap();
         assert_eq!(status.ingress[2].ip.as_deref(), Some(address));
-        assert_eq!(brief(&stage.only()), as_wanted());
+        assert_eq!(brief(&world.only()), as_wanted());
     }
 }
 
 #[test]
 fn deletion_is_one_look_and_one_request_and_the_proof_one_more() {
-    let mut stage = agreed();
-    let before = stage.count();
-    stage.delete().unwrap();
-    let proof = deletion::get(&stage.settings, &stage.service).unwrap();
+    let mut world = agreed();
+    let before = world.count();
+    world.delete().unwrap();
+    let proof = deletion::get(&world.settings, &world.service).unwrap();
     assert!(matches!(proof, ccm_guest::load_balancer::Found::Absent));
     let expected = [LOOK, "DELETE /load_balancers/101", LOOK];
-    assert_eq!(stage.requests(before), expected);
-    stage.delete().unwrap();
-    assert_eq!(stage.count(), before + 4, "nothing there: done");
+    assert_eq!(world.requests(before), expected);
+    world.delete().unwrap();
+    assert_eq!(world.count(), before + 4, "nothing there: done");
 }
 
 #[test]
@@ -265,14 +265,14 @@ fn a_hundred_targets_are_added_in_portions_that_one_request_asks_about() {
     let mut project = Project::new();
     project.polls = 1;
     project.max_targets = 150;
-    let mut stage = Stage::new(project);
-    stage.nodes.clear();
-    stage.ensure().unwrap();
-    stage.nodes = (1..=100).map(server).collect();
-    let before = stage.count();
-    stage.update_targets().unwrap();
-    assert_eq!(brief(&stage.only()).1.len(), 100);
-    let requests = stage.requests(before);
+    let mut world = World::new(project);
+    world.nodes.clear();
+    world.ensure().unwrap();
+    world.nodes = (1..=100).map(server).collect();
+    let before = world.count();
+    world.update_targets().unwrap();
+    assert_eq!(brief(&world.only()).1.len(), 100);
+    let requests = world.requests(before);
     let count = |what: &str| requests.iter().filter(|one| *one == what).count();
     assert_eq!((count(LOOK), count(POLL)), (3, 5), "{requests:?}");
 }
@@ -281,29 +281,29 @@ fn a_hundred_targets_are_added_in_portions_that_one_request_asks_about() {
 fn dedicated_servers_are_targets_by_the_address_that_robot_knows() {
     let mut project = Project::new();
     project.polls = 1;
-    let mut stage = Stage::with(project, &[("ROBOT_ENABLED", "true")]);
-    stage.nodes = vec![
+    let mut world = World::with(project, &[("ROBOT_ENABLED", "true")]);
+    world.nodes = vec![
         node("bm-1", Some("hrobot://321")),
         node("bm-9", Some("hrobot://999")),
     ];
-    stage.ensure().unwrap();
-    assert_eq!(brief(&stage.only()).1, ["233.252.0.123"]);
-    assert!(stage.reasons().contains(&"ServerNotFound"));
+    world.ensure().unwrap();
+    assert_eq!(brief(&world.only()).1, ["233.252.0.123"]);
+    assert!(world.reasons().contains(&"ServerNotFound"));
     // Addresses that are no node's any more go.
-    stage.nodes = vec![server(1)];
-    stage.update_targets().unwrap();
-    assert_eq!(brief(&stage.only()).1, ["1"]);
+    world.nodes = vec![server(1)];
+    world.update_targets().unwrap();
+    assert_eq!(brief(&world.only()).1, ["1"]);
 }
 
 #[test]
 fn every_write_is_announced_with_its_reason() {
-    let mut stage = agreed();
-    stage.service.ports[1].port = 8443;
-    stage.ensure().unwrap();
-    stage.delete().unwrap();
-    let writes = stage.host.seen();
+    let mut world = agreed();
+    world.service.ports[1].port = 8443;
+    world.ensure().unwrap();
+    world.delete().unwrap();
+    let writes = world.host.seen();
     let writes = writes.iter().filter(|one| one.method != "GET").count();
-    let lines = stage.host.lines();
+    let lines = world.host.lines();
     let told: Vec<&str> = lines
         .iter()
         .filter(|(level, line)| *level == log::Level::Info && line.contains(" why="))

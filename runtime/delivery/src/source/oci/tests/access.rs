@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use url::Url;
 
-use super::stand::{Asked, Shelf, Stand, login, module, redirect, source, status};
+use super::fake_registry::{Asked, FakeRegistry, Shelf, login, module, redirect, source, status};
 use crate::source::oci::OciSource;
 use crate::source::oci::login::RegistryCredentials;
 use crate::source::oci::registry::{Registry, redirected};
@@ -31,23 +31,23 @@ fn needs(authorization: &'static str, asked: &Asked, how: &str) -> Option<Respon
     (asked.authorization.as_deref() != Some(authorization)).then(|| challenge(how))
 }
 
-async fn basic() -> Stand {
+async fn basic() -> FakeRegistry {
     let (shelf, _) = Shelf::with(&module(100));
-    Stand::start(shelf, |asked| needs(BASIC, asked, "Basic realm=\"test\"")).await
+    FakeRegistry::start(shelf, |asked| needs(BASIC, asked, "Basic realm=\"test\"")).await
 }
 
 /// A registry that takes tokens of `realm`.
-async fn bearer(realm: &str) -> Stand {
+async fn bearer(realm: &str) -> FakeRegistry {
     let (shelf, _) = Shelf::with(&module(100));
     let how = format!(
         "Bearer realm=\"{realm}\",service=\"shelf\",scope=\"repository:other/secret:push\""
     );
-    Stand::start(shelf, move |asked| needs("Bearer t0ken", asked, &how)).await
+    FakeRegistry::start(shelf, move |asked| needs("Bearer t0ken", asked, &how)).await
 }
 
 /// A place that hands out tokens to whoever shows `user`.
-async fn tokens(user: Option<&'static str>) -> Stand {
-    Stand::start(Shelf::default(), move |asked| {
+async fn tokens(user: Option<&'static str>) -> FakeRegistry {
+    FakeRegistry::start(Shelf::default(), move |asked| {
         Some(match asked.authorization.as_deref() == user {
             true => Response::new(Body::from(json!({"access_token": "t0ken"}).to_string())),
             false => status(401),
@@ -58,11 +58,11 @@ async fn tokens(user: Option<&'static str>) -> Stand {
 
 #[tokio::test]
 async fn a_password_is_shown_when_the_registry_asks_for_it_and_only_then() {
-    let stand = basic().await;
-    let mut settings = stand.settings(":1");
-    settings.credentials = watch::channel(Some(login(&stand.host, PASSWORD))).1;
+    let fake = basic().await;
+    let mut settings = fake.settings(":1");
+    settings.credentials = watch::channel(Some(login(&fake.host, PASSWORD))).1;
     source(settings).next().await.unwrap();
-    let shown: Vec<_> = stand
+    let shown: Vec<_> = fake
         .asked()
         .into_iter()
         .map(|asked| asked.authorization)
@@ -78,17 +78,17 @@ async fn a_password_is_shown_when_the_registry_asks_for_it_and_only_then() {
 
 #[tokio::test]
 async fn without_a_login_or_with_a_wrong_one_access_is_denied() {
-    let stand = basic().await;
+    let fake = basic().await;
     let cases = [
         (None, "wants a login, and none is configured for it"),
         (
             Some(login("elsewhere.example", PASSWORD)),
             "wants a login, and none is configured for it",
         ),
-        (Some(login(&stand.host, "wrong-77")), "answered 401"),
+        (Some(login(&fake.host, "wrong-77")), "answered 401"),
     ];
     for (credentials, expected) in cases {
-        let mut settings = stand.settings(":1");
+        let mut settings = fake.settings(":1");
         settings.credentials = watch::channel(credentials).1;
         let error = source(settings).next().await.err().unwrap();
         let SourceError::Denied { why, .. } = &error else {
@@ -100,18 +100,18 @@ async fn without_a_login_or_with_a_wrong_one_access_is_denied() {
 
 #[tokio::test]
 async fn a_login_that_is_rotated_is_used_at_once_after_a_denial() {
-    let stand = basic().await;
-    let mut settings = stand.settings(":1");
+    let fake = basic().await;
+    let mut settings = fake.settings(":1");
     // It would not be asked again by itself in this test's time.
     settings.poll = Duration::from_secs(3600);
-    let (sender, receiver) = watch::channel(Some(login(&stand.host, "old")));
+    let (sender, receiver) = watch::channel(Some(login(&fake.host, "old")));
     settings.credentials = receiver;
     let mut source = source(settings);
     assert!(matches!(
         source.next().await,
         Err(SourceError::Denied { .. })
     ));
-    sender.send_replace(Some(login(&stand.host, PASSWORD)));
+    sender.send_replace(Some(login(&fake.host, PASSWORD)));
     source.next().await.unwrap();
 }
 
@@ -124,11 +124,11 @@ async fn a_token_is_asked_for_our_own_repository_whatever_the_registry_asks_for(
         (Some("wrong"), Some(BASIC), false),
     ] {
         let realm = tokens(user).await;
-        let stand = bearer(&format!("http://{}/token", realm.host)).await;
-        let mut settings = stand.settings(":1");
+        let fake = bearer(&format!("http://{}/token", realm.host)).await;
+        let mut settings = fake.settings(":1");
         settings.addresses = vec!["127.0.0.0/8".parse().unwrap()];
         settings.credentials =
-            watch::channel(password.map(|password| login(&stand.host, password))).1;
+            watch::channel(password.map(|password| login(&fake.host, password))).1;
         match source(settings).next().await {
             Ok(_) => assert!(is_let_in),
             Err(error) => assert!(
@@ -147,7 +147,7 @@ async fn a_token_is_asked_for_our_own_repository_whatever_the_registry_asks_for(
         );
         // The login is not for the registry then.
         assert_eq!(
-            stand.count(|asked| asked.authorization.as_deref() == Some(BASIC)),
+            fake.count(|asked| asked.authorization.as_deref() == Some(BASIC)),
             0
         );
     }
@@ -155,7 +155,7 @@ async fn a_token_is_asked_for_our_own_repository_whatever_the_registry_asks_for(
 
 #[tokio::test]
 async fn a_token_that_is_kept_is_exchanged_or_shown_as_it_is() {
-    let realm = Stand::start(Shelf::default(), |asked| {
+    let realm = FakeRegistry::start(Shelf::default(), |asked| {
         let is_exchange = asked.method == Method::POST && asked.path == "/token";
         Some(match is_exchange && asked.authorization.is_none() {
             true => Response::new(Body::from(json!({"token": "t0ken"}).to_string())),
@@ -163,10 +163,10 @@ async fn a_token_that_is_kept_is_exchanged_or_shown_as_it_is() {
         })
     })
     .await;
-    let stand = bearer(&format!("http://{}/token", realm.host)).await;
+    let fake = bearer(&format!("http://{}/token", realm.host)).await;
     for (kind, asks_the_realm) in [("registrytoken", 0), ("identitytoken", 1)] {
-        let text = json!({"auths": {&stand.host: {kind: "t0ken"}}}).to_string();
-        let mut settings = stand.settings(":1");
+        let text = json!({"auths": {&fake.host: {kind: "t0ken"}}}).to_string();
+        let mut settings = fake.settings(":1");
         settings.addresses = vec!["127.0.0.0/8".parse().unwrap()];
         let credentials = RegistryCredentials::parse_docker_config(&text).unwrap();
         settings.credentials = watch::channel(Some(credentials)).1;
@@ -258,9 +258,9 @@ fn a_redirect_never_leads_away_from_tls() {
 #[tokio::test]
 async fn nothing_is_sent_to_where_the_registry_redirects_or_for_tokens_to_a_forbidden_address() {
     let (shelf, _) = Shelf::with(&module(100));
-    let storage = Stand::honest(shelf.clone()).await;
+    let storage = FakeRegistry::honest(shelf.clone()).await;
     let there = storage.host.clone();
-    let stand = Stand::start(shelf, move |asked| {
+    let fake = FakeRegistry::start(shelf, move |asked| {
         needs(BASIC, asked, "Basic realm=\"test\"").or_else(|| {
             asked
                 .is_blob()
@@ -268,8 +268,8 @@ async fn nothing_is_sent_to_where_the_registry_redirects_or_for_tokens_to_a_forb
         })
     })
     .await;
-    let mut settings = stand.settings(":1");
-    settings.credentials = watch::channel(Some(login(&stand.host, PASSWORD))).1;
+    let mut settings = fake.settings(":1");
+    settings.credentials = watch::channel(Some(login(&fake.host, PASSWORD))).1;
     settings.addresses = vec!["127.0.0.0/8".parse().unwrap()];
     source(settings).next().await.unwrap();
     assert_eq!(storage.count(Asked::is_blob), 1);
@@ -281,8 +281,8 @@ async fn nothing_is_sent_to_where_the_registry_redirects_or_for_tokens_to_a_forb
         "http://127.0.0.1:1/",
     ] {
         let how = format!("Bearer realm=\"{realm}\"");
-        let stand = Stand::start(Shelf::default(), move |_| Some(challenge(&how))).await;
-        let error = stand.bring().await.err().unwrap();
+        let fake = FakeRegistry::start(Shelf::default(), move |_| Some(challenge(&how))).await;
+        let error = fake.bring().await.err().unwrap();
         assert!(error.to_string().contains("is not asked"), "{error}");
     }
 }
@@ -322,15 +322,15 @@ async fn no_error_shows_what_a_registry_sends_back_of_a_login() {
         },
     ];
     for lie in lies {
-        let stand = Stand::start(Shelf::default(), move |asked| {
+        let fake = FakeRegistry::start(Shelf::default(), move |asked| {
             Some(match asked.authorization.as_deref() {
                 Some(text) => lie(&format!("{text}{PASSWORD}")),
                 None => challenge("Basic"),
             })
         })
         .await;
-        let mut settings = stand.settings(":1");
-        settings.credentials = watch::channel(Some(login(&stand.host, PASSWORD))).1;
+        let mut settings = fake.settings(":1");
+        settings.credentials = watch::channel(Some(login(&fake.host, PASSWORD))).1;
         let error = source(settings).next().await.err().unwrap();
         let text = format!("{error} {error:?}");
         assert!(
@@ -338,20 +338,20 @@ async fn no_error_shows_what_a_registry_sends_back_of_a_login() {
             "{text}"
         );
         assert!(
-            stand.count(|asked| asked.method == Method::HEAD && asked.authorization.is_some()) > 0
+            fake.count(|asked| asked.method == Method::HEAD && asked.authorization.is_some()) > 0
         );
     }
 }
 
 #[tokio::test]
 async fn a_ca_file_without_a_certificate_is_refused_before_anybody_is_asked() {
-    let stand = Stand::start(Shelf::default(), |_| None).await;
+    let fake = FakeRegistry::start(Shelf::default(), |_| None).await;
     for text in ["", "no certificate"] {
-        let mut settings = stand.settings(":1");
+        let mut settings = fake.settings(":1");
         settings.ca_pem = Some(text.to_owned());
         let opened = OciSource::new("place".to_owned(), settings);
         let why = opened.err().unwrap().to_string();
         assert!(why.contains("CA certificates cannot be read"), "{why}");
     }
-    assert_eq!(stand.count(|_| true), 0);
+    assert_eq!(fake.count(|_| true), 0);
 }

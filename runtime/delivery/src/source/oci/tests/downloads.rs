@@ -11,7 +11,9 @@ use futures::{StreamExt as _, stream};
 use http::{Method, header};
 use tokio::sync::Notify;
 
-use super::stand::{Asked, Shelf, Stand, cut, module, part, patience, source, source_with, status};
+use super::fake_registry::{
+    Asked, FakeRegistry, Shelf, cut, module, part, patience, source, source_with, status,
+};
 use crate::source::oci::{Mirror, Timeouts};
 use crate::source::{Source as _, SourceError};
 
@@ -19,7 +21,7 @@ use crate::source::{Source as _, SourceError};
 async fn a_download_that_is_cut_goes_on_where_it_ended() {
     let bytes = Bytes::from(module(5000));
     let kept = bytes.clone();
-    let stand = Stand::start(Shelf::with(&bytes).0, move |asked| {
+    let fake = FakeRegistry::start(Shelf::with(&bytes).0, move |asked| {
         // A thousand bytes of each answer arrive.
         asked.is_blob().then(|| {
             let whole = part(&kept, asked.range.as_deref());
@@ -34,9 +36,9 @@ async fn a_download_that_is_cut_goes_on_where_it_ended() {
         })
     })
     .await;
-    let artifact = stand.bring().await.unwrap();
+    let artifact = fake.bring().await.unwrap();
     assert_eq!(*artifact.wasm, *bytes);
-    let ranges: Vec<_> = stand
+    let ranges: Vec<_> = fake
         .asked()
         .into_iter()
         .filter(Asked::is_blob)
@@ -62,7 +64,7 @@ async fn a_registry_that_knows_no_parts_begins_anew_and_one_that_sends_another_p
     for answer in [whole, other] {
         let kept = bytes.clone();
         let times = AtomicUsize::new(0);
-        let stand = Stand::start(Shelf::with(&bytes).0, move |asked| {
+        let fake = FakeRegistry::start(Shelf::with(&bytes).0, move |asked| {
             asked
                 .is_blob()
                 .then(|| match times.fetch_add(1, Ordering::SeqCst) {
@@ -72,7 +74,7 @@ async fn a_registry_that_knows_no_parts_begins_anew_and_one_that_sends_another_p
                 })
         })
         .await;
-        assert_eq!(*stand.bring().await.unwrap().wasm, *bytes);
+        assert_eq!(*fake.bring().await.unwrap().wasm, *bytes);
     }
 }
 
@@ -100,13 +102,13 @@ async fn a_registry_that_trickles_or_says_nothing_is_not_waited_for() {
     let lies: [(&str, Lie); 2] = [("trickles", trickle), ("says nothing", silence)];
     for (name, lie) in lies {
         for place in ["/blobs/", "/manifests/sha256:"] {
-            let stand = Stand::start(Shelf::with(&module(100_000)).0, move |asked| {
+            let fake = FakeRegistry::start(Shelf::with(&module(100_000)).0, move |asked| {
                 let is_lie = asked.method == Method::GET && asked.path.contains(place);
                 is_lie.then(|| lie(asked))
             })
             .await;
             let mut source = source_with(
-                stand.settings(":1"),
+                fake.settings(":1"),
                 Arc::new(ccm_host::egress::SystemLookup),
                 hasty,
             );
@@ -128,7 +130,7 @@ async fn a_wait_that_is_dropped_in_the_middle_of_a_download_loses_nothing() {
         Arc::new(Notify::new()),
     );
     let (told, wanted) = (reached.clone(), go.clone());
-    let stand = Stand::start(Shelf::with(&bytes).0, move |asked| {
+    let fake = FakeRegistry::start(Shelf::with(&bytes).0, move |asked| {
         asked.is_blob().then(|| {
             let (told, wanted, first, rest) = (
                 told.clone(),
@@ -149,30 +151,30 @@ async fn a_wait_that_is_dropped_in_the_middle_of_a_download_loses_nothing() {
         })
     })
     .await;
-    let mut source = stand.source(":1");
+    let mut source = fake.source(":1");
     tokio::select! {
         _ = source.next() => panic!("the download cannot have ended"),
         () = reached.notified() => {}
     }
     go.notify_one();
     assert_eq!(*source.next().await.unwrap().wasm, *bytes);
-    assert_eq!(stand.count(Asked::is_blob), 1);
+    assert_eq!(fake.count(Asked::is_blob), 1);
 }
 
 #[tokio::test]
 async fn mirrors_are_asked_in_their_order_and_the_registry_last() {
     let wasm = module(5000);
     let (shelf, digest) = Shelf::with(&wasm);
-    let broken = Stand::start(Shelf::default(), |_| Some(status(500))).await;
-    let empty = Stand::honest(Shelf::default()).await;
-    let lying = Stand::start(shelf.clone(), |asked| {
+    let broken = FakeRegistry::start(Shelf::default(), |_| Some(status(500))).await;
+    let empty = FakeRegistry::honest(Shelf::default()).await;
+    let lying = FakeRegistry::start(shelf.clone(), |asked| {
         asked
             .is_blob()
             .then(|| Response::new(Body::from(vec![7; 5000])))
     })
     .await;
-    let good = Stand::honest(shelf.clone()).await;
-    let own = Stand::honest(shelf).await;
+    let good = FakeRegistry::honest(shelf.clone()).await;
+    let own = FakeRegistry::honest(shelf).await;
 
     let mut settings = own.settings(":1");
     let mirrors = [&broken, &empty, &lying, &good];
@@ -199,8 +201,8 @@ async fn mirrors_are_asked_in_their_order_and_the_registry_last() {
 #[tokio::test]
 async fn a_mirror_may_keep_repositories_under_a_prefix() {
     let (shelf, _) = Shelf::with(&module(100));
-    let mirror = Stand::honest(shelf).await;
-    let own = Stand::honest(Shelf::default()).await;
+    let mirror = FakeRegistry::honest(shelf).await;
+    let own = FakeRegistry::honest(Shelf::default()).await;
     let mut settings = own.settings(":1");
     settings.mirrors = vec![Mirror::parse(&format!("{}/proxy/upstream", mirror.host)).unwrap()];
     source(settings).next().await.unwrap();

@@ -4,7 +4,7 @@ use axum::response::Response;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::stand::{Asked, Shelf, Stand, module, status};
+use super::fake_registry::{Asked, FakeRegistry, Shelf, module, status};
 use crate::artifact::{EVIDENCE_BYTES, MOST_EVIDENCE, SignatureEvidence};
 use crate::source::Source as _;
 use crate::source::oci::evidence::BUNDLE;
@@ -66,7 +66,7 @@ async fn signatures_are_found_under_the_tag_and_bundles_by_both_ways() {
         };
         shelf.index(&name, json!([foreign, entry]));
         let listed = shelf.manifests.get("referrers").cloned();
-        let stand = Stand::start(shelf, move |asked| {
+        let fake = FakeRegistry::start(shelf, move |asked| {
             let (_, index) = listed
                 .as_ref()
                 .filter(|_| asked.path.contains("/referrers/"))?;
@@ -74,7 +74,7 @@ async fn signatures_are_found_under_the_tag_and_bundles_by_both_ways() {
             Some(answer.body(index.clone().into()).unwrap())
         })
         .await;
-        let artifact = stand.bring().await.unwrap();
+        let artifact = fake.bring().await.unwrap();
         let expected = [
             SignatureEvidence::Bundle(b"{\"bundle\":1}".to_vec()),
             signed(b"payload"),
@@ -87,15 +87,15 @@ async fn signatures_are_found_under_the_tag_and_bundles_by_both_ways() {
 async fn a_signature_that_comes_after_its_artifact_brings_it_again() {
     let wasm = module(100);
     let (shelf, digest) = Shelf::with(&wasm);
-    let stand = Stand::honest(shelf).await;
-    let mut source = stand.source(":1");
+    let fake = FakeRegistry::honest(shelf).await;
+    let mut source = fake.source(":1");
     assert!(source.next().await.unwrap().evidence.is_empty());
     let signs = async {
-        while stand.count(|asked| asked.is(Method::HEAD, "/manifests/1")) < 3 {
+        while fake.count(|asked| asked.is(Method::HEAD, "/manifests/1")) < 3 {
             tokio::task::yield_now().await;
         }
         sign(
-            &mut stand.shelf.lock().unwrap(),
+            &mut fake.shelf.lock().unwrap(),
             &digest,
             b"payload",
             annotations(),
@@ -125,8 +125,8 @@ async fn evidence_that_cannot_be_read_is_left_out_and_there_is_a_limit_to_it() {
         .map(|number| bundle(&mut shelf, format!("{number}").as_bytes()))
         .collect();
     shelf.index(&tag(&digest), json!(bundles));
-    let stand = Stand::honest(shelf).await;
-    let found = stand.bring().await.unwrap().evidence;
+    let fake = FakeRegistry::honest(shelf).await;
+    let found = fake.bring().await.unwrap().evidence;
     // The latest ones.
     let expected: Vec<_> = (24..40)
         .rev()
@@ -148,12 +148,12 @@ async fn a_registry_that_does_not_know_the_question_has_no_evidence_and_one_that
         (500, false),
         (502, false),
     ] {
-        let stand = Stand::start(Shelf::with(&module(100)).0, move |asked: &Asked| {
+        let fake = FakeRegistry::start(Shelf::with(&module(100)).0, move |asked: &Asked| {
             let is_evidence =
                 asked.path.contains("/referrers/") || asked.path.contains("/manifests/sha256-");
             is_evidence.then(|| status(code))
         })
         .await;
-        assert_eq!(stand.bring().await.is_ok(), is_brought, "{code}");
+        assert_eq!(fake.bring().await.is_ok(), is_brought, "{code}");
     }
 }

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use super::stand::{Shelf, Stand, module, source};
+use super::fake_registry::{FakeRegistry, Shelf, module, source};
 use crate::source::oci::OciSettings;
 use crate::source::{Location, Source as _, SourceError};
 
@@ -95,9 +95,9 @@ fn tls() -> (TlsAcceptor, String) {
     (TlsAcceptor::from(Arc::new(config)), authority.pem())
 }
 
-/// The settings of a stand whose registry is called `host` and needs TLS.
-fn settings(stand: &Stand, host: &str, ca: &str, proxy: ProxyGrant) -> OciSettings {
-    let mut settings = stand.settings(":1");
+/// The settings of a fake whose registry is called `host` and needs TLS.
+fn settings(fake: &FakeRegistry, host: &str, ca: &str, proxy: ProxyGrant) -> OciSettings {
+    let mut settings = fake.settings(":1");
     let place = format!("oci://{host}/{}:1", settings.place.repository);
     let Location::Oci(place) = Location::parse(&place).unwrap() else {
         unreachable!()
@@ -112,10 +112,10 @@ fn settings(stand: &Stand, host: &str, ca: &str, proxy: ProxyGrant) -> OciSettin
 #[tokio::test]
 async fn a_module_comes_through_a_proxy_that_resolves_the_name() {
     let (shelf, _) = Shelf::with(&module(5000));
-    let stand = Stand::honest(shelf).await;
+    let fake = FakeRegistry::honest(shelf).await;
     let (tls, ca) = tls();
-    let proxy = Tunnels::start("200 OK", tls, stand.host.clone()).await;
-    let settings = settings(&stand, "registry.test", &ca, proxy.grant(""));
+    let proxy = Tunnels::start("200 OK", tls, fake.host.clone()).await;
+    let settings = settings(&fake, "registry.test", &ca, proxy.grant(""));
     // Names are looked up by nobody here: that would be an error.
     let artifact = source(settings).next().await.unwrap();
     assert_eq!(artifact.wasm.len(), 5000);
@@ -134,8 +134,7 @@ async fn a_module_comes_through_a_proxy_that_resolves_the_name() {
         );
     }
     assert!(
-        stand
-            .asked()
+        fake.asked()
             .iter()
             .all(|asked| asked.authorization.is_none())
     );
@@ -144,7 +143,7 @@ async fn a_module_comes_through_a_proxy_that_resolves_the_name() {
 #[tokio::test]
 async fn a_refusal_and_a_lie_of_a_proxy_bring_nothing() {
     let (shelf, _) = Shelf::with(&module(100));
-    let stand = Stand::honest(shelf).await;
+    let fake = FakeRegistry::honest(shelf).await;
     let (foreign, _) = tls();
     let (genuine, ca) = tls();
     for (status, tls, expected) in [
@@ -152,30 +151,30 @@ async fn a_refusal_and_a_lie_of_a_proxy_bring_nothing() {
         ("403 No", genuine, "tunnel"),
         ("200 OK", foreign, "certificate"),
     ] {
-        let proxy = Tunnels::start(status, tls, stand.host.clone()).await;
-        let settings = settings(&stand, "registry.test", &ca, proxy.grant(""));
+        let proxy = Tunnels::start(status, tls, fake.host.clone()).await;
+        let settings = settings(&fake, "registry.test", &ca, proxy.grant(""));
         let error: SourceError = source(settings).next().await.err().unwrap();
         let text = error.to_string();
         let through = format!("registry.test through the proxy http://{}", proxy.address);
         assert!(text.contains(&through) && text.contains(expected), "{text}");
         assert!(!text.contains("canary"), "{text}");
     }
-    assert!(stand.asked().is_empty());
+    assert!(fake.asked().is_empty());
 }
 
 #[tokio::test]
 async fn what_is_excepted_or_never_named_does_not_reach_the_proxy() {
     let (shelf, _) = Shelf::with(&module(100));
-    let stand = Stand::honest(shelf).await;
+    let fake = FakeRegistry::honest(shelf).await;
     let (tls, ca) = tls();
-    let proxy = Tunnels::start("200 OK", tls, stand.host.clone()).await;
+    let proxy = Tunnels::start("200 OK", tls, fake.host.clone()).await;
     for (host, no_proxy, expected) in [
         ("registry.test", ".test", "is looked up"),
         ("metadata.google.internal", "", "a metadata service"),
         ("a.localhost", "", "the proxy's own machine"),
         ("169.254.169.254", "", "metadata services are"),
     ] {
-        let settings = settings(&stand, host, &ca, proxy.grant(no_proxy));
+        let settings = settings(&fake, host, &ca, proxy.grant(no_proxy));
         let error = source(settings).next().await.err().unwrap().to_string();
         assert!(error.contains(expected), "{host}: {error}");
     }

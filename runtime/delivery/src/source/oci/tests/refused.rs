@@ -8,16 +8,16 @@ use axum::response::Response;
 use http::{Method, header};
 use serde_json::{Value, json};
 
-use super::stand::{
-    AllAt, Asked, Shelf, Stand, cut, module, patience, redirect, source_with, unmeasured,
+use super::fake_registry::{
+    AllAt, Asked, FakeRegistry, Shelf, cut, module, patience, redirect, source_with, unmeasured,
 };
 use crate::artifact::MODULE_BYTES;
 use crate::source::oci::manifest::{INDEX, MANIFEST, MANIFEST_BYTES, WASM_LAYER};
 use crate::source::{Source as _, SourceError};
 
 /// The reason of a refusal; anything else is a failure of the test.
-async fn refusal(stand: &Stand) -> String {
-    match stand.bring().await {
+async fn refusal(fake: &FakeRegistry) -> String {
+    match fake.bring().await {
         Err(SourceError::Refused { why, .. }) => why,
         Err(other) => panic!("{other}"),
         Ok(artifact) => panic!("brought {}", artifact.origin),
@@ -167,10 +167,10 @@ async fn a7_an_artifact_that_is_no_module_is_refused_before_its_layers_are_asked
     for (name, make, expected) in cases {
         let mut shelf = Shelf::default();
         make(&mut shelf);
-        let stand = Stand::honest(shelf).await;
-        let why = refusal(&stand).await;
+        let fake = FakeRegistry::honest(shelf).await;
+        let why = refusal(&fake).await;
         assert!(why.contains(expected), "{name}: {why}");
-        assert_eq!(stand.count(Asked::is_blob), 0, "{name}");
+        assert_eq!(fake.count(Asked::is_blob), 0, "{name}");
     }
 }
 
@@ -188,8 +188,8 @@ async fn a7_a_layer_that_is_not_what_its_manifest_names_is_refused() {
         ("nothing", Vec::new(), "its layer is empty"),
     ];
     for (name, bytes, expected) in cases {
-        let stand = Stand::honest(Shelf::with(bytes).0).await;
-        let why = refusal(&stand).await;
+        let fake = FakeRegistry::honest(Shelf::with(bytes).0).await;
+        let why = refusal(&fake).await;
         assert!(why.contains(expected), "{name}: {why}");
     }
 
@@ -277,11 +277,11 @@ async fn a7_a_layer_that_is_not_what_its_manifest_names_is_refused() {
     ];
     for (name, lie, expected) in cases {
         let lie = *lie;
-        let stand = Stand::start(Shelf::with(&module(5000)).0, move |asked| {
+        let fake = FakeRegistry::start(Shelf::with(&module(5000)).0, move |asked| {
             asked.path.contains("blobs").then(lie)
         })
         .await;
-        let why = refusal(&stand).await;
+        let why = refusal(&fake).await;
         assert!(why.contains(expected), "{name}: {why}");
     }
 }
@@ -290,22 +290,22 @@ async fn a7_a_layer_that_is_not_what_its_manifest_names_is_refused() {
 async fn a6_a_manifest_that_is_too_long_is_not_read_to_its_end() {
     let manifest =
         |asked: &Asked| asked.method == Method::GET && asked.path.contains("/manifests/sha256:");
-    let measured = Stand::start(Shelf::with(&module(100)).0, move |asked| {
+    let measured = FakeRegistry::start(Shelf::with(&module(100)).0, move |asked| {
         manifest(asked).then(|| Response::new(Body::from(vec![b' '; MANIFEST_BYTES + 1])))
     });
-    let endless = Stand::start(Shelf::with(&module(100)).0, move |asked| {
+    let endless = FakeRegistry::start(Shelf::with(&module(100)).0, move |asked| {
         let blanks = futures::stream::repeat_with(|| {
             Ok::<_, std::io::Error>(bytes::Bytes::from_static(&[b' '; 4096]))
         });
         manifest(asked).then(|| Response::new(Body::from_stream(blanks)))
     });
-    for stand in [measured.await, endless.await] {
-        let why = refusal(&stand).await;
+    for fake in [measured.await, endless.await] {
+        let why = refusal(&fake).await;
         assert!(
             why.contains("answers with more than 4194304 bytes"),
             "{why}"
         );
-        assert_eq!(stand.count(Asked::is_blob), 0);
+        assert_eq!(fake.count(Asked::is_blob), 0);
     }
 }
 
@@ -314,12 +314,12 @@ async fn a_manifest_with_another_digest_than_was_asked_for_is_refused() {
     let other =
         serde_json::to_vec(&json!({"schemaVersion": 2, "mediaType": MANIFEST, "layers": []}))
             .unwrap();
-    let stand = Stand::start(Shelf::with(&module(100)).0, move |asked| {
+    let fake = FakeRegistry::start(Shelf::with(&module(100)).0, move |asked| {
         let is_wanted = asked.method == Method::GET && asked.path.contains("/manifests/sha256:");
         is_wanted.then(|| Response::new(Body::from(other.clone())))
     })
     .await;
-    let why = refusal(&stand).await;
+    let why = refusal(&fake).await;
     assert!(
         why.contains("sent a manifest whose digest is not what was asked for"),
         "{why}"
@@ -336,14 +336,14 @@ async fn a_name_that_leads_to_a_forbidden_address_is_not_dialled() {
         ("fd00:ec2::254", "a metadata service", None),
     ];
     for (address, expected, range) in cases {
-        let stand = Stand::start(Shelf::with(&module(100)).0, |asked| {
+        let fake = FakeRegistry::start(Shelf::with(&module(100)).0, |asked| {
             asked
                 .is_blob()
                 .then(|| redirect("https://blobs.example.com/x"))
         })
         .await;
         let address: IpAddr = address.parse().unwrap();
-        let mut source = source_with(stand.settings(":1"), Arc::new(AllAt(address)), patience());
+        let mut source = source_with(fake.settings(":1"), Arc::new(AllAt(address)), patience());
         let Err(SourceError::Refused { why, .. }) = source.next().await else {
             panic!("{address} was dialled")
         };
@@ -363,13 +363,13 @@ async fn a_name_that_leads_to_a_forbidden_address_is_not_dialled() {
 #[tokio::test]
 async fn a_cut_that_never_ends_is_given_up() {
     let bytes = module(5000);
-    let stand = Stand::start(Shelf::with(&bytes).0, move |asked| {
+    let fake = FakeRegistry::start(Shelf::with(&bytes).0, move |asked| {
         asked
             .is_blob()
             .then(|| cut(Response::new(Body::empty()), &[]))
     })
     .await;
-    let error = stand.bring().await.err().unwrap();
+    let error = fake.bring().await.err().unwrap();
     assert!(matches!(error, SourceError::Unavailable { .. }), "{error}");
-    assert_eq!(stand.count(Asked::is_blob), 4);
+    assert_eq!(fake.count(Asked::is_blob), 4);
 }

@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use http::Method;
 use serde_json::json;
 
-use super::stand::{Asked, Shelf, Stand, module, source, status};
+use super::fake_registry::{Asked, FakeRegistry, Shelf, module, source, status};
 use crate::source::oci::manifest::{MANIFEST, WASM_LAYER};
 use crate::source::{Source as _, SourceError};
 
@@ -27,31 +27,31 @@ fn release(origin: String, wasm: &[u8]) -> Release {
 async fn a_tag_brings_its_module_and_again_after_it_has_moved_and_nothing_in_between() {
     let (one, two) = (module(100), module(200));
     let (shelf, digest) = Shelf::with(&one);
-    let stand = Stand::honest(shelf).await;
-    let mut source = stand.source(":1");
+    let fake = FakeRegistry::honest(shelf).await;
+    let mut source = fake.source(":1");
     let artifact = source.next().await.unwrap();
     assert_eq!(*artifact.wasm, one);
     assert_eq!(
         artifact.origin,
-        format!("oci://{}/clouds/example@{digest}", stand.host)
+        format!("oci://{}/clouds/example@{digest}", fake.host)
     );
     assert_eq!(artifact.manifest_digest, Some(digest.clone()));
     assert!(!artifact.is_pinned);
 
-    let tag = stand.shelf.clone();
+    let tag = fake.shelf.clone();
     let moves = async {
         // Some looks at what has not changed.
-        while stand.count(|asked| asked.is(Method::HEAD, "/manifests/1")) < 4 {
+        while fake.count(|asked| asked.is(Method::HEAD, "/manifests/1")) < 4 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(stand.count(Asked::is_blob), 1);
+        assert_eq!(fake.count(Asked::is_blob), 1);
         tag.lock().unwrap().module("1", &two);
     };
     let (artifact, ()) = futures::join!(source.next(), moves);
     assert_eq!(*artifact.unwrap().wasm, two);
 
     // What was there before can still be had by its digest.
-    let origin = format!("oci://{}/clouds/example@{digest}", stand.host);
+    let origin = format!("oci://{}/clouds/example@{digest}", fake.host);
     let before = source.again(&release(origin.clone(), &one)).await.unwrap();
     assert_eq!((&*before.wasm, before.is_pinned), (&one[..], false));
     for (release, expected) in [
@@ -68,7 +68,7 @@ async fn a_tag_brings_its_module_and_again_after_it_has_moved_and_nothing_in_bet
             "was brought from elsewhere",
         ),
         (
-            release(format!("oci://{}/clouds/example:1", stand.host), &one),
+            release(format!("oci://{}/clouds/example:1", fake.host), &one),
             "was brought from elsewhere",
         ),
     ] {
@@ -83,36 +83,36 @@ async fn a8_when_a_tag_moves_between_the_look_and_the_download_the_digest_wins()
     let (mut shelf, _) = Shelf::with(&one);
     shelf.module("2", &two);
     let moved = shelf.manifests["2"].clone();
-    let stand = Stand::start(shelf, move |asked| {
+    let fake = FakeRegistry::start(shelf, move |asked| {
         // From the first look on, the tag is another one.
         let is_tag = asked.method == Method::GET && asked.path.ends_with("/manifests/1");
         is_tag.then(|| Response::new(Body::from(moved.1.clone())))
     })
     .await;
-    assert_eq!(*stand.bring().await.unwrap().wasm, one);
+    assert_eq!(*fake.bring().await.unwrap().wasm, one);
 }
 
 #[tokio::test]
 async fn a_registry_that_names_no_digest_is_asked_for_the_manifest_itself() {
     let wasm = module(100);
     let (shelf, digest) = Shelf::with(&wasm);
-    let stand = Stand::start(shelf, |asked| {
+    let fake = FakeRegistry::start(shelf, |asked| {
         asked.is(Method::HEAD, "/manifests/1").then(|| status(200))
     })
     .await;
-    assert_eq!(stand.bring().await.unwrap().manifest_digest, Some(digest));
+    assert_eq!(fake.bring().await.unwrap().manifest_digest, Some(digest));
 }
 
 #[tokio::test]
 async fn a_digest_is_brought_once_and_pinned() {
     let wasm = module(100);
     let (shelf, digest) = Shelf::with(&wasm);
-    let stand = Stand::honest(shelf).await;
+    let fake = FakeRegistry::honest(shelf).await;
     for name in [format!("@{digest}"), format!(":other@{digest}")] {
-        let mut source = stand.source(&name);
+        let mut source = fake.source(&name);
         let artifact = source.next().await.unwrap();
         assert!(artifact.is_pinned);
-        assert_eq!(stand.count(|asked| asked.method == Method::HEAD), 0);
+        assert_eq!(fake.count(|asked| asked.method == Method::HEAD), 0);
         assert!(source.next().now_or_never().is_none());
     }
 }
@@ -126,8 +126,8 @@ async fn an_index_leads_to_its_one_module_and_is_what_is_pinned() {
     let image = json!({"mediaType": MANIFEST, "digest": inner, "size": size, "platform": {"architecture": "amd64", "os": "linux"}});
     let statement = json!({"mediaType": MANIFEST, "digest": inner, "size": size, "annotations": {"vnd.docker.reference.type": "attestation-manifest"}});
     let outer = shelf.index("1", json!([image, entry, statement]));
-    let stand = Stand::honest(shelf).await;
-    let artifact = stand.bring().await.unwrap();
+    let fake = FakeRegistry::honest(shelf).await;
+    let artifact = fake.bring().await.unwrap();
     assert_eq!(*artifact.wasm, wasm);
     assert_eq!(artifact.manifest_digest, Some(outer));
 }
@@ -142,8 +142,8 @@ async fn older_layouts_of_a_module_are_read() {
         let mut shelf = Shelf::default();
         let layer = shelf.blob(kind, &module(100));
         shelf.artifact("1", json!([layer]));
-        let stand = Stand::honest(shelf).await;
-        assert_eq!(*stand.bring().await.unwrap().wasm, module(100), "{kind}");
+        let fake = FakeRegistry::honest(shelf).await;
+        assert_eq!(*fake.bring().await.unwrap().wasm, module(100), "{kind}");
     }
 }
 
@@ -152,22 +152,22 @@ async fn an_error_is_told_once_until_it_changes_and_what_comes_after_it_is_broug
     let (shelf, _) = Shelf::with(&module(100));
     let code = Arc::new(AtomicUsize::new(500));
     let now = code.clone();
-    let stand = Stand::start(shelf, move |_| match now.load(Ordering::SeqCst) {
+    let fake = FakeRegistry::start(shelf, move |_| match now.load(Ordering::SeqCst) {
         200 => None,
         code => Some(status(u16::try_from(code).unwrap())),
     })
     .await;
-    let mut source = stand.source(":1");
+    let mut source = fake.source(":1");
     assert!(matches!(
         source.next().await,
         Err(SourceError::Unavailable { .. })
     ));
 
     let after = |code_then: usize| {
-        let (stand, code) = (&stand, &code);
+        let (fake, code) = (&fake, &code);
         async move {
-            let before = stand.asked().len();
-            while stand.asked().len() < before + 3 {
+            let before = fake.asked().len();
+            while fake.asked().len() < before + 3 {
                 tokio::task::yield_now().await;
             }
             code.store(code_then, Ordering::SeqCst);
@@ -181,18 +181,18 @@ async fn an_error_is_told_once_until_it_changes_and_what_comes_after_it_is_broug
 
 #[tokio::test]
 async fn what_never_will_be_a_module_is_not_downloaded_again_until_the_tag_moves() {
-    let stand = Stand::honest(Shelf::with(b"no module").0).await;
-    let mut source = stand.source(":1");
+    let fake = FakeRegistry::honest(Shelf::with(b"no module").0).await;
+    let mut source = fake.source(":1");
     assert!(matches!(
         source.next().await,
         Err(SourceError::Refused { .. })
     ));
     let moves = async {
-        while stand.count(|asked| asked.is(Method::HEAD, "/manifests/1")) < 4 {
+        while fake.count(|asked| asked.is(Method::HEAD, "/manifests/1")) < 4 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(stand.count(Asked::is_blob), 1);
-        stand.shelf.lock().unwrap().module("1", &module(100));
+        assert_eq!(fake.count(Asked::is_blob), 1);
+        fake.shelf.lock().unwrap().module("1", &module(100));
     };
     let (artifact, ()) = futures::join!(source.next(), moves);
     artifact.unwrap();
@@ -203,13 +203,13 @@ async fn a_registry_that_wants_to_be_left_alone_is() {
     let is_busy = Arc::new(AtomicBool::new(true));
     let (shelf, _) = Shelf::with(&module(100));
     let busy = is_busy.clone();
-    let stand = Stand::start(shelf, move |_| {
+    let fake = FakeRegistry::start(shelf, move |_| {
         let answer = Response::builder().status(429).header("retry-after", "2");
         busy.swap(false, Ordering::SeqCst)
             .then(|| answer.body(Body::empty()).unwrap())
     })
     .await;
-    let mut settings = stand.settings(":1");
+    let mut settings = fake.settings(":1");
     settings.poll = Duration::from_millis(1);
     let mut source = source(settings);
     assert!(matches!(

@@ -13,6 +13,7 @@ use ccm_core::audit::{AuditSink, NoAudit};
 use ccm_core::brake::{Allowance, Allowances, Brake};
 use ccm_core::cloud::CloudProvider;
 use ccm_core::settings::{Adoption, NodeRules, NodeSettings, ServiceRules, ServiceSettings};
+pub(crate) use ccm_fixtures::TOKEN;
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{GuestConfig, Module, Provider};
 use ccm_sim::cluster::Cluster;
@@ -31,8 +32,6 @@ use crate::load_balancers::account::Terms;
 
 /// Who the controllers are at the API server.
 pub(crate) const CONTROLLERS: &str = "ccm";
-/// Opens nothing; no guest ever sees it.
-pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
 /// Longer than anything here takes on a busy machine. Only a failing test waits that long.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// So many requests to the cloud are shown when a test fails.
@@ -42,7 +41,7 @@ pub(crate) const ACTION: Duration = Duration::from_millis(300);
 /// The private network of the tests that have one.
 pub(crate) const NETWORK: &str = "cluster";
 
-/// What a test chooses about its stage.
+/// What a test chooses about its world.
 #[derive(Clone)]
 pub(crate) struct Setup {
     /// How long actions of the cloud run.
@@ -73,7 +72,7 @@ impl Default for Setup {
 }
 
 /// One cluster and one cloud.
-pub(crate) struct Stage {
+pub(crate) struct World {
     pub(crate) terms: Arc<Terms>,
     pub(crate) setup: Setup,
     pub(crate) cloud: Hetzner,
@@ -84,22 +83,22 @@ pub(crate) struct Stage {
     pub(crate) network: Option<u64>,
 }
 
-/// Plays on a stage of its own, on this thread alone.
-pub(crate) fn on_stage(
+/// Plays on a world of its own, on this thread alone.
+pub(crate) fn in_world(
     setup: Setup,
-    play: impl AsyncFnOnce(&Stage) -> Result<(), Failed>,
+    play: impl AsyncFnOnce(&World) -> Result<(), Failed>,
 ) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let stage = Stage::start(setup).await?;
-        play(&stage).await
+        let world = World::start(setup).await?;
+        play(&world).await
     })
 }
 
-impl Stage {
-    pub(crate) async fn start(setup: Setup) -> Result<Stage, Failed> {
+impl World {
+    pub(crate) async fn start(setup: Setup) -> Result<World, Failed> {
         let cloud = Hetzner::start(Options {
             rate_limit: None,
             action_duration: setup.action,
@@ -115,7 +114,7 @@ impl Stage {
         });
         let cluster = Cluster::new();
         let tenant = cluster.client_as("tenant");
-        Ok(Stage {
+        Ok(World {
             terms: Arc::default(),
             setup,
             cloud,

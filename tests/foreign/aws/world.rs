@@ -26,7 +26,7 @@ pub(crate) const NLB: &str = "service.beta.kubernetes.io/aws-load-balancer-";
 pub(crate) const UID: &str = "7a0b4a55-9d2f-4f1f-8b1f-2a1055aa0001";
 
 /// A VPC with two public subnets, a security group of the nodes and four of them.
-pub(crate) struct Stage {
+pub(crate) struct World {
     pub(crate) moto: Moto,
     pub(crate) runtime: Runtime,
     pub(crate) vpc: String,
@@ -35,8 +35,8 @@ pub(crate) struct Stage {
     pub(crate) instances: Vec<String>,
 }
 
-impl Stage {
-    pub(crate) fn new() -> Stage {
+impl World {
+    pub(crate) fn new() -> World {
         let mut moto = Moto::serve();
         let tagged = |kind: &str| json!([{"ResourceType": kind, "Tags": [{"Key": CLUSTER, "Value": "owned"}]}]);
         let vpc = moto.ec2(
@@ -63,7 +63,7 @@ impl Stage {
                 moto.ec2("create_subnet", subnet, "/Subnet/SubnetId")
             })
             .collect();
-        let mut stage = Stage {
+        let mut world = World {
             moto,
             runtime: Runtime::new().unwrap(),
             vpc,
@@ -72,10 +72,10 @@ impl Stage {
             instances: Vec::new(),
         };
         for number in 0..4 {
-            let instance = stage.launch(number % 2);
-            stage.instances.push(instance);
+            let instance = world.launch(number % 2);
+            world.instances.push(instance);
         }
-        stage
+        world
     }
 
     pub(crate) fn launch(&mut self, subnet: usize) -> String {

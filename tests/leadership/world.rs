@@ -75,7 +75,7 @@ pub(crate) struct Replica {
 }
 
 /// A cluster, a cloud, and the processes between them.
-pub(crate) struct Rig {
+pub(crate) struct World {
     pub(crate) replicas: Vec<Replica>,
     pub(crate) recorder: Recorder,
     pub(crate) timings: Timings,
@@ -91,7 +91,7 @@ pub(crate) struct Rig {
     flags: Vec<String>,
 }
 
-impl Rig {
+impl World {
     pub(crate) async fn start(timings: Timings, load: Load) -> Self {
         let folder = TempDir::new().unwrap();
         let policy = folder.path().join("audit-policy.json");
@@ -261,7 +261,7 @@ impl Rig {
     pub(crate) async fn until<T>(
         &mut self,
         what: &str,
-        mut ask: impl FnMut(&mut Rig) -> Option<T>,
+        mut ask: impl FnMut(&mut World) -> Option<T>,
     ) -> T {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -308,10 +308,10 @@ impl Rig {
 
     /// Waits until one process leads that is still looked after.
     pub(crate) async fn leader(&mut self) -> u32 {
-        self.until("a leader", |rig| {
-            rig.all_run();
-            let (holder, _) = rig.recorder.holder()?;
-            let mut replicas = rig.replicas.iter();
+        self.until("a leader", |world| {
+            world.all_run();
+            let (holder, _) = world.recorder.holder()?;
+            let mut replicas = world.replicas.iter();
             replicas
                 .any(|replica| replica.number == holder)
                 .then_some(holder)
@@ -322,18 +322,18 @@ impl Rig {
     /// Waits until a process has looked twice who holds the lease, so that it waits for that to end.
     pub(crate) async fn stands_by(&mut self, number: u32) {
         let what = format!("{number} to stand by");
-        self.until(&what, |rig| {
-            rig.all_run();
-            (rig.recorder.looks(number) >= 2).then_some(())
+        self.until(&what, |world| {
+            world.all_run();
+            (world.recorder.looks(number) >= 2).then_some(())
         })
         .await;
     }
 
     /// Waits until a process other than `last` has taken the lease, and says which one and when.
     pub(crate) async fn successor(&mut self, last: u32) -> (u32, Timestamp) {
-        self.until("a successor", |rig| {
-            let (holder, _) = rig.recorder.holder()?;
-            let taken = rig.recorder.taken(holder)?;
+        self.until("a successor", |world| {
+            let (holder, _) = world.recorder.holder()?;
+            let taken = world.recorder.taken(holder)?;
             (holder > 0 && holder != last).then_some((holder, taken))
         })
         .await
@@ -343,8 +343,8 @@ impl Rig {
     pub(crate) async fn next_renewal(&mut self, number: u32, moment: Duration) {
         let now = Timestamp::now();
         let renewed = self
-            .until("a renewal", |rig| {
-                rig.recorder.renewed(number).filter(|at| *at > now)
+            .until("a renewal", |world| {
+                world.recorder.renewed(number).filter(|at| *at > now)
             })
             .await;
         let due = renewed + self.timings.retry + moment;

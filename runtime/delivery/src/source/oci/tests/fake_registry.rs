@@ -186,20 +186,20 @@ pub(super) fn unmeasured(bytes: &[u8]) -> Response {
 type Lie = Arc<dyn Fn(&Asked) -> Option<Response> + Send + Sync>;
 
 /// A running registry.
-pub(super) struct Stand {
+pub(super) struct FakeRegistry {
     pub(super) host: String,
     pub(super) shelf: Arc<Mutex<Shelf>>,
     asked: Arc<Mutex<Vec<Asked>>>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Stand {
+impl Drop for FakeRegistry {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Stand {
+impl FakeRegistry {
     pub(super) async fn honest(shelf: Shelf) -> Self {
         Self::start(shelf, |_| None).await
     }

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+pub(crate) use ccm_fixtures::TOKEN;
 use ccm_host::grant::{Credential, Grants, Secret};
 use ccm_host::manifest::Target;
 use ccm_host::{GuestConfig, Host, LoadError, Module, Provider};
@@ -10,9 +11,6 @@ pub(crate) use ccm_tests::errors::chain;
 use guest_misbehaving::behaviour::{Balancing, Behaviour, Routing};
 
 use crate::host::{cache, compiler, open_host};
-
-/// Opens nothing; no guest may ever see it.
-pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
 
 /// Long enough for anything that ends by itself.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ccm_core::load_balancer::CloudService;
 use ccm_core::permit::{Mode, Permit};
 use ccm_delivery::active::Generation;
+pub(crate) use ccm_fixtures::TOKEN;
 use ccm_host::grant::{Credential, Grants, RequestBudget, Secret};
 use ccm_host::{GuestConfig, Host, LoadError, Loading, Module, Provider};
 use test_guests::Version;
@@ -14,8 +15,6 @@ use test_guests::Version;
 use crate::host::{cache, compiler, open_host};
 use crate::permits;
 
-/// Opens nothing; no guest ever sees it.
-pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 

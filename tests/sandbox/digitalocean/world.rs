@@ -11,6 +11,7 @@ use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, Readines
 use ccm_core::permit::Permit;
 use ccm_core::settings::{Adoption, NodeRules, NodeSettings, ServiceRules, ServiceSettings};
 use ccm_core::well_known::UNINITIALIZED_TAINT;
+pub(crate) use ccm_fixtures::TOKEN;
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::{GuestConfig, Module, Provider};
 use ccm_sim::cluster::Cluster;
@@ -24,7 +25,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::host::HOST;
 
-pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
 /// The annotation with a load balancer's id.
 pub(crate) const ID: &str = "kubernetes.digitalocean.com/load-balancer-id";
 /// Longer than anything here takes on a busy machine. Only a failing test waits that long.
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const PACE: u32 = 60;
 
 /// One cluster and one cloud.
-pub(crate) struct Stage {
+pub(crate) struct World {
     pub(crate) cloud: DigitalOcean,
     pub(crate) services: Api<Service>,
     pub(crate) nodes: Api<Node>,
@@ -42,10 +42,10 @@ pub(crate) struct Stage {
     values: &'static [(&'static str, &'static str)],
 }
 
-/// Plays on a stage of its own, on this thread alone.
-pub(crate) fn on_stage(
+/// Plays on a world of its own, on this thread alone.
+pub(crate) fn in_world(
     values: &'static [(&'static str, &'static str)],
-    play: impl AsyncFnOnce(&Stage) -> Result<(), Failed>,
+    play: impl AsyncFnOnce(&World) -> Result<(), Failed>,
 ) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -57,7 +57,7 @@ pub(crate) fn on_stage(
         });
         let cluster = Cluster::new();
         let tenant = cluster.client_as("tenant");
-        let stage = Stage {
+        let world = World {
             cloud: cloud.await?,
             services: Api::default_namespaced(tenant.clone()),
             nodes: Api::all(tenant.clone()),
@@ -65,11 +65,11 @@ pub(crate) fn on_stage(
             cluster,
             values,
         };
-        play(&stage).await
+        play(&world).await
     })
 }
 
-impl Stage {
+impl World {
     /// The shipped guest in the sandbox, with what it asks for granted at this cloud.
     pub(crate) async fn provider(&self) -> Result<Provider, Failed> {
         let module = Module {

@@ -1,7 +1,9 @@
-//! The stage of every test here: both simulated clouds, Robot behind TLS with a private authority, the real host, and
+//! The world of every test here: both simulated clouds, Robot behind TLS with a private authority, the real host, and
 //! the shipped guest between them. It asserts nothing about what the guest says.
 
 use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, ProviderError, Readiness};
+pub(crate) use ccm_fixtures::TOKEN;
+use ccm_fixtures::objects::ready_node;
 use ccm_host::grant::{Credential, Grants, Secret, TargetGrant};
 use ccm_host::{GuestConfig, LoadError, Module, Provider};
 use ccm_sim::hetzner::{self, Hetzner};
@@ -11,23 +13,21 @@ use http::Method;
 
 use crate::host::HOST;
 use crate::permits::reads;
-use ccm_fixtures::objects::ready_node;
 
-pub(crate) const TOKEN: &str = "a-token-that-no-guest-sees";
 pub(crate) const PASSWORD: &str = "a-password-that-no-guest-sees";
 const USER: &str = "#ws+user";
 /// `--cluster-cidr`.
 const CLUSTER_CIDR: &str = "10.244.0.0/16";
 
 /// Both clouds, with the guest between them and the tests.
-pub(crate) struct Stage {
+pub(crate) struct World {
     pub(crate) runtime: tokio::runtime::Runtime,
     pub(crate) cloud: Hetzner,
     pub(crate) robot: Robot,
 }
 
-impl Stage {
-    pub(crate) fn new() -> Stage {
+impl World {
+    pub(crate) fn new() -> World {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let (cloud, robot) = runtime.block_on(async {
             let cloud = Hetzner::start(hetzner::Options::new(TOKEN)).await.unwrap();
@@ -37,7 +37,7 @@ impl Stage {
             });
             (cloud, robot.await.unwrap())
         });
-        Stage {
+        World {
             runtime,
             cloud,
             robot,
