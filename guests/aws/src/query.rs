@@ -1,7 +1,7 @@
 //! AWS' Query protocol: a request is a form with an `Action`, an answer is XML, everything behind one path. The only file
 //! that sends requests.
 //!
-//! Answers are untrusted. The reader expands no entities but XML's own five, follows no reference, and builds only what the
+//! Answers are untrusted. The reader expands no entities but XML's own five, follows no reference, and reads only what the
 //! types of [`ec2`](crate::ec2) and [`elb`](crate::load_balancer::elb) name, whose nesting is fixed.
 
 use ccm_guest::Error;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 mod tests;
+mod xml;
 
 /// Version of the EC2 API, which fixes the shape of its answers.
 const EC2: &str = "2016-11-15";
@@ -298,11 +299,7 @@ fn checked(action: &str, response: Response) -> Answer<Response> {
 
 /// The result of a load-balancer API lies one level deeper than EC2's, in an element of the action's name.
 fn parsed<T: DeserializeOwned>(action: &str, response: &Response) -> Result<T, Error> {
-    let text = response.text()?;
-    let (begin, end) = (format!("<{action}Result>"), format!("</{action}Result>"));
-    let inner = text.find(&begin).zip(text.rfind(&end));
-    let inner = inner.and_then(|(from, to)| text.get(from..to + end.len()));
-    let read = quick_xml::de::from_str(inner.unwrap_or(text));
+    let read = xml::read(response.text()?, &format!("{action}Result"));
     read.map_err(|error| {
         Error::unavailable(format!("{action}: the answer cannot be read: {error}"))
     })
@@ -334,10 +331,8 @@ struct Reason {
 }
 
 fn refusal(action: &str, response: &Response, error: Error) -> Refusal {
-    let failure: Option<Failure> = response
-        .text()
-        .ok()
-        .and_then(|text| quick_xml::de::from_str(text).ok());
+    let text = response.text().ok();
+    let failure: Option<Failure> = text.and_then(|text| xml::read(text, "").ok());
     let Some(Reason { code, message }) =
         failure.and_then(|failure| failure.error.or(failure.errors.error))
     else {
