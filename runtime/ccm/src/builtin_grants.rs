@@ -18,7 +18,7 @@ use ccm_host::Digest;
 use ccm_host::grant::{Credential, Grants, Issuer, Secret, TargetGrant};
 use ccm_host::manifest::Manifest;
 
-pub(crate) use self::cloud_config::cloud_config;
+pub(crate) use self::cloud_config::{CloudConfig, cloud_config};
 pub(crate) use self::metrics::{MetricsMistake, metrics_address};
 use self::profile::{Login, PROFILES, PrivateServer, Profile, Switch, TargetProfile};
 pub(crate) use self::unknown::unknown;

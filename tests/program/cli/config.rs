@@ -168,6 +168,67 @@ fn what_run_would_refuse_of_a_module_in_the_binary_is_told() {
 }
 
 #[test]
+fn the_file_of_awss_go_provider_is_read_as_run_reads_it() {
+    let folder = TempDir::new().unwrap();
+    let aws: &[&str] = &["--cloud-provider=aws"];
+    for (written, more, code, expected) in [
+        (
+            "[Global]\nKubernetesClusterID = prod\nVPC = vpc-1\n",
+            aws,
+            0,
+            &[
+                "embedded:aws",
+                "config         KubernetesClusterID",
+                "config         VPC",
+            ][..],
+        ),
+        (
+            "[global]\nvpc = vpc-1\nVPC = vpc-2\nRoleARN =\n",
+            aws,
+            0,
+            &[
+                "without effect:",
+                "line 2: VPC: line 3 counts",
+                "line 4: RoleARN: ",
+            ],
+        ),
+        (
+            "[Global]\nRoleARN = arn:aws:iam::1:role/r\nVPCs = vpc-1\n[ServiceOverride \"1\"]\n",
+            aws,
+            2,
+            &[
+                "no: 3 mistake(s)",
+                "line 2: RoleARN: ",
+                "line 3: VPCs: is unknown",
+                "line 4: ",
+            ],
+        ),
+        ("[Global]\nVPC = vpc-1\n", &[], 2, &["--cloud-provider=aws"]),
+        (
+            "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders: [{ name: aws }]\n",
+            aws,
+            0,
+            &["yes: 1 provider(s)"],
+        ),
+    ] {
+        let config = file(&folder, "aws.conf", written.as_bytes());
+        let said = ccm(&[&["config", "check", text(&config)], more].concat());
+        assert_eq!(said.code, code, "{written}: {}{}", said.out, said.err);
+        for part in expected {
+            assert!(said.out.contains(part), "{written}: {part}: {}", said.out);
+        }
+    }
+    let said = ccm_reading(
+        &["config", "check", "-", "--cloud-provider=aws", "-o", "json"],
+        b"[Global]\nVPC = vpc-1\nZone =\n",
+    );
+    let json: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(json["providers"][0]["config"], serde_json::json!(["VPC"]));
+    let zone = json["ignored"][0].as_str().unwrap();
+    assert!(zone.starts_with("line 3: Zone: "), "{zone}");
+}
+
+#[test]
 fn the_variants_are_checked_on_a_machine_that_has_none_of_their_secrets() {
     let deploy = concat!(
         env!("CARGO_MANIFEST_DIR"),

@@ -26,6 +26,9 @@ pub(super) const KEYS: [&str; 14] = [
     "Zone",
 ];
 
+/// The one of them that may be there several times.
+const LIST: &str = "NodeIPFamilies";
+
 /// Keys of `[Global]` that the module does not have, with what there is in their place.
 const REFUSED: [(&str, &str); 3] = [
     (
@@ -42,14 +45,22 @@ const REFUSED: [(&str, &str); 3] = [
     ),
 ];
 
-/// The provider that such a file configures; `None` if the text is none, but YAML. `name` is `--cloud-provider`.
+/// What such a file says.
+pub(crate) struct CloudConfig {
+    /// The provider that it configures.
+    pub(crate) provider: ProviderConfig,
+    /// Lines without effect, each with its reason.
+    pub(crate) ignored: Vec<String>,
+}
+
+/// Reads such a file; `None` if the text is none, but YAML. `name` is `--cloud-provider`.
 ///
 /// # Errors
 /// All mistakes together.
 pub(crate) fn cloud_config(
     name: Option<&str>,
     text: &str,
-) -> Result<Option<ProviderConfig>, Mistakes> {
+) -> Result<Option<CloudConfig>, Mistakes> {
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !is_nothing(line));
     if !first.is_some_and(|line| line.starts_with('[')) {
@@ -59,16 +70,16 @@ pub(crate) fn cloud_config(
         let mistake = "it is the file of a Go provider: that of AWS is read with --cloud-provider=aws, and no other one";
         return Err(Mistakes(vec![mistake.to_owned()]));
     }
-    Ok(Some(ProviderConfig {
-        values: values(text)?,
-        ..ProviderConfig::unwritten(GUEST)
-    }))
+    let mut provider = ProviderConfig::unwritten(GUEST);
+    let ignored = read(text, &mut provider.values)?;
+    Ok(Some(CloudConfig { provider, ignored }))
 }
 
-/// The values, by the module's keys. Names of sections and keys have no case, as in the Go provider.
-fn values(text: &str) -> Result<BTreeMap<String, String>, Mistakes> {
-    let mut values = BTreeMap::<String, String>::new();
-    let mut mistakes = Vec::new();
+/// Adds the values, by the module's keys, and returns the lines without effect. Names of sections and keys have no case, as
+/// in the Go provider.
+fn read(text: &str, values: &mut BTreeMap<String, String>) -> Result<Vec<String>, Mistakes> {
+    let (mut ignored, mut mistakes) = (Vec::new(), Vec::new());
+    let mut lines = BTreeMap::new();
     let mut is_global = false;
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
         if is_nothing(line) {
@@ -84,14 +95,24 @@ fn values(text: &str) -> Result<BTreeMap<String, String>, Mistakes> {
         }
         let (key, value) = line.split_once('=').unwrap_or((line, "true"));
         let (key, value) = (key.trim(), unquoted(value));
-        // What is empty counts as not set.
-        if !is_global || value.is_empty() {
+        if !is_global {
+            continue;
+        }
+        if value.is_empty() {
+            ignored.push(format!("line {number}: {key}: what is empty is not set"));
             continue;
         }
         let is = |known: &str| known.eq_ignore_ascii_case(key);
         let refused = REFUSED.iter().find(|(known, _)| is(known));
         match (KEYS.into_iter().find(|known| is(known)), refused) {
-            (Some(key), _) => set(&mut values, key, value),
+            (Some(key), _) => {
+                set(values, key, value);
+                if let Some(earlier) = lines.insert(key, number)
+                    && key != LIST
+                {
+                    ignored.push(format!("line {earlier}: {key}: line {number} counts"));
+                }
+            }
             (None, Some((key, why))) => mistakes.push(format!("line {number}: {key}: {why}")),
             (None, None) => mistakes.push(format!(
                 "line {number}: {key}: is unknown; known are {}",
@@ -100,7 +121,7 @@ fn values(text: &str) -> Result<BTreeMap<String, String>, Mistakes> {
         }
     }
     match mistakes.is_empty() {
-        true => Ok(values),
+        true => Ok(ignored),
         false => Err(Mistakes(mistakes)),
     }
 }
@@ -108,7 +129,7 @@ fn values(text: &str) -> Result<BTreeMap<String, String>, Mistakes> {
 /// Of a key that is there twice the last one counts, but that a list grows.
 fn set(values: &mut BTreeMap<String, String>, key: &str, value: &str) {
     match values.get_mut(key) {
-        Some(families) if key == "NodeIPFamilies" => {
+        Some(families) if key == LIST => {
             families.push(',');
             families.push_str(value);
         }

@@ -356,7 +356,7 @@ pub(crate) struct RegistryArguments {
 pub(crate) enum ConfigCommand {
     /// Read a configuration as `run` would, and say all that is wrong with it, or what it allows
     #[command(
-        after_help = "Example:\n  ccm config check ccm.yaml\n\nFiles and variables that it names and this machine does not have are listed, and assumed to be where ccm runs, as Secrets of the cluster are; with --require-inputs they are mistakes. Nothing is fetched, and nothing is sent to a cluster or a cloud.\n\nExit codes: 0 it is valid, 1 it could not be read, 2 it has mistakes."
+        after_help = "Example:\n  ccm config check ccm.yaml\n  ccm config check --cloud-provider=aws aws.conf\n\nFiles and variables that it names and this machine does not have are listed, and assumed to be where ccm runs, as Secrets of the cluster are; with --require-inputs they are mistakes. Nothing is fetched, and nothing is sent to a cluster or a cloud.\n\nExit codes: 0 it is valid, 1 it could not be read, 2 it has mistakes."
     )]
     Check(ConfigCheck),
 }
@@ -367,6 +367,9 @@ pub(crate) struct ConfigCheck {
     /// The configuration (YAML), or - for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// As for `run`: with aws, FILE may be the file of its Go provider, with the section [Global]
+    #[arg(long, value_name = "NAME")]
+    pub cloud_provider: Option<String>,
     /// Variables and files that it names and this machine does not have are mistakes: ccm will run here
     #[arg(long)]
     pub require_inputs: bool,

@@ -25,7 +25,8 @@ pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
     let Read {
         providers,
         mut absent,
-    } = configured_providers::read(&options.file, inputs)?;
+        ignored,
+    } = configured_providers::read(&options.file, options.cloud_provider.as_deref(), inputs)?;
     let read = providers.and_then(|providers| {
         config::together(&providers)?;
         let mut mistakes = Vec::new();
@@ -53,6 +54,7 @@ pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
             "ok": true,
             "providers": providers.iter().map(as_json).collect::<Vec<_>>(),
             "assumed": absent,
+            "ignored": ignored,
         })),
         (Form::Json, Err(Mistakes(mistakes))) => output::json(&json!({
             "file": file.to_string(),
@@ -62,9 +64,10 @@ pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
         })),
         (Form::Text, Ok(providers)) => {
             let described: String = providers.iter().map(describe).collect();
+            let ignored = listed("without effect:", &ignored);
             let assumed = assumed(&absent);
             format!(
-                "{file}: yes: {} provider(s)\n{described}{assumed}",
+                "{file}: yes: {} provider(s)\n{described}{ignored}{assumed}",
                 providers.len()
             )
         }
@@ -86,11 +89,19 @@ pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
 
 /// What was assumed, if anything was.
 fn assumed(absent: &[String]) -> String {
-    if absent.is_empty() {
+    listed(
+        "assumed to be where ccm runs, because this machine does not have it:",
+        absent,
+    )
+}
+
+/// The lines under a title, if there are any.
+fn listed(title: &str, lines: &[String]) -> String {
+    if lines.is_empty() {
         return String::new();
     }
-    let lines: String = absent.iter().map(|what| format!("  {what}\n")).collect();
-    format!("\nassumed to be where ccm runs, because this machine does not have it:\n{lines}")
+    let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+    format!("\n{title}\n{lines}")
 }
 
 /// The module of an entry, as far as it is on this machine.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
+use crate::builtin_grants::{self, CloudConfig};
 use crate::config::{self, Absent, Mistakes, ProviderConfig, STAND_IN, Surroundings};
 use crate::provider_loading::PROCESS;
 
@@ -28,14 +29,36 @@ pub(super) struct Read {
     pub(super) providers: Result<Vec<ProviderConfig>, Mistakes>,
     /// What it names and this machine does not have, where that is no mistake.
     pub(super) absent: Vec<String>,
+    /// Lines without effect, each with its reason.
+    pub(super) ignored: Vec<String>,
 }
 
-/// Reads a configuration, also from standard input.
+impl Read {
+    fn new(providers: Result<Vec<ProviderConfig>, Mistakes>) -> Read {
+        Read {
+            providers,
+            absent: Vec::new(),
+            ignored: Vec::new(),
+        }
+    }
+}
+
+/// Reads a configuration, also from standard input. `name` is `--cloud-provider`.
 ///
 /// # Errors
 /// It cannot be read.
-pub(super) fn read(path: &Path, inputs: Inputs) -> anyhow::Result<Read> {
+pub(super) fn read(path: &Path, name: Option<&str>, inputs: Inputs) -> anyhow::Result<Read> {
     let text = text(path)?;
+    match builtin_grants::cloud_config(name, &text) {
+        Ok(None) => {}
+        Err(mistakes) => return Ok(Read::new(Err(mistakes))),
+        Ok(Some(CloudConfig { provider, ignored })) => {
+            return Ok(Read {
+                ignored,
+                ..Read::new(Ok(vec![provider]))
+            });
+        }
+    }
     let absent = Absent::new(Path::exists);
     let surroundings = Surroundings {
         secret: &|_| match inputs {
@@ -47,8 +70,8 @@ pub(super) fn read(path: &Path, inputs: Inputs) -> anyhow::Result<Read> {
     };
     let providers = config::parse(&text, &surroundings);
     Ok(Read {
-        providers,
         absent: absent.noted(),
+        ..Read::new(providers)
     })
 }
 
@@ -57,7 +80,7 @@ pub(super) fn read(path: &Path, inputs: Inputs) -> anyhow::Result<Read> {
 /// # Errors
 /// It cannot be read, or has mistakes.
 pub(super) fn read_valid(path: &Path, inputs: Inputs) -> anyhow::Result<Vec<ProviderConfig>> {
-    let read = read(path, inputs)?;
+    let read = read(path, None, inputs)?;
     read.providers
         .with_context(|| format!("{} is not a valid configuration", path.display()))
 }

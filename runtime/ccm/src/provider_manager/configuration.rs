@@ -118,7 +118,7 @@ impl Configuration {
                 let invalid = || format!("{} is not a valid configuration", path.display());
                 let name = self.name.as_deref();
                 match builtin_grants::cloud_config(name, &text).with_context(invalid)? {
-                    Some(provider) => vec![provider],
+                    Some(read) => vec![read.provider],
                     None => {
                         let written = Written::read(&text).with_context(invalid)?;
                         named = written.secrets();

@@ -1,13 +1,12 @@
 //! The file of AWS's Go provider.
 
-use super::super::cloud_config::KEYS;
+use super::super::cloud_config::{CloudConfig, KEYS};
 use super::*;
 
-fn read(text: &str) -> Result<BTreeMap<String, String>, String> {
-    match cloud_config(Some("aws"), text) {
-        Ok(provider) => Ok(provider.unwrap().values),
-        Err(mistakes) => Err(mistakes.to_string()),
-    }
+fn read(text: &str) -> Result<CloudConfig, String> {
+    let read = cloud_config(Some("aws"), text);
+    read.map(Option::unwrap)
+        .map_err(|mistakes| mistakes.to_string())
 }
 
 #[test]
@@ -33,7 +32,10 @@ fn its_keys_are_those_of_the_module() {
         ("VPC", "vpc-1"),
     ];
     let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    assert_eq!(read(text), Ok(BTreeMap::from(expected)));
+    let CloudConfig { provider, ignored } = read(text).unwrap();
+    assert_eq!(provider.values, BTreeMap::from(expected));
+    let empty = "line 11: RoleARN: what is empty is not set";
+    assert_eq!(ignored, ["line 9: RouteTableID: line 10 counts", empty]);
     let manifest = manifest_of("aws");
     for key in KEYS {
         assert!(manifest.config.iter().any(|one| one.key == key), "{key}");
@@ -45,7 +47,7 @@ fn what_the_module_does_not_have_is_refused_with_what_there_is() {
     let told = read(
         "[Global]\nRoleARN = arn:aws:iam::1:role/r\nDisableStrictZoneCheck = true\nVPC = vpc-1\n[ServiceOverride \"1\"]\nService = ec2\n[Other]\n",
     );
-    let told = told.unwrap_err();
+    let told = told.err().unwrap();
     let lines: Vec<&str> = told.lines().collect();
     for (line, parts) in lines.iter().zip([
         ["line 2: RoleARN: ", "AWS_ROLE_ARN"],
