@@ -45,7 +45,7 @@ mod target;
 mod token_bucket;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ccm_core::permit::Permit;
 use thiserror::Error;
@@ -54,7 +54,7 @@ use tokio::time::Instant;
 
 pub use budget::Body;
 pub use cloud_quota::CloudQuota;
-pub use credentials::CredentialError;
+pub use credentials::{CredentialError, WallClock};
 pub use dial::DialError;
 pub use guest_requests::CallScope;
 pub(crate) use guest_requests::{MAX_TOGETHER, side_by_side};
@@ -170,6 +170,7 @@ pub async fn instance_region(issuer: &Issuer) -> Result<String, String> {
         user_agent: concat!("ccm/", env!("CARGO_PKG_VERSION")),
         limits: &EgressLimits::standard(),
         lookup: Arc::new(SystemLookup),
+        clock: Arc::new(SystemTime::now),
     };
     let metadata = InstanceMetadata::new(issuer, &settings).map_err(|error| error.to_string())?;
     let region = tokio::time::timeout(MACHINE_ANSWERS, metadata.region()).await;
@@ -226,15 +227,30 @@ impl Egress {
         limits: EgressLimits,
         lookup: Arc<dyn NameLookup>,
     ) -> Result<Egress, EgressError> {
+        Egress::with_clock(provider, granted, limits, lookup, Arc::new(SystemTime::now))
+    }
+
+    /// [`Egress::with_lookup`] with another clock for credentials that are issued.
+    ///
+    /// # Errors
+    /// The part of the grant that is unusable.
+    pub fn with_clock(
+        provider: &str,
+        granted: &Granted,
+        limits: EgressLimits,
+        lookup: Arc<dyn NameLookup>,
+        clock: WallClock,
+    ) -> Result<Egress, EgressError> {
         let user_agent = format!("ccm/{} {provider}", env!("CARGO_PKG_VERSION"));
-        let targets = granted.targets.iter();
+        let targets = granted.targets.iter().map(|target| {
+            let (lookup, clock) = (lookup.clone(), clock.clone());
+            Target::new(provider, target, &user_agent, &limits, lookup, clock)
+        });
         Ok(Egress {
             provider: provider.to_owned(),
             digest: String::new(),
             version: String::new(),
-            targets: targets
-                .map(|target| Target::new(provider, target, &user_agent, &limits, lookup.clone()))
-                .collect::<Result<_, _>>()?,
+            targets: targets.collect::<Result<_, _>>()?,
             withheld: granted.withheld.clone(),
             kept: ResponseCache::new(limits.kept_bytes),
             budget: Budget::of_provider(limits.held_bytes),

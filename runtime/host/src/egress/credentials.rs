@@ -22,6 +22,7 @@ use crate::grant::{AwsKeys, Credential, Secret};
 
 pub(super) use authentication::{Attachment, Authentication, Unusable, identity};
 pub(super) use issuer_client::IssuerSettings;
+pub use issuer_client::WallClock;
 pub(super) use issuers::InstanceMetadata;
 pub(super) use redactor::SecretRedactor;
 

@@ -17,7 +17,7 @@ use super::canonical_request::{MatchContext, Prepared};
 use super::cloud_quota::CloudQuota;
 use super::credential_acceptance::{Acceptance, News};
 use super::credentials::{
-    Attachment, Authentication, IssuerSettings, SecretRedactor, Unusable, identity,
+    Attachment, Authentication, IssuerSettings, SecretRedactor, Unusable, WallClock, identity,
 };
 use super::dial::{self, Client};
 use super::lease_gate::LeaseGate;
@@ -112,6 +112,7 @@ impl Target {
         user_agent: &str,
         limits: &EgressLimits,
         lookup: Arc<dyn NameLookup>,
+        clock: WallClock,
     ) -> Result<Target, EgressError> {
         let name = granted.grant.name.clone();
         let credential = &granted.grant.credential;
@@ -120,6 +121,7 @@ impl Target {
             user_agent,
             limits,
             lookup: lookup.clone(),
+            clock,
         };
         let authentication = Authentication::new(&name, credential, &redactor, &settings);
         let authentication = authentication.map_err(|error| match error {

@@ -3,6 +3,7 @@
 //! The issuers here answer as a test wants. That real ones are understood is shown in `tests/foreign`.
 
 mod hostile;
+mod renewed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,8 @@ use tokio::sync::Semaphore;
 
 use crate::aws::sigv4;
 use crate::world::{CANARY, error, get, rules, scope};
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// What issuers issue.
 const ISSUED: &str = "issued-5f0a3c9e7d1f-token";
@@ -92,10 +95,13 @@ fn keystone(server: &Server, method: KeystoneMethod) -> Credential {
     })
 }
 
-/// In an hour, in the form of RFC 3339.
-fn in_an_hour() -> String {
-    let time = jiff::Timestamp::now() + Duration::from_secs(3600);
+/// In the form of RFC 3339.
+fn rfc3339(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+fn in_an_hour() -> String {
+    rfc3339(jiff::Timestamp::now() + HOUR)
 }
 
 fn keys_json(expiration: &str) -> String {

@@ -85,7 +85,8 @@ impl Authentication {
         redactor: &Arc<SecretRedactor>,
         settings: &IssuerSettings<'_>,
     ) -> Result<Authentication, Unusable> {
-        let renewal = |source| Renewal::new(source, target, redactor.clone());
+        let renewal =
+            |source| Renewal::new(source, target, redactor.clone(), settings.clock.clone());
         Ok(match credential {
             Credential::AwsSigV4(aws) => {
                 aws.check().map_err(|_| CredentialError::SigningScope)?;

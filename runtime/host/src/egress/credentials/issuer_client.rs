@@ -2,7 +2,7 @@
 //! sends nothing twice. What an issuer answers is hostile input; nothing of it but a status and a code word gets into a text.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use ccm_core::tenure::Tenure;
@@ -29,11 +29,15 @@ const MAX_ANSWER: usize = 64 << 10;
 /// Longest code word of an error that is shown.
 const MAX_CODE: usize = 64;
 
+/// Says the time of day, by which issued credentials end. Injected, so that tests can say it.
+pub type WallClock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+
 /// Client of one issuer.
 pub(super) struct IssuerClient {
     client: Client,
     gate: Arc<LeaseGate>,
     user_agent: Option<HeaderValue>,
+    clock: WallClock,
     /// What it asks.
     pub(super) endpoint: Url,
 }
@@ -53,6 +57,8 @@ pub(in crate::egress) struct IssuerSettings<'a> {
     pub(in crate::egress) limits: &'a EgressLimits,
     /// Resolves names.
     pub(in crate::egress) lookup: Arc<dyn NameLookup>,
+    /// The time of day.
+    pub(in crate::egress) clock: WallClock,
 }
 
 impl IssuerClient {
@@ -77,8 +83,14 @@ impl IssuerClient {
             client,
             gate,
             user_agent: HeaderValue::from_str(settings.user_agent).ok(),
+            clock: settings.clock.clone(),
             endpoint: issuer.endpoint.clone(),
         })
+    }
+
+    /// The time of day.
+    pub(super) fn now(&self) -> SystemTime {
+        (self.clock)()
     }
 
     /// Ties its connections to a lease.

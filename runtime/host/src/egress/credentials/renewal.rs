@@ -11,6 +11,7 @@ use ccm_core::tenure::Tenure;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::issuer_client::WallClock;
 use super::issuers::{Issued, Material, Source};
 use super::redactor::SecretRedactor;
 use crate::egress::message::FetchError;
@@ -28,6 +29,7 @@ pub(in crate::egress) struct Renewal {
     source: Source,
     target: String,
     redactor: Arc<SecretRedactor>,
+    clock: WallClock,
     state: Mutex<State>,
 }
 
@@ -117,11 +119,17 @@ impl State {
 
 impl Renewal {
     /// Asks nobody yet.
-    pub(super) fn new(source: Source, target: &str, redactor: Arc<SecretRedactor>) -> Arc<Renewal> {
+    pub(super) fn new(
+        source: Source,
+        target: &str,
+        redactor: Arc<SecretRedactor>,
+        clock: WallClock,
+    ) -> Arc<Renewal> {
         Arc::new(Renewal {
             source,
             target: target.to_owned(),
             redactor,
+            clock,
             state: Mutex::default(),
         })
     }
@@ -139,7 +147,7 @@ impl Renewal {
         loop {
             let mut under_way = {
                 let mut state = self.state();
-                match state.turn(SystemTime::now(), Instant::now()) {
+                match state.turn((self.clock)(), Instant::now()) {
                     Turn::Use(material) => return Ok(material),
                     Turn::UseAndRenew(material) => {
                         self.renew(&mut state);
@@ -163,7 +171,7 @@ impl Renewal {
     /// The target has refused the credential: another one is asked for, unless this one is new.
     pub(super) fn doubt(&self) {
         let mut state = self.state();
-        let now = SystemTime::now();
+        let now = (self.clock)();
         if let Some(current) = &mut state.current
             && now
                 .duration_since(current.issued)
@@ -187,7 +195,7 @@ impl Renewal {
 
     async fn exchange(&self) {
         let result = self.source.issue(&self.redactor).await;
-        let now = SystemTime::now();
+        let now = (self.clock)();
         let result = result.and_then(|issued| match issued.expires.duration_since(now) {
             Ok(left) if left > LAST_MOMENTS => Ok(issued),
             Ok(left) => Err(format!("what was issued expires in {left:.0?}")),

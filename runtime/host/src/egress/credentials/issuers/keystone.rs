@@ -1,6 +1,6 @@
 //! OpenStack's Keystone, version 3: a token for a password or an application credential. Source: the Identity API reference.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
@@ -75,7 +75,7 @@ impl TokenRequest {
         let token = subject.and_then(|token| token.to_str().ok());
         let token = taken(token.ok_or("answered without X-Subject-Token")?)?;
         let expires = time(&document.token.expires_at)?;
-        let longest = SystemTime::now().checked_add(LONGEST).unwrap_or(expires);
+        let longest = self.client.now().checked_add(LONGEST).unwrap_or(expires);
         Ok(Issued {
             material: Material::Token(token),
             expires: expires.min(longest),

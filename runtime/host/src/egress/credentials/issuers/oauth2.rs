@@ -1,7 +1,7 @@
 //! OAuth 2.0 token endpoints: client credentials (RFC 6749, 4.4), signed assertions (RFC 7523), token exchange (RFC 8693).
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -54,7 +54,7 @@ impl TokenRequest {
     }
 
     pub(super) async fn issue(&self, redactor: &SecretRedactor) -> Result<Issued, String> {
-        let asked = SystemTime::now();
+        let asked = self.client.now();
         let token = match &self.oauth2.grant {
             OAuth2Grant::ClientCredentials => None,
             OAuth2Grant::JwtBearer { assertion: token }

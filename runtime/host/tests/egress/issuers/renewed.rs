@@ -1,0 +1,138 @@
+//! Credentials that end: each request carries the one that is valid at its time.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
+
+use ccm_host::egress::{SystemLookup, WallClock};
+
+use super::*;
+
+/// The time of day, which passes when a test says so.
+#[derive(Clone)]
+struct Day(Arc<Mutex<SystemTime>>);
+
+impl Day {
+    fn begin() -> Day {
+        Day(Arc::new(Mutex::new(SystemTime::now())))
+    }
+
+    fn now(&self) -> SystemTime {
+        *self.0.lock().unwrap()
+    }
+
+    fn pass(&self, time: Duration) {
+        *self.0.lock().unwrap() += time;
+    }
+
+    fn clock(&self) -> WallClock {
+        let day = self.clone();
+        Arc::new(move || day.now())
+    }
+}
+
+/// An issuer whose answers are valid for an hour. The number of each stands in the place of the word `ISSUED`.
+async fn issuer(day: &Day, answer: fn(&str) -> String) -> Server {
+    let (day, issued) = (day.clone(), AtomicUsize::new(0));
+    Server::start(move |_| {
+        let number = issued.fetch_add(1, Ordering::SeqCst) + 1;
+        let end = jiff::Timestamp::try_from(day.now() + HOUR).unwrap();
+        ok(&answer(&rfc3339(end)).replace("ISSUED", &number.to_string()))
+    })
+    .await
+}
+
+fn keys(end: &str) -> String {
+    keys_xml(end).replace(ISSUED, "session-token-ISSUED")
+}
+
+fn bearer(_: &str) -> String {
+    bearer_json().replace(ISSUED, "bearer-token-ISSUED")
+}
+
+/// Three credentials of an hour each, with two requests in the time of each of them.
+async fn renewed_twice(
+    day: &Day,
+    issuer: &Server,
+    credential: Credential,
+    of_turn: impl Fn(&Arrived, usize),
+) {
+    let cloud = cloud().await;
+    let granted = granted(&format!("http://{}", cloud.address), credential);
+    let (limits, names) = (EgressLimits::standard(), Arc::new(SystemLookup));
+    let egress = Egress::with_clock("test", &granted, limits, names, day.clock());
+    let egress = Arc::new(egress.unwrap());
+    for turn in 1..=3 {
+        for _ in 0..2 {
+            scope(&egress).fetch(get("/servers")).await.unwrap();
+            // Within its first three quarters nobody renews it.
+            day.pass(HOUR / 3);
+        }
+        assert_eq!(issuer.lines().len(), turn);
+        day.pass(HOUR / 3);
+    }
+    let arrived = cloud.arrived();
+    assert_eq!(arrived.len(), 6);
+    for (index, request) in arrived.iter().enumerate() {
+        of_turn(request, index / 2 + 1);
+    }
+}
+
+#[tokio::test]
+async fn keys_of_a_role_are_renewed_and_sign_while_they_are_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, CANARY).unwrap();
+    let day = Day::begin();
+    let sts = issuer(&day, keys).await;
+    let credential = web_identity(&sts, Presented::File(file));
+    renewed_twice(&day, &sts, credential, |request, turn| {
+        let key = format!("Credential=ASIA{turn}/");
+        assert!(request.header("authorization").contains(&key), "{turn}");
+        let token = format!("session-token-{turn}");
+        assert_eq!(request.header("x-amz-security-token"), token);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tokens_of_oauth2_are_renewed_and_sent_while_they_are_valid() {
+    let day = Day::begin();
+    let endpoint = issuer(&day, bearer).await;
+    let grant = OAuth2Grant::TokenExchange {
+        subject_token: Presented::Text(Secret::new(CANARY.to_owned())),
+        subject_token_type: "urn:ietf:params:oauth:token-type:jwt".to_owned(),
+    };
+    let credential = oauth2(&endpoint, None, grant);
+    renewed_twice(&day, &endpoint, credential, |request, turn| {
+        let bearer = format!("Bearer bearer-token-{turn}");
+        assert_eq!(request.header("authorization"), bearer);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_token_that_has_ended_is_sent_to_nobody_when_no_other_is_issued() {
+    let day = Day::begin();
+    let first = AtomicUsize::new(1);
+    let endpoint = Server::start(move |_| match first.swap(0, Ordering::SeqCst) {
+        1 => ok(&bearer_json()),
+        _ => answer(503, &[], ""),
+    })
+    .await;
+    let credential = oauth2(
+        &endpoint,
+        Some(client(false)),
+        OAuth2Grant::ClientCredentials,
+    );
+    let cloud = cloud().await;
+    let granted = granted(&format!("http://{}", cloud.address), credential);
+    let (limits, names) = (EgressLimits::standard(), Arc::new(SystemLookup));
+    let egress = Egress::with_clock("test", &granted, limits, names, day.clock());
+    let egress = Arc::new(egress.unwrap());
+    scope(&egress).fetch(get("/servers")).await.unwrap();
+    day.pass(HOUR);
+    let failed = error(scope(&egress).fetch(get("/servers")).await);
+    assert!(failed.to_string().contains("answered 503"), "{failed}");
+    assert_eq!((cloud.lines().len(), endpoint.lines().len()), (1, 2));
+}
