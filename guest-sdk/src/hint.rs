@@ -47,21 +47,11 @@ impl Pending {
 }
 
 /// How often an object has been polled: the hint of a provider that has nothing else to remember.
-///
-/// ```
-/// # use ccm_guest::hint::Polls;
-/// # use ccm_guest::load_balancer::{EnsureReply, EnsureRequest};
-/// # fn ensure(request: EnsureRequest) -> EnsureReply {
-/// let polls: Polls = request.hint().unwrap_or_default();
-/// EnsureReply::pending(polls.again())
-/// # }
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Polls(u64);
+struct Polls(u64);
 
 impl Polls {
-    /// Asks for the next poll, after [`poll_delay`].
-    pub fn again(self) -> Pending {
+    fn again(self) -> Pending {
         let next = Polls(self.0.saturating_add(1));
         Pending::after(poll_delay(self.0)).with_hint(&next)
     }
@@ -105,6 +95,12 @@ macro_rules! typed_hint {
             /// for a hint of another form.
             pub fn hint<T: DeserializeOwned>(&self) -> Option<T> {
                 read(self.hint.as_deref())
+            }
+
+            /// The host calls again, after [`poll_delay`]. The hint counts the polls, so this is for a provider that has
+            /// nothing else to remember.
+            pub fn again(&self) -> Pending {
+                self.hint::<Polls>().unwrap_or_default().again()
             }
         }
     )+};

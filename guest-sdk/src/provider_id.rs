@@ -19,6 +19,16 @@ pub enum MachineId<'a> {
     Foreign,
 }
 
+impl<'a> MachineId<'a> {
+    /// What follows `<scheme>://`, if the machine is this provider's.
+    pub fn own(self) -> Option<&'a str> {
+        match self {
+            MachineId::Own(id) => Some(id),
+            MachineId::Unset | MachineId::Foreign => None,
+        }
+    }
+}
+
 impl Node {
     /// The node's machine, as its provider ID says; `scheme` is one of the manifest's, without `://`.
     pub fn machine_id(&self, scheme: &str) -> MachineId<'_> {

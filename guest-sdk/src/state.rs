@@ -4,6 +4,9 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::host;
 
 /// The value stored under `key`; `None` when unknown or older than its time to live.
@@ -15,6 +18,16 @@ pub fn get(key: &str) -> Option<Vec<u8>> {
 pub fn set(key: &str, value: &[u8], time_to_live: Duration) -> bool {
     let millis = u64::try_from(time_to_live.as_millis()).unwrap_or(u64::MAX);
     host::state::set(key, value, millis)
+}
+
+/// What [`set_json`] stored under `key`; `None` also for a value of another form.
+pub fn get_json<T: DeserializeOwned>(key: &str) -> Option<T> {
+    serde_json::from_slice(&get(key)?).ok()
+}
+
+/// Stores `value` as JSON, like [`set`].
+pub fn set_json<T: Serialize + ?Sized>(key: &str, value: &T, time_to_live: Duration) -> bool {
+    serde_json::to_vec(value).is_ok_and(|bytes| set(key, &bytes, time_to_live))
 }
 
 /// Deletes the value stored under `key`.

@@ -155,6 +155,14 @@ fn each_cloud_after_the_first_costs_a_part_of_it() {
     }
 }
 
+/// It is what an author copies.
+#[test]
+fn the_load_balancers_of_the_sdks_example_take_ninety_lines() {
+    let path = root().join("guest-sdk/examples/balancer/main.rs");
+    let (lines, _) = code(&std::fs::read_to_string(path).unwrap());
+    assert!(lines <= 90, "{lines}");
+}
+
 #[test]
 fn the_readme_says_how_large_the_guests_are() {
     let readme = std::fs::read_to_string(root().join("guests/README.md")).unwrap();

@@ -1,13 +1,11 @@
 //! Load balancers of an imaginary cloud, which makes them within seconds and not at once.
 
-use ccm_guest::hint::Polls;
 use ccm_guest::http::{self, Next, Request};
 use ccm_guest::load_balancer::{
     DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
 };
-use ccm_guest::provider_id::without_scheme;
 use ccm_guest::{
-    Config, Error, Failure, Ingress, LoadBalancer, LoadBalancerStatus, Node, Provider,
+    Config, Error, Failure, Ingress, LoadBalancer, LoadBalancerStatus, MachineId, Node, Provider,
 };
 use ccm_guest::{compare, log, owner};
 use serde::Deserialize;
@@ -34,18 +32,17 @@ impl Provider for Balancers {
 
 impl LoadBalancer for Balancers {
     fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
-        let polls: Polls = request.hint().unwrap_or_default();
         let wanted = order(&request.service, &request.targets)?;
         let Some(found) = of_service(&request.service)? else {
             // The owner is part of the order: should the answer be lost, the next call finds what was made.
             let create = Request::post("api", "/balancers").json(&wanted)?;
             create.send()?.ok()?;
-            return Ok(EnsureReply::pending(polls.again()));
+            return Ok(EnsureReply::pending(request.again()));
         };
         write_difference(&found, &wanted)?;
         Ok(match found.address {
             Some(address) => EnsureReply::ready(LoadBalancerStatus::new([Ingress::ip(address)])),
-            None => EnsureReply::pending(polls.again()),
+            None => EnsureReply::pending(request.again()),
         })
     }
 
@@ -63,8 +60,7 @@ impl LoadBalancer for Balancers {
         let path = http::path(["balancers", &found.id]);
         Request::delete("api", path).send()?.found()?;
         // Done when it is not listed any more.
-        let polls: Polls = request.hint().unwrap_or_default();
-        Ok(ProgressReply::pending(polls.again()))
+        Ok(ProgressReply::pending(request.again()))
     }
 
     fn get(&self, service: Service) -> Result<Found, Failure> {
@@ -87,9 +83,8 @@ fn order(service: &Service, nodes: &[Node]) -> Result<Value, Error> {
 }
 
 fn targets(nodes: &[Node]) -> Vec<&str> {
-    let ids = nodes.iter().filter_map(|node| node.provider_id.as_deref());
-    ids.filter_map(|id| without_scheme(id, "balancers"))
-        .collect()
+    let ids = nodes.iter().map(|node| node.machine_id("balancers"));
+    ids.filter_map(MachineId::own).collect()
 }
 
 fn of_service(service: &Service) -> Result<Option<Balancer>, Error> {

@@ -69,11 +69,14 @@ fn polls_come_less_and_less_often() {
         (u64::MAX, 10_000),
     ];
     for (polls, expected) in table {
-        let pending = Polls(polls).again();
+        let before = Pending::after(Duration::ZERO).with_hint(&Polls(polls));
+        let pending = request(before.hint).again();
         assert_eq!(pending.retry_after_ms, expected, "{polls}");
         let next: Option<Polls> = request(pending.hint).hint();
         assert_eq!(next, Some(Polls(polls.saturating_add(1))));
     }
+    let unreadable = request(Some(b"{".to_vec())).again();
+    assert_eq!(unreadable, request(None).again());
     let table = [(0, 1000), (1, 1000), (3, 3000), (u64::MAX, 10_000)];
     for (refusals, expected) in table {
         assert_eq!(busy_delay(refusals), Duration::from_millis(expected));

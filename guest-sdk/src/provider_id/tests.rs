@@ -19,7 +19,12 @@ fn a_provider_id_is_ours_by_its_whole_scheme() {
     ];
     for (provider_id, expected) in table {
         let node = node("a", provider_id);
-        assert_eq!(node.machine_id("acme"), expected, "{provider_id:?}");
+        let id = node.machine_id("acme");
+        assert_eq!(id, expected, "{provider_id:?}");
+        assert_eq!(
+            id.own().map(MachineId::Own),
+            Some(id).filter(|id| matches!(id, MachineId::Own(_)))
+        );
     }
 }
 

@@ -136,7 +136,11 @@ fn state_is_kept_for_its_time_and_within_its_room() {
     state::set("key", b"four", minute);
     state::delete("key");
     assert_eq!(state::get("key"), None);
+    assert!(state::set_json("key", &(7, "seven"), minute));
+    assert_eq!(state::get_json("key"), Some((7, "seven".to_owned())));
+    assert_eq!(state::get_json::<Vec<u8>>("key"), None);
     state::set("key", b"five", minute);
+    assert_eq!(state::get_json::<String>("key"), None);
     host.forget_state();
     assert_eq!(state::get("key"), None);
 }

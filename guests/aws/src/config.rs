@@ -132,7 +132,7 @@ impl Settings {
         );
         match (&id, &legacy) {
             (None, None) => {
-                values.mistake("KubernetesClusterID: is required: it marks this cluster's objects")
+                values.mistake("KubernetesClusterID: is required: it marks this cluster's objects. It is the ID in the tag kubernetes.io/cluster/ID of the nodes' instances")
             }
             (Some(id), Some(legacy)) if id != legacy => {
                 values.mistake(format_args!(

@@ -287,28 +287,21 @@ pub fn zones() -> Result<BTreeMap<String, Zone>, Error> {
         #[serde(default)]
         zone_type: Option<String>,
     }
-    let kept = state::get("zones").and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    if let Some(zones) = kept {
+    if let Some(zones) = state::get_json("zones") {
         return Ok(zones);
     }
     let query = Query::ec2("DescribeAvailabilityZones").supplementary();
     let infos: Page<Info> = query.send()?;
     let zones = infos.into_iter().map(|info| {
-        let ordinary = info
-            .zone_type
-            .is_none_or(|kind| kind == "availability-zone");
-        (
-            info.zone_name,
-            Zone {
-                id: info.zone_id,
-                ordinary,
-            },
-        )
+        let kind = info.zone_type;
+        let zone = Zone {
+            id: info.zone_id,
+            ordinary: kind.is_none_or(|kind| kind == "availability-zone"),
+        };
+        (info.zone_name, zone)
     });
     let zones: BTreeMap<String, Zone> = zones.collect();
-    if let Ok(bytes) = serde_json::to_vec(&zones) {
-        state::set("zones", &bytes, ZONES_AGE);
-    }
+    state::set_json("zones", &zones, ZONES_AGE);
     Ok(zones)
 }
 

@@ -11,9 +11,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ccm_guest::machines::Events;
 use ccm_guest::{
-    Address, AddressType, Error, Event, FindReply, Instance, IpFamily, Lookup, Node, NodeEvent,
-    event, log,
+    Address, AddressType, Error, Event, FindReply, Instance, IpFamily, Lookup, Node, event, log,
 };
 
 use crate::config::{Claim, Settings, address};
@@ -74,7 +74,7 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
             .push(found);
     }
 
-    let mut reply = FindReply::new(Vec::with_capacity(nodes.len()));
+    let (mut lookups, mut events) = (Vec::with_capacity(nodes.len()), Events::default());
     for (index, (node, key)) in nodes.iter().zip(keys).enumerate() {
         let lookup = match key {
             Key::Answered(lookup) => lookup,
@@ -89,18 +89,16 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
             Key::Name(name) => {
                 let found = by_name.get(&name.to_lowercase()).map(Vec::as_slice);
                 by_its_name(settings, node, found.unwrap_or_default()).unwrap_or_else(|event| {
-                    let node = u32::try_from(index).unwrap_or(u32::MAX);
                     let why = event.message.clone();
-                    reply.events.push(NodeEvent { node, event });
+                    events.add(index, event);
                     Lookup::Unknown(why)
                 })
             }
         };
-        reply.lookups.push(lookup);
+        lookups.push(lookup);
     }
-    label(nodes, &mut reply.lookups);
-    reply.events.truncate(256);
-    Ok(reply)
+    label(nodes, &mut lookups);
+    Ok(FindReply::new(lookups).with_events(events.into_vec()))
 }
 
 fn key<'a>(settings: &Settings, node: &'a Node) -> Key<'a> {

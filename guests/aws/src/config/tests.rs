@@ -55,6 +55,7 @@ fn all_mistakes_are_told_at_once() {
     for key in [
         "Region",
         "KubernetesClusterID",
+        "the tag kubernetes.io/cluster/ID of the nodes' instances",
         "NodeIPFamilies",
         "NLBSecurityGroupMode",
         "HealthProbePort",

@@ -45,15 +45,12 @@ pub struct Remembered {
 
 /// What is remembered about the load balancer of this name.
 pub fn get(name: &str) -> Option<Remembered> {
-    let bytes = state::get(&key(name))?;
-    serde_json::from_slice(&bytes).ok()
+    state::get_json(&key(name))
 }
 
 /// Remembers.
 pub fn set(name: &str, remembered: &Remembered) {
-    if let Ok(bytes) = serde_json::to_vec(remembered) {
-        state::set(&key(name), &bytes, AGE);
-    }
+    state::set_json(&key(name), remembered, AGE);
 }
 
 /// Notes that everything is as at AWS.
@@ -68,15 +65,12 @@ pub fn is_fresh(name: &str) -> bool {
 
 /// Notes what was wanted of a classic load balancer, and is so.
 pub fn set_same(name: &str, wish: &(String, BTreeSet<String>)) {
-    if let Ok(bytes) = serde_json::to_vec(wish) {
-        state::set(&key(name), &bytes, FRESH);
-    }
+    state::set_json(&key(name), wish, FRESH);
 }
 
 /// Whether that was wanted a moment ago.
 pub fn is_same(name: &str, wish: &(String, BTreeSet<String>)) -> bool {
-    let known = state::get(&key(name));
-    known.is_some_and(|known| serde_json::to_vec(wish).is_ok_and(|wish| wish == known))
+    state::get_json(&key(name)).as_ref() == Some(wish)
 }
 
 /// Forgets.

@@ -123,32 +123,16 @@ pub fn group_prefix(name: &str) -> String {
 
 /// The name of a load balancer's own security group, as the Go provider has it.
 pub fn own_group(settings: &Settings, service: &Service) -> String {
-    let mut hash = Sha256::new();
-    for part in [
-        &settings.cluster_name,
-        &service.name,
-        &service.namespace,
-        &service.uid,
-    ] {
-        hash.update(part.as_bytes());
-    }
-    let digest: String = hash
-        .finalize()
-        .iter()
-        .take(5)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let plain = |text: &str| {
-        text.chars()
-            .filter(char::is_ascii_alphanumeric)
-            .take(8)
-            .collect::<String>()
+    let (namespace, name) = (service.namespace.as_str(), service.name.as_str());
+    let digest = digest(
+        &[&*settings.cluster_name, name, namespace, &service.uid].concat(),
+        5,
+    );
+    let plain = |text: &str| -> String {
+        let plain = text.chars().filter(char::is_ascii_alphanumeric);
+        plain.take(8).collect()
     };
-    format!(
-        "k8s-{}-{}-{digest}",
-        plain(&service.namespace),
-        plain(&service.name)
-    )
+    format!("k8s-{}-{}-{digest}", plain(namespace), plain(name))
 }
 
 /// The name of a classic load balancer's own security group, as the Go provider has it.
@@ -276,7 +260,7 @@ impl Wanted {
 
     /// A digest of all that is wanted.
     pub fn digest(&self) -> String {
-        short(&serde_json::to_string(self).unwrap_or_default())
+        digest(&serde_json::to_string(self).unwrap_or_default(), 16)
     }
 
     /// A digest of all but the ports. `None` if more depends on them than listeners, target groups and rules in the nodes'
@@ -303,12 +287,7 @@ impl Wanted {
             "{front} {back} {back_protocol} {} {}",
             health.protocol, health.interval
         );
-        let digest = short(&fixed);
-        format!(
-            "{}{}",
-            group_prefix(&self.name),
-            digest.get(..10).unwrap_or(&digest)
-        )
+        group_prefix(&self.name) + &digest(&fixed, 5)
     }
 
     /// Whether opening the node ports to the clients opens them to health checks as well.
@@ -321,13 +300,11 @@ impl Wanted {
     }
 }
 
-fn short(text: &str) -> String {
+/// The first bytes of a text's SHA-256, in hexadecimal digits.
+fn digest(text: &str, bytes: usize) -> String {
     let digest = Sha256::digest(text.as_bytes());
-    digest
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let bytes = digest.iter().take(bytes);
+    bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn tags(settings: &Settings, service: &Service) -> Vec<(String, String)> {

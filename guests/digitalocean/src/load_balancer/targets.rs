@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use ccm_guest::provider_id::{MachineId, number};
+use ccm_guest::provider_id::number;
 use ccm_guest::{AddressType, Node};
 
 use super::wanted::{Network, Stack};
@@ -40,10 +40,7 @@ impl Targets {
                 (Network::External, Type::RegionalNetwork) => public(true),
                 (Network::External, Type::Regional) => public(true) || !public(false) && private,
             };
-            let droplet = match node.machine_id(SCHEME) {
-                MachineId::Own(id) => number(id),
-                MachineId::Unset | MachineId::Foreign => None,
-            };
+            let droplet = node.machine_id(SCHEME).own().and_then(number);
             let name = node.name.clone();
             match droplet {
                 _ if !is_reached => targets.unreachable.push(name),
