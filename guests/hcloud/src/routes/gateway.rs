@@ -78,7 +78,7 @@ impl Layout {
     }
 
     fn remembered(network: &str) -> Option<Layout> {
-        let kept: Kept = serde_json::from_slice(&state::get(KEY)?).ok()?;
+        let kept: Kept = state::get_json(KEY)?;
         if kept.network != network {
             return None;
         }
@@ -99,9 +99,7 @@ impl Layout {
             vswitches: self.vswitches.iter().map(Ipv4Net::to_string).collect(),
             gateways: self.gateways.clone(),
         };
-        if let Ok(bytes) = serde_json::to_vec(&kept) {
-            state::set(KEY, &bytes, REMEMBERED);
-        }
+        state::set_json(KEY, &kept, REMEMBERED);
     }
 
     /// The reason why an address cannot be a cloud server's or a load balancer's, by its range alone; `None` if it can
