@@ -16,19 +16,16 @@ mod credential;
 mod service_account;
 
 use std::fmt;
-use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ccm_core::tenure::Tenure;
-use ccm_proxy::{BadProxy, Connector, Proxy, without_login};
-use hyper::rt::{Read, ReadBufCursor, Write};
+use ccm_proxy::{BadProxy, Connector, Gated, Proxy, WriteGate, without_login};
 use hyper_rustls::HttpsConnector;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::client::{Body, ConfigExt as _};
 use kube::config::AuthInfo;
@@ -101,14 +98,11 @@ fn authenticated(
     let mut dial = HttpConnector::new();
     dial.enforce_http(false);
     dial.set_tcp_user_timeout(unacknowledged);
-    let guard = tenure.clone();
+    let gate = tenure.clone();
     let dial = dial.map_response(move |stream: TokioIo<TcpStream>| {
-        // Connect even if this fails: the guard does not depend on it.
+        // Connect even if this fails: the gate does not depend on it.
         let _ = stream.inner().set_zero_linger();
-        Guarded {
-            stream,
-            tenure: guard.clone(),
-        }
+        Gated::new(stream, TenureGate(gate.clone()))
     });
     let dial = match &config.proxy_url {
         None => Connector::Direct(dial),
@@ -192,69 +186,16 @@ impl fmt::Display for NotLeader {
 
 impl std::error::Error for NotLeader {}
 
-/// A connection that accepts bytes only during the tenure.
-struct Guarded<S> {
-    stream: S,
-    tenure: Arc<Tenure>,
-}
+/// Connections accept bytes only during this tenure.
+struct TenureGate(Arc<Tenure>);
 
-impl<S> Guarded<S> {
+impl WriteGate for TenureGate {
     fn check(&self) -> io::Result<()> {
-        if self.tenure.may_write(boottime()) {
+        if self.0.may_write(boottime()) {
             Ok(())
         } else {
             Err(io::Error::new(io::ErrorKind::PermissionDenied, NotLeader))
         }
-    }
-}
-
-impl<S: Read + Unpin> Read for Guarded<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl<S: Write + Unpin> Write for Guarded<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.check()?;
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.check()?;
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    /// There is no buffer below: written bytes are already with the operating system.
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    /// Closing a connection is no request and is always allowed.
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
-impl<S: Connection> Connection for Guarded<S> {
-    fn connected(&self) -> Connected {
-        self.stream.connected()
     }
 }
 

@@ -10,16 +10,15 @@
 //! One gap of a few instructions remains: the process can be suspended between the check and the system call.
 
 use std::fmt;
-use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 use ccm_core::tenure::Tenure;
+use ccm_proxy::{Gated, WriteGate};
 use futures::future::BoxFuture;
 use http::Uri;
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower::{BoxError, Service};
@@ -46,6 +45,13 @@ impl LeaseGate {
         }
     }
 
+    /// No code under this lock can panic halfway, so a poisoned lock is usable.
+    fn tenures(&self) -> MutexGuard<'_, Vec<Weak<Tenure>>> {
+        self.tenures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WriteGate for LeaseGate {
     fn check(&self) -> io::Result<()> {
         let now = now();
         let is_open = |tenure: &Weak<Tenure>| {
@@ -57,11 +63,6 @@ impl LeaseGate {
         } else {
             Err(io::Error::new(io::ErrorKind::PermissionDenied, NotLeader))
         }
-    }
-
-    /// No code under this lock can panic halfway, so a poisoned lock is usable.
-    fn tenures(&self) -> MutexGuard<'_, Vec<Weak<Tenure>>> {
-        self.tenures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -77,6 +78,9 @@ impl fmt::Display for NotLeader {
 
 impl std::error::Error for NotLeader {}
 
+/// A connection behind the gate.
+type GatedStream = Gated<TokioIo<TcpStream>, Arc<LeaseGate>>;
+
 /// Dials and wraps each connection in the gate.
 #[derive(Clone)]
 pub(super) struct Dial {
@@ -85,9 +89,9 @@ pub(super) struct Dial {
 }
 
 impl Service<Uri> for Dial {
-    type Response = Gated;
+    type Response = GatedStream;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Gated, BoxError>>;
+    type Future = BoxFuture<'static, Result<GatedStream, BoxError>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.http.poll_ready(context).map_err(Into::into)
@@ -101,63 +105,7 @@ impl Service<Uri> for Dial {
             // Zero linger discards bytes that the operating system has buffered when the connection is dropped.
             // Failing to set it is no reason not to connect.
             let _ = stream.inner().set_zero_linger();
-            Ok(Gated { stream, gate })
+            Ok(Gated::new(stream, gate))
         })
-    }
-}
-
-/// Connection behind the gate.
-pub(super) struct Gated {
-    stream: TokioIo<TcpStream>,
-    gate: Arc<LeaseGate>,
-}
-
-impl Read for Gated {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl Write for Gated {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.gate.check()?;
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.gate.check()?;
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    /// Nothing is buffered below: written bytes are already with the operating system.
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    /// Not gated: closing a connection sends no request.
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
-impl Connection for Gated {
-    fn connected(&self) -> Connected {
-        self.stream.connected()
     }
 }

@@ -7,8 +7,10 @@ use k8s_openapi::api::core::v1::Node;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Config};
 use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
-use super::{NODE, answer, answer_as, client, listener};
+use super::{NODE, answer_as, client, listener};
 use crate::RestClients;
 use crate::tenure_client;
 
@@ -43,6 +45,27 @@ fn script(expiry: &str) -> String {
     )
 }
 
+const GOOD: (&str, &str) = ("200 OK", NODE);
+const REFUSED: (&str, &str) = (
+    "401 Unauthorized",
+    r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}"#,
+);
+
+/// Answers the requests on one connection, one after another, and returns their heads.
+fn serve<const N: usize>(
+    listener: TcpListener,
+    answers: [(&'static str, &'static str); N],
+) -> JoinHandle<Vec<String>> {
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut requests = Vec::new();
+        for (status, body) in answers {
+            requests.push(answer_as(&mut stream, status, body).await);
+        }
+        requests
+    })
+}
+
 /// The token in the head of a request.
 fn token(request: &str) -> &str {
     let mut lines = request.lines();
@@ -60,21 +83,15 @@ async fn an_exec_plugins_token_is_sent_and_replaced_when_it_expires() {
         let (listener, server) = listener("http").await;
         let config = exec(&server, &script(expiry)).await;
         let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
-        let served = tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            [answer(&mut stream).await, answer(&mut stream).await]
-        });
+        let served = serve(listener, [GOOD, GOOD]);
         nodes.get("worker-1").await.unwrap();
         nodes.get("worker-1").await.unwrap();
         let requests = served.await.unwrap();
-        let tokens = requests.each_ref().map(|request| token(request));
+        let tokens: Vec<_> = requests.iter().map(|request| token(request)).collect();
         assert_eq!(tokens[0].len(), 36, "{tokens:?}");
         assert_eq!(tokens[0] == tokens[1], is_kept, "{expiry}");
     }
 }
-
-const REFUSAL: &str =
-    r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}"#;
 
 #[tokio::test]
 async fn a_token_that_the_api_server_refuses_is_replaced_before_it_expires() {
@@ -82,21 +99,8 @@ async fn a_token_that_the_api_server_refuses_is_replaced_before_it_expires() {
         let (listener, server) = listener("http").await;
         let config = exec(&server, &script(expiry)).await;
         let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
-        let served = tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut requests = Vec::new();
-            for (status, body) in [
-                ("200 OK", NODE),
-                ("403 Forbidden", REFUSAL),
-                ("401 Unauthorized", REFUSAL),
-                ("401 Unauthorized", REFUSAL),
-                ("200 OK", NODE),
-                ("200 OK", NODE),
-            ] {
-                requests.push(answer_as(&mut stream, status, body).await);
-            }
-            requests
-        });
+        let forbidden = ("403 Forbidden", REFUSED.1);
+        let served = serve(listener, [GOOD, forbidden, REFUSED, REFUSED, GOOD, GOOD]);
         for is_answered in [true, false, false, false, true, true] {
             // A refused request is not repeated.
             assert_eq!(nodes.get("worker-1").await.is_ok(), is_answered);
@@ -118,18 +122,12 @@ async fn a_token_file_is_read_again_when_its_token_is_refused() {
     config.auth_info.token_file = Some(file.display().to_string());
     let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
     std::fs::write(&file, "second").unwrap();
-    let served = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let refused = answer_as(&mut stream, "401 Unauthorized", REFUSAL).await;
-        [refused, answer(&mut stream).await]
-    });
+    let served = serve(listener, [REFUSED, GOOD]);
     nodes.get("worker-1").await.unwrap_err();
     nodes.get("worker-1").await.unwrap();
     let requests = served.await.unwrap();
-    assert_eq!(
-        requests.each_ref().map(|request| token(request)),
-        ["first", "second"]
-    );
+    let tokens: Vec<_> = requests.iter().map(|request| token(request)).collect();
+    assert_eq!(tokens, ["first", "second"]);
 }
 
 /// A credential that cannot be replaced stays in use, so that a server that is wrong for a moment locks nobody out.
@@ -142,11 +140,7 @@ async fn a_refused_token_stays_while_its_plugin_fails() {
     let config = exec(&server, &script).await;
     let nodes: Api<Node> = Api::all(client(&config, &Arc::new(Tenure::unlimited())));
     std::fs::write(&gone, "").unwrap();
-    let served = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let refused = answer_as(&mut stream, "401 Unauthorized", REFUSAL).await;
-        [refused, answer(&mut stream).await]
-    });
+    let served = serve(listener, [REFUSED, GOOD]);
     nodes.get("worker-1").await.unwrap_err();
     nodes.get("worker-1").await.unwrap();
     let requests = served.await.unwrap();
