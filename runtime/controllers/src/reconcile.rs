@@ -46,6 +46,11 @@ pub(crate) trait Facts {
     fn waits_already(&self) -> bool {
         self.failures() > 0
     }
+    /// Whether the reconciliation ends because an operation goes on at the cloud. Nothing is wrong then, also if a call
+    /// before it was refused: a load balancer without an owner is refused first, and adopted then.
+    fn is_under_way(_: &Self::Retained) -> bool {
+        false
+    }
     /// Whether another provider is responsible for the object.
     fn is_anothers(&self) -> bool {
         false
@@ -158,6 +163,10 @@ impl Facts for service::Facts {
         self.past.is_pending() || self.past.failures > 0
     }
 
+    fn is_under_way(retained: &service::RetainedState) -> bool {
+        retained.is_pending() && retained.failures == 0
+    }
+
     fn is_anothers(&self) -> bool {
         let world = &self.world;
         !world.is_speaker && !world.owns(&self.service)
@@ -223,7 +232,8 @@ pub(crate) async fn reconcile<F: Facts, X: Perform<F::Effect>>(
     for _ in 0..MOST_ROUNDS {
         let effects = match facts.decide(clock) {
             Decision::Done((when, retained)) => {
-                log_end(&facts, executor, &when, clock, has_failed);
+                let severity = Severity::of(&facts, &retained, has_failed);
+                log_end(&facts, executor, &when, clock, severity);
                 if !facts.is_anothers() {
                     let (planner, object) = (&executor.cluster().planner, facts.object());
                     planner.concluded(&object, F::Effect::CONTROLLER, &when, has_withheld);
@@ -301,7 +311,7 @@ fn log_end<F: Facts>(
     executor: &impl Executor,
     when: &When,
     clock: Clock,
-    has_failed: bool,
+    severity: Severity,
 ) {
     let (controller, provider, object) = (F::Effect::CONTROLLER, executor.name(), facts.object());
     let attempt = facts.failures().saturating_add(1);
@@ -313,13 +323,7 @@ fn log_end<F: Facts>(
         provider,
         object: &object,
         attempt,
-        severity: if has_failed || attempt > PATIENT {
-            Severity::Failure
-        } else if facts.waits_already() {
-            Severity::Usual
-        } else {
-            Severity::News
-        },
+        severity,
     };
     wait.log(when);
     let about = ActivitySubject {
@@ -361,6 +365,18 @@ pub(crate) enum Severity {
     Usual,
 }
 
+impl Severity {
+    /// Of the end of a reconciliation; `has_failed`: an effect did not succeed on the way.
+    fn of<F: Facts>(facts: &F, retained: &F::Retained, has_failed: bool) -> Severity {
+        let is_failure = has_failed && !F::is_under_way(retained);
+        match facts.waits_already() {
+            _ if is_failure || facts.failures() >= PATIENT => Severity::Failure,
+            true => Severity::Usual,
+            false => Severity::News,
+        }
+    }
+}
+
 impl Wait<'_> {
     /// Logs the reason, once, and what comes next. Logs nothing if there is no reason to wait.
     pub(crate) fn log(&self, when: &When) {
@@ -386,3 +402,6 @@ impl Wait<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
