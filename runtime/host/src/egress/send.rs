@@ -16,6 +16,7 @@ use http::header::{CONTENT_ENCODING, HeaderMap};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
+use rustls::CertificateError;
 use tokio::time::{Instant, timeout_at};
 
 use super::budget::{Body, Budget, Held};
@@ -227,9 +228,22 @@ fn refuses_connections(error: &(dyn StdError + 'static)) -> bool {
     })
 }
 
+/// Added to what TLS says of a certificate whose signer it does not know.
+const UNSIGNED: &str =
+    "no trusted authority has signed the certificate; caFile or caPem names a private one";
+
+/// Layers between wrap one `io::Error` into another.
+fn is_unsigned_by_all(error: &(dyn StdError + Send + Sync + 'static)) -> bool {
+    let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
+    match error.downcast_ref::<io::Error>() {
+        Some(wrapped) => wrapped.get_ref().is_some_and(is_unsigned_by_all),
+        None => error.downcast_ref() == Some(&unknown),
+    }
+}
+
 /// Maps a failure of the HTTP client to a [`FetchError`].
 pub(super) fn broken(error: &(dyn StdError + 'static)) -> FetchError {
-    let (mut is_timeout, mut is_proxys) = (false, false);
+    let (mut is_timeout, mut is_proxys, mut is_unsigned) = (false, false, false);
     let mut texts: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(cause) = next {
@@ -243,6 +257,7 @@ pub(super) fn broken(error: &(dyn StdError + 'static)) -> FetchError {
             if error.get_ref().is_some_and(|cause| cause.is::<NotLeader>()) {
                 return FetchError::Denied(NotLeader.to_string());
             }
+            is_unsigned |= error.get_ref().is_some_and(is_unsigned_by_all);
             is_timeout |= error.kind() == io::ErrorKind::TimedOut;
         }
         if cause.is::<ProxyError>() {
@@ -256,6 +271,9 @@ pub(super) fn broken(error: &(dyn StdError + 'static)) -> FetchError {
             texts.push(text);
         }
         next = cause.source();
+    }
+    if is_unsigned {
+        texts.push(UNSIGNED.to_owned());
     }
     let text = texts.join(": ");
     if is_timeout {

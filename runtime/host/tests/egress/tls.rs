@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ccm_fixtures::http_server::{Server, ok};
 use ccm_host::egress::{Egress, EgressError, EgressLimits, FetchError};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::TlsAcceptor;
@@ -14,7 +14,12 @@ use crate::world::{CANARY, Names, error, get, granted, scope};
 
 /// A certificate authority of its own.
 pub(crate) fn authority() -> CertifiedIssuer<'static, KeyPair> {
+    called("authority")
+}
+
+fn called(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
@@ -99,6 +104,12 @@ async fn a_certificate_that_does_not_fit_gets_no_request() {
             ours.pem(),
         ),
         (
+            "a CA of another name",
+            acceptor(&called("stranger"), &["cloud.test"], false, &[]),
+            "cloud.test",
+            ours.pem(),
+        ),
+        (
             "another name",
             acceptor(&ours, &["cloud.example"], false, &[]),
             "cloud.test",
@@ -128,6 +139,15 @@ async fn a_certificate_that_does_not_fit_gets_no_request() {
         let failed = error(scope(&egress).fetch(get("/servers")).await);
         assert!(
             matches!(&failed, FetchError::Unavailable(text) if text.contains("certificate")),
+            "{what}: {failed}"
+        );
+        // Whoever has forgotten to name a private authority is told so. One of the same name looks like a wrong key.
+        let is_about_signer = failed
+            .to_string()
+            .contains("caFile or caPem names a private one");
+        assert_eq!(
+            is_about_signer,
+            what == "a CA of another name",
             "{what}: {failed}"
         );
         assert!(server.lines().is_empty(), "{what}");
