@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use ccm_tests::{authority, tls_client};
 use reqwest::Client;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -70,6 +71,7 @@ pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()>
 
     progress!("endpoints, {nodes} nodes, {slow_clients} slow clients");
     let before = manager.usage()?.resident;
+    allow_descriptors(slow_clients)?;
     let siege = siege(&port, slow_clients);
     tokio::time::sleep(CALM).await;
     let besieged = port.measure(&client, "/livez", PROBES).await?;
@@ -173,6 +175,25 @@ async fn until_ready(port: &Port, client: &Client, manager: &mut Manager) -> Res
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     Ok(())
+}
+
+/// File descriptors of this process beside those of the slow clients, generously.
+const OTHER_DESCRIPTORS: u64 = 256;
+
+/// Lets this process open a connection for each slow client. A shell usually allows 1024 descriptors, and more on request.
+fn allow_descriptors(clients: usize) -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = clients as u64 + OTHER_DESCRIPTORS;
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    let maximum = limit.maximum;
+    ensure!(
+        maximum.is_none_or(|maximum| maximum >= wanted),
+        "{clients} slow clients need {wanted} file descriptors: `ulimit -Hn` allows {maximum:?}"
+    );
+    let current = Some(wanted);
+    Ok(setrlimit(Resource::Nofile, Rlimit { current, maximum })?)
 }
 
 /// Clients that send a byte of a handshake, or of a header, now and then, and come again when they are sent away.

@@ -191,6 +191,11 @@ impl Options {
         self.full || nodes <= 1_000
     }
 
+    /// Whether the secure port is measured beside so many nodes: all sizes if it is asked for by name.
+    pub(crate) fn has_endpoints(&self, nodes: usize) -> bool {
+        self.is_thorough(nodes) || self.only.contains(&Workload::Endpoints)
+    }
+
     /// The folder for results, if there is one.
     pub(crate) fn output(&self) -> Option<PathBuf> {
         let default = (!self.is_small()).then(|| PathBuf::from("target/bench"));

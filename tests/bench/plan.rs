@@ -96,7 +96,7 @@ fn units(options: &Options) -> Vec<Unit> {
     add(Workload::Sandbox, nodes(0), 0);
     for count in options.sizes() {
         add(Workload::W1, nodes(count), 0);
-        if options.is_thorough(count) {
+        if options.has_endpoints(count) {
             add(Workload::Endpoints, nodes(count), 0);
         }
     }
