@@ -5,7 +5,7 @@
 //! promtool, the status page to Chromium; the cloud behind proxies of others; and the alerts and the dashboard of `deploy/monitoring` before a real Prometheus.
 //! And providers in other languages, built by the commands of their page.
 //! And the AWS guest before moto, a simulator of others.
-//! And the bill of materials of a release, before CycloneDX' schema. And our signatures for AWS before moto, which checks them
+//! And builds that embed some of the providers. And the bill of materials of a release, before CycloneDX' schema. And our signatures for AWS before moto, which checks them
 //! with AWS's own library for Python.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -13,6 +13,8 @@
 mod aws;
 #[path = "foreign/builds.rs"]
 mod builds;
+#[path = "foreign/chosen_providers.rs"]
+mod chosen_providers;
 #[path = "program/cli/registry.rs"]
 mod commands;
 #[path = "foreign/digitalocean.rs"]

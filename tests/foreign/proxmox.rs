@@ -1,8 +1,9 @@
 //! The shipped Proxmox guest in the real sandbox before fakepve, which others make, unmodified and in a process of its own;
-//! proxmoxer, a client of others, makes and destroys the machines. The server vouches for itself, as on an operator's own
-//! floor: the grant names its certificate's fingerprint.
+//! proxmoxer, a client of others, makes and destroys the machines. The server is as on an operator's own floor: no public
+//! authority vouches for it, and the grant names its certificate's fingerprint, or the private authority.
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +14,26 @@ use ccm_core::permit::Permit;
 use ccm_host::grant::{Credential, Fingerprint, Grants, Secret, TargetGrant};
 use ccm_host::{GuestConfig, Module, Provider};
 use ccm_tests::conformance::{Tested, conforms};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::pve::{self, Pve, SECRET, USER, machine};
 use super::python::Client;
 
-/// What an operator grants, with this secret of the token and this certificate.
-fn grants(pve: &Pve, secret: &str, fingerprint: Fingerprint, is_agent_granted: bool) -> Grants {
+/// What the server is known by.
+enum KnownBy {
+    Fingerprint(Fingerprint),
+    Authority(String),
+    /// What the system trusts.
+    Platform,
+}
+
+/// What an operator grants, with this secret of the token.
+fn grants(pve: &Pve, secret: &str, known: KnownBy, is_agent_granted: bool) -> Grants {
+    let (fingerprints, ca_pem) = match known {
+        KnownBy::Fingerprint(fingerprint) => (vec![fingerprint], None),
+        KnownBy::Authority(pem) => (Vec::new(), Some(pem)),
+        KnownBy::Platform => (Vec::new(), None),
+    };
     let inspection = ccm_host::inspect("proxmox", embedded_guests::PROXMOX).unwrap();
     let targets = inspection.manifest.targets.iter();
     let targets = targets.filter(|target| target.required || is_agent_granted);
@@ -29,13 +43,18 @@ fn grants(pve: &Pve, secret: &str, fingerprint: Fingerprint, is_agent_granted: b
             name: "Authorization".to_owned(),
             value: Secret::new(Pve::authorization(secret)),
         },
-        fingerprints: vec![fingerprint],
+        fingerprints: fingerprints.clone(),
+        ca_pem: ca_pem.clone(),
         ..target.as_grant()
     };
     Grants {
         targets: targets.map(grant).collect(),
         annotation_prefixes: Vec::new(),
     }
+}
+
+fn known(pve: &Pve) -> KnownBy {
+    KnownBy::Fingerprint(pve.fingerprint)
 }
 
 async fn load(grants: Grants, values: &[(&str, &str)]) -> Provider {
@@ -65,7 +84,7 @@ fn new(name: &str, uuid: &str) -> CloudNode {
     }
 }
 
-fn known(name: &str, vmid: u64, uuid: &str) -> CloudNode {
+fn node(name: &str, vmid: u64, uuid: &str) -> CloudNode {
     let label = (
         "node.kubernetes.io/instance-type".to_owned(),
         "x".to_owned(),
@@ -127,34 +146,19 @@ fn proxmox_is_served_by_a_simulator_of_others_and_driven_by_a_client_of_others()
         ]),
     );
     conforms_to_the_contract(&pve);
+    runtime.block_on(a_private_authority(&mut pve));
+    the_configuration_names_a_private_authority(&mut pve);
     runtime.block_on(lives(&client, &mut pve));
     runtime.block_on(trouble(&mut pve));
 }
 
 /// What `ccm provider test` says, as somebody else would run it.
 fn conforms_to_the_contract(pve: &Pve) {
-    let inspection = ccm_host::inspect("proxmox", embedded_guests::PROXMOX).unwrap();
     let folder = tempfile::TempDir::new().unwrap();
     let token = folder.path().join("token");
     std::fs::write(&token, Pve::authorization(SECRET)).unwrap();
-    let config = json!({
-        "apiVersion": "wasm-ccm.dev/v1alpha1",
-        "kind": "ProviderConfiguration",
-        "providers": [{
-            "name": "proxmox",
-            "source": "file:///tested.wasm",
-            "trust": {"digest": inspection.digest.to_string()},
-            "config": {"PROXMOX_REGION": "home"},
-            "grants": {"targets": [{
-                "name": "api",
-                "endpoint": format!("{}/api2/json", pve.url),
-                "certificateFingerprints": [pve.fingerprint.to_string()],
-                "credential": {"header": {"name": "Authorization", "value": {"file": token}}},
-                "requestBudget": {"requests": 1_000_000, "per": "1m"},
-                "rules": pve::rules(),
-            }]},
-        }],
-    });
+    let known = json!({"certificateFingerprints": [pve.fingerprint.to_string()]});
+    let config = configuration([entry(pve, "proxmox", &token, known)]);
     let tested = Tested {
         program: Path::new(super::CCM),
         module: "embedded:proxmox",
@@ -181,10 +185,98 @@ fn conforms_to_the_contract(pve: &Pve) {
     conforms(&tested, &applicable).unwrap();
 }
 
+fn configuration<const N: usize>(entries: [Value; N]) -> Value {
+    json!({
+        "apiVersion": "wasm-ccm.dev/v1alpha1",
+        "kind": "ProviderConfiguration",
+        "providers": entries.to_vec(),
+    })
+}
+
+/// An entry of the configuration, whose target has these fields as well.
+fn entry(pve: &Pve, name: &str, token: &Path, known: Value) -> Value {
+    let inspection = ccm_host::inspect("proxmox", embedded_guests::PROXMOX).unwrap();
+    let mut target = json!({
+        "name": "api",
+        "endpoint": format!("{}/api2/json", pve.url),
+        "credential": {"header": {"name": "Authorization", "value": {"file": token}}},
+        "requestBudget": {"requests": 1_000_000, "per": "1m"},
+        "rules": pve::rules(),
+    });
+    let fields = target.as_object_mut().unwrap();
+    fields.extend(known.as_object().unwrap().clone());
+    json!({
+        "name": name,
+        "source": "file:///tested.wasm",
+        "trust": {"digest": inspection.digest.to_string()},
+        "config": {"PROXMOX_REGION": "home"},
+        "grants": {"targets": [target]},
+    })
+}
+
+const UNTRUSTED: &str = "no trusted authority has signed the certificate";
+
+/// Of several providers in one process only the one whose grant names the authority trusts it.
+async fn a_private_authority(pve: &mut Pve) {
+    let authority = || KnownBy::Authority(pve.ca_pem.clone());
+    let trusting = load(grants(pve, SECRET, authority(), false), &[]).await;
+    let stranger = ccm_tests::authority::issue("stranger").unwrap().ca_pem;
+    let mut others = Vec::new();
+    for known in [KnownBy::Platform, KnownBy::Authority(stranger)] {
+        others.push(load(grants(pve, SECRET, known, false), &[]).await);
+    }
+    pve.requests();
+    for _ in 0..2 {
+        trusting.self_check(permit()).await.unwrap();
+        assert_eq!(pve.requests().len(), 1);
+        for other in &others {
+            let refused = other.self_check(permit()).await.unwrap_err();
+            assert!(
+                matches!(&refused, ProviderError::Unavailable(why) if why.contains(UNTRUSTED)),
+                "{refused:?}"
+            );
+        }
+        assert_eq!(pve.requests(), [] as [&str; 0]);
+    }
+}
+
+/// The same from the file of `--config`, by the program.
+fn the_configuration_names_a_private_authority(pve: &mut Pve) {
+    let folder = tempfile::TempDir::new().unwrap();
+    let written = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let token = written("token", &Pve::authorization(SECRET));
+    let bundle = written("ca.pem", &pve.ca_pem);
+    let config = configuration([
+        entry(pve, "trusting", &token, json!({"caFile": bundle})),
+        entry(pve, "other", &token, json!({})),
+    ]);
+    let config = written("ccm.yaml", &config.to_string());
+    for (provider, code, expected, requests) in
+        [("trusting", 0, "self-check", 1), ("other", 2, UNTRUSTED, 0)]
+    {
+        let output = Command::new(super::CCM)
+            .args(["provider", "check", "--online", "embedded:proxmox"])
+            .arg("--config")
+            .arg(&config)
+            .args(["--provider", provider])
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert_eq!(output.status.code(), Some(code), "{provider}: {said}");
+        assert!(said.contains(expected), "{provider}: {said}");
+        assert_eq!(pve.requests().len(), requests, "{provider}");
+    }
+}
+
 /// Machines that come, stop, go, and leave their number to others.
 async fn lives(client: &Client, pve: &mut Pve) {
     let [a, b, c] = UUIDS;
-    let provider = load(grants(pve, SECRET, pve.fingerprint, false), &[]).await;
+    let provider = load(grants(pve, SECRET, known(pve), false), &[]).await;
     assert_eq!(provider.warnings(), [] as [&str; 0]);
     pve.requests();
     provider.self_check(permit()).await.unwrap();
@@ -213,9 +305,9 @@ async fn lives(client: &Client, pve: &mut Pve) {
     pve.requests();
 
     let nodes = [
-        known("worker-1", 101, a),
-        known("worker-2", 102, b),
-        known("worker-3", 103, c),
+        node("worker-1", 101, a),
+        node("worker-2", 102, b),
+        node("worker-3", 103, c),
     ];
     let all = [
         "proxmox://home/101",
@@ -263,7 +355,7 @@ async fn lives(client: &Client, pve: &mut Pve) {
         ]),
     );
     let pools = load(
-        grants(pve, SECRET, pve.fingerprint, false),
+        grants(pve, SECRET, known(pve), false),
         &[("PROXMOX_ZONE", "pool")],
     )
     .await;
@@ -272,7 +364,7 @@ async fn lives(client: &Client, pve: &mut Pve) {
 
     // The guest agent, once it runs.
     let ranges = [("PROXMOX_EXTERNAL_CIDRS", "203.0.113.0/24")];
-    let agents = load(grants(pve, SECRET, pve.fingerprint, true), &ranges).await;
+    let agents = load(grants(pve, SECRET, known(pve), true), &ranges).await;
     let reply = agents.find(&[new("worker-1", a)], permit()).await.unwrap();
     assert!(
         brief(&reply)[0].contains("guest agent is not running"),
@@ -293,12 +385,12 @@ async fn lives(client: &Client, pve: &mut Pve) {
 /// A Proxmox node that does not answer, a token that sees less, a wrong token, a wrong certificate.
 async fn trouble(pve: &mut Pve) {
     let [a, b, c] = UUIDS;
-    let provider = load(grants(pve, SECRET, pve.fingerprint, false), &[]).await;
-    let absent = known("gone", 199, b);
+    let provider = load(grants(pve, SECRET, known(pve), false), &[]).await;
+    let absent = node("gone", 199, b);
     pve.order(&json!(["set_node_offline", "pve2"]));
     let nodes = [
-        known("worker-1", 101, a),
-        known("worker-3", 103, c),
+        node("worker-1", 101, a),
+        node("worker-3", 103, c),
         absent.clone(),
     ];
     let reply = provider.find_fresh(&nodes, permit()).await.unwrap();
@@ -308,7 +400,7 @@ async fn trouble(pve: &mut Pve) {
 
     // From here on the token has no rights but these: what it does not see is not gone.
     pve.order(&json!(["grant", USER, "/pool/rack-a", "VM.Audit"]));
-    let nodes = [known("worker-1", 101, a), known("worker-3", 103, c), absent];
+    let nodes = [known("worker-1", 101, a), node("worker-3", 103, c), absent];
     let reply = provider.find_fresh(&nodes, permit()).await.unwrap();
     let said = brief(&reply);
     assert_eq!(said[0], "proxmox://home/101");
@@ -319,14 +411,14 @@ async fn trouble(pve: &mut Pve) {
         );
     }
 
-    let stranger = load(grants(pve, "another-secret", pve.fingerprint, false), &[]).await;
+    let stranger = load(grants(pve, "another-secret", known(pve), false), &[]).await;
     let refused = stranger.find(&nodes, permit()).await.unwrap_err();
     assert!(matches!(refused, ProviderError::Denied(_)), "{refused:?}");
     assert!(!refused.to_string().contains("another-secret"), "{refused}");
 
     pve.requests();
     let other: Fingerprint = vec!["ab"; 32].join(":").parse().unwrap();
-    let impostor = load(grants(pve, SECRET, other, false), &[]).await;
+    let impostor = load(grants(pve, SECRET, KnownBy::Fingerprint(other), false), &[]).await;
     let refused = impostor.find(&nodes, permit()).await.unwrap_err();
     let line = format!(
         "its SHA-256 fingerprint is {}, and the grant names {other}",

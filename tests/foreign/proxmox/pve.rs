@@ -26,7 +26,8 @@ pub(crate) struct Pve {
     answers: BufReader<ChildStdout>,
     pub(crate) url: String,
     pub(crate) fingerprint: Fingerprint,
-    ca_pem: String,
+    /// The authority that has signed its certificate.
+    pub(crate) ca_pem: String,
 }
 
 impl Pve {
