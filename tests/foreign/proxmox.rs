@@ -400,7 +400,7 @@ async fn trouble(pve: &mut Pve) {
 
     // From here on the token has no rights but these: what it does not see is not gone.
     pve.order(&json!(["grant", USER, "/pool/rack-a", "VM.Audit"]));
-    let nodes = [known("worker-1", 101, a), node("worker-3", 103, c), absent];
+    let nodes = [node("worker-1", 101, a), node("worker-3", 103, c), absent];
     let reply = provider.find_fresh(&nodes, permit()).await.unwrap();
     let said = brief(&reply);
     assert_eq!(said[0], "proxmox://home/101");

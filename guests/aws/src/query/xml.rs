@@ -15,7 +15,7 @@ use serde::forward_to_deserialize_any;
 ///
 /// # Errors
 /// What is wrong with the document, for people.
-pub fn read<T: DeserializeOwned>(text: &str, inner: &str) -> Result<T, String> {
+pub(super) fn read<T: DeserializeOwned>(text: &str, inner: &str) -> Result<T, String> {
     let document = Document::parse(text).map_err(|error| error.to_string())?;
     let root = document.root_element();
     let mut elements = root.children().filter(Node::is_element);

@@ -245,7 +245,7 @@ async fn providers_come_change_and_go_and_the_others_are_asked_no_more_often_for
         create(&cluster, "west", 2).await;
         wait().await;
         assert_eq!(waiting(&cluster).await, Vec::<String>::new());
-        assert!(next.calls().len() > 0);
+        assert!(!next.calls().is_empty());
         told.send_replace(list(&[&east]));
         create(&cluster, "west", 3).await;
         wait().await;

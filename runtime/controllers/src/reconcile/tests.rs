@@ -9,11 +9,11 @@ struct Waiting {
 }
 
 impl Facts for Waiting {
+    type Effect = service::ServiceEffect;
     /// Whether an operation goes on at the cloud.
     type Retained = bool;
-    const CONTROLLER: &'static str = SERVICE_CONTROLLER;
 
-    fn decide(&self, _: Clock) -> Decision<(When, bool)> {
+    fn decide(&self, _: Clock) -> Decision<Self::Effect, (When, bool)> {
         Decision::Done((When::AwaitChange, false))
     }
 
@@ -21,7 +21,7 @@ impl Facts for Waiting {
         false
     }
 
-    fn absorb(&mut self, _: &Effect, _: Outcome) {}
+    fn absorb(&mut self, _: &Self::Effect, _: OutcomeOf<Self::Effect>) {}
 
     fn object(&self) -> String {
         String::new()
