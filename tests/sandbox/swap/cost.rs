@@ -71,7 +71,7 @@ fn compiling_leaves_the_managers_memory_alone() {
 pub(crate) fn growth() -> ExitCode {
     block_on(async {
         // A bomb need not take its whole minute to show what it is.
-        let host = open_host(compiler(&["--cpu-seconds=3", "--memory-mib=600"]), None);
+        let host = open_host(compiler(&["--cpu-seconds=10", "--memory-mib=600"]), None);
         // Once, so that what every process needs is there.
         let module = world::version("0.1.0", "honest");
         let loading = Loading {
