@@ -18,7 +18,7 @@ use crate::disturbance::{self, Disturbance};
 use crate::laws::{self, Record};
 use crate::replay;
 use crate::script;
-use crate::stage::{self, Run};
+use crate::world::{self, Run};
 
 /// One node, and another one later.
 const SCRIPT: &str = "\
@@ -128,7 +128,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 fn is_noticed(tamper: Tamper, kind: Option<&str>, words: &str) -> Result<(), Failed> {
     let script = script::read(SCRIPT)?;
-    let honest = stage::play(&script, Run::with(None))?;
+    let honest = world::play(&script, Run::with(None))?;
     let disturbances = match kind {
         None => vec![None],
         Some(kind) => disturbance::request_faults(&honest.asked)
@@ -148,9 +148,9 @@ fn is_noticed(tamper: Tamper, kind: Option<&str>, words: &str) -> Result<(), Fai
         said.extend(replay::wrong(
             &honest,
             disturbance,
-            &stage::play(&script, run)?,
+            &world::play(&script, run)?,
         ));
-        let sound = stage::play(&script, Run::with(disturbance))?;
+        let sound = world::play(&script, Run::with(disturbance))?;
         if let Some(wrong) = replay::wrong(&honest, disturbance, &sound) {
             return Err(format!("a sound client is blamed: {wrong}").into());
         }
@@ -275,7 +275,7 @@ fn a_write_in_plan_mode() -> Result<(), Failed> {
 /// A failing replay is named by its word: it has to lead back to the very same disturbance.
 fn words() -> Result<(), Failed> {
     let script = script::read(SCRIPT)?;
-    let played = stage::play(&script, Run::with(None))?;
+    let played = world::play(&script, Run::with(None))?;
     let mut every = disturbance::deaths(&played.effects, 2);
     every.extend(disturbance::request_faults(&played.asked));
     every.extend(disturbance::call_faults(played.calls));

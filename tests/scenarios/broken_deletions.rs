@@ -18,8 +18,8 @@ use crate::cloud::{Answered, Truth};
 use crate::laws::{self, Record};
 use crate::replay;
 use crate::script;
-use crate::stage::{self, Run};
 use crate::transcript::Surveyed;
+use crate::world::{self, Run};
 
 /// What the node lifecycle controller is broken with: a defect of the client, or a setting that no operator has.
 enum Broken {
@@ -175,7 +175,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 fn is_noticed(rest: &str, broken: &Broken, words: &str) -> Result<(), Failed> {
     let text = format!("{LIFECYCLE}{rest}");
-    let honest = stage::play(&script::read(&text)?, Run::with(None))?;
+    let honest = world::play(&script::read(&text)?, Run::with(None))?;
     if !honest.broken.is_empty() {
         return Err(format!("a sound client is blamed: {}", honest.broken.join("\n")).into());
     }
@@ -190,7 +190,7 @@ fn is_noticed(rest: &str, broken: &Broken, words: &str) -> Result<(), Failed> {
         tamper,
         ..Run::with(None)
     };
-    let played = stage::play(&script::read(&text)?, run)?;
+    let played = world::play(&script::read(&text)?, run)?;
     let said = replay::wrong(&honest, None, &played);
     match said.as_ref().is_some_and(|said| said.contains(words)) {
         true => Ok(()),

@@ -20,7 +20,7 @@ use crate::pod_network_laws;
 use crate::route_laws::{self, RouteCloud, RouteRecord};
 use crate::routes::{Changed, Listing, Operation, Recorded, Route};
 use crate::script;
-use crate::stage::{self, Run};
+use crate::world::{self, Run};
 
 /// One node, a route beside the pods' network that leads nowhere, and one inside to somebody's machine.
 const SCRIPT: &str = "\
@@ -113,7 +113,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn is_noticed(before: &str, tamper: Tamper, words: &str) -> Result<(), Failed> {
     let text = SCRIPT.replace(BEFORE, &format!("{before}{BEFORE}"));
     let script = script::read(&text)?;
-    let honest = stage::play(&script, Run::with(None))?;
+    let honest = world::play(&script, Run::with(None))?;
     if !honest.broken.is_empty() {
         let said = honest.broken.join("\n");
         return Err(format!("a sound manager is blamed: {said}\n{}", honest.text).into());
@@ -122,7 +122,7 @@ fn is_noticed(before: &str, tamper: Tamper, words: &str) -> Result<(), Failed> {
         tamper: Some(tamper),
         ..Run::with(None)
     };
-    let played = stage::play(&script, run)?;
+    let played = world::play(&script, run)?;
     says(&played.broken, words).map_err(|error| format!("{error}\n{}", played.text).into())
 }
 

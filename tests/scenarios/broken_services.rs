@@ -19,7 +19,7 @@ use crate::ingress_laws;
 use crate::load_balancers::{Called, Changed, Operation, Recorded, Told};
 use crate::script;
 use crate::service_laws::{self, ServiceRecord};
-use crate::stage::{self, Run};
+use crate::world::{self, Run};
 
 /// One Service of ours and one of somebody else's; later ours goes.
 const SCRIPT: &str = "\
@@ -181,7 +181,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn is_noticed(before: &str, tamper: Tamper, words: &str) -> Result<(), Failed> {
     let text = SCRIPT.replace(BEFORE, &format!("{before}{BEFORE}"));
     let script = script::read(&text)?;
-    let honest = stage::play(&script, Run::with(None))?;
+    let honest = world::play(&script, Run::with(None))?;
     if !honest.broken.is_empty() {
         return Err(format!(
             "a sound client is blamed: {}\n{}",
@@ -194,7 +194,7 @@ fn is_noticed(before: &str, tamper: Tamper, words: &str) -> Result<(), Failed> {
         tamper: Some(tamper),
         ..Run::with(None)
     };
-    let played = stage::play(&script, run)?;
+    let played = world::play(&script, run)?;
     match played.broken.iter().any(|said| said.contains(words)) {
         true => Ok(()),
         false => Err(format!(

@@ -27,7 +27,7 @@ use crate::load_balancer_answers::PREFIX;
 use crate::load_balancers::{Ask, LoadBalancers, Operation, Told, key_of};
 use crate::routes::{Machine, Routes};
 use crate::script::Line;
-use crate::stage::seconds;
+use crate::world::seconds;
 
 /// The provider that there is when a script says nothing else.
 pub(crate) const SIM: &str = "sim";

@@ -17,7 +17,7 @@ use crate::load_balancers::key;
 use crate::nodes;
 use crate::script::Line;
 use crate::services;
-use crate::stage::seconds;
+use crate::world::seconds;
 
 /// Others.
 pub(crate) struct People {

@@ -44,7 +44,7 @@ impl Lie {
             "everybody-off" => Lie::EverybodyOff,
             "incomplete" => Lie::Incomplete,
             "short" => Lie::Short,
-            "memory" => Lie::Memory(crate::stage::seconds(line.word(3)?)?),
+            "memory" => Lie::Memory(crate::world::seconds(line.word(3)?)?),
             "other-ids" => Lie::OtherIds,
             other => return Err(format!("no lie is called {other:?}")),
         })

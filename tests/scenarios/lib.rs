@@ -45,8 +45,8 @@ mod script;
 mod service_laws;
 mod services;
 pub mod settings;
-mod stage;
 mod transcript;
+mod world;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};
 
 use replay::{Group, Undisturbed};
-use stage::Run;
+use world::Run;
 
 /// Every scenario as written and with its disturbances, and every defect that has to be noticed.
 ///
@@ -108,7 +108,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 fn transcript_is_as_written(file: &Path) -> Result<(), Failed> {
     let written = std::fs::read_to_string(file)?;
-    let played = stage::play(&script::read(&written)?, Run::default())?;
+    let played = world::play(&script::read(&written)?, Run::default())?;
     if !played.broken.is_empty() {
         return Err(format!("{}\n\n{}", played.broken.join("\n"), played.text).into());
     }

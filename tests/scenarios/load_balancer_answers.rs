@@ -15,7 +15,7 @@ use crate::cloud_lines::error;
 use crate::disturbance::CallFault;
 use crate::load_balancers::{Ask, LoadBalancers, Operation, Told, key};
 use crate::script::Line;
-use crate::stage::seconds;
+use crate::world::seconds;
 
 /// What the annotations begin with that the provider may set.
 pub(crate) const PREFIX: &str = "sim.example/";

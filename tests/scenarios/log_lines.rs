@@ -5,7 +5,7 @@ use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};
 
 use crate::script;
-use crate::stage::{self, Run};
+use crate::world::{self, Run};
 
 /// After its script every play goes on for half a minute. Name, script with the comment that it begins with, and the lines at INFO and above: level, logger, object, and the first words of the message.
 type Case = (&'static str, &'static str, &'static [&'static str]);
@@ -85,7 +85,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 fn check((_, script, expected): &Case) -> Result<(), Failed> {
     let script = script::read(&format!("# {script}"))?;
-    let played = stage::play(&script, Run::default())?;
+    let played = world::play(&script, Run::default())?;
     let loud = &played.loud;
     let is_said = |(line, start): (&String, &&str)| line.starts_with(start);
     if loud.len() == expected.len() && loud.iter().zip(*expected).all(is_said) {

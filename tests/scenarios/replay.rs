@@ -12,7 +12,7 @@ use libtest_mimic::Failed;
 
 use crate::disturbance::{self, Disturbance};
 use crate::script::{self, Line};
-use crate::stage::{self, Played, Run};
+use crate::world::{self, Played, Run};
 
 /// Says how many disturbances are drawn for each test: a number, or `all`.
 const DRAWS: &str = "CCM_SCENARIO_DRAWS";
@@ -76,7 +76,7 @@ pub(crate) struct Undisturbed(OnceLock<Result<Played, String>>);
 
 impl Undisturbed {
     fn of(&self, script: &[Line]) -> Result<&Played, String> {
-        let played = self.0.get_or_init(|| stage::play(script, Run::with(None)));
+        let played = self.0.get_or_init(|| world::play(script, Run::with(None)));
         played.as_ref().map_err(String::clone)
     }
 }
@@ -96,7 +96,7 @@ pub(crate) fn replay(
     let is_honest = |one: &Disturbance| {
         let is_said = script
             .iter()
-            .any(|line| line.word(0) == Ok(stage::HONEST_FAULTS));
+            .any(|line| line.word(0) == Ok(world::HONEST_FAULTS));
         !is_said || !one.is_a_lie()
     };
     let every = group.every(undisturbed).into_iter().filter(is_honest);
@@ -146,7 +146,7 @@ pub(crate) fn judge(
     undisturbed: &Played,
     disturbance: Disturbance,
 ) -> (Option<String>, Option<Played>) {
-    let play = AssertUnwindSafe(|| stage::play(script, Run::with(Some(disturbance))));
+    let play = AssertUnwindSafe(|| world::play(script, Run::with(Some(disturbance))));
     let played = match std::panic::catch_unwind(play) {
         Ok(Ok(played)) => played,
         Ok(Err(why)) => return (Some(why), None),

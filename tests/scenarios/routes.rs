@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::broken_clients::Tamper;
 use crate::cloud_lines::error;
 use crate::script::Line;
-use crate::stage::seconds;
+use crate::world::seconds;
 
 #[path = "route_calls.rs"]
 mod calls;

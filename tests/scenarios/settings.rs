@@ -1,4 +1,4 @@
-//! The controllers' settings, as scripts say them. Knows no stage.
+//! The controllers' settings, as scripts say them. Knows no world.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
@@ -14,7 +14,7 @@ use ccm_core::settings::{
 use ipnet::IpNet;
 
 use crate::script::Line;
-use crate::stage::seconds;
+use crate::world::seconds;
 
 /// Where the API server is.
 const API_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));

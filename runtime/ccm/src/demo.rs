@@ -44,7 +44,7 @@ use crate::load_policy::Remarks;
 use crate::provider_loading;
 use crate::provider_loading::ClusterAddresses;
 use crate::provider_manager::{ProviderManager, Shared, Wanted, location};
-use lifecycle::Stage;
+use lifecycle::World;
 use narrate::Narrator;
 use network::Network;
 use status_page::StatusPage;
@@ -158,7 +158,7 @@ async fn show(narrator: &Narrator, serves: bool) -> anyhow::Result<()> {
     );
     let services = Api::namespaced(cluster.client_as("kubectl"), service::NAMESPACE);
     service::show(&services, &cloud, narrator).await?;
-    lifecycle::show(&Stage {
+    lifecycle::show(&World {
         nodes: &nodes,
         cloud: &cloud,
         narrator,

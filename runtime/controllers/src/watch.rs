@@ -1,6 +1,6 @@
 //! Watches the cluster: pruned objects, kept in a local store. Reads only; decides nothing.
 
-mod bounded;
+mod response_timeout;
 
 use std::fmt::Debug;
 
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::api_error::told;
 use crate::pruned_objects::{Pruned, PrunedNode, PrunedService};
-use bounded::bounded;
+use response_timeout::with_response_timeout;
 
 /// Timeout after which a watch is reopened, in seconds. A silently dead connection is noticed five seconds later
 /// (kube's margin); with kube's own 290 s that would take five minutes.
@@ -32,7 +32,7 @@ pub(crate) fn nodes(
     client: Client,
 ) -> Watched<impl Stream<Item = watcher::Event<Node>> + Send + Unpin> {
     let (store, writer) = reflector::store();
-    let api: Api<PrunedNode> = Api::all(bounded(client));
+    let api: Api<PrunedNode> = Api::all(with_response_timeout(client));
     let changes = all(api, "nodes")
         .reflect(writer)
         .filter_map(|event| future::ready(logged(event, "nodes")));
@@ -46,7 +46,7 @@ pub(crate) fn nodes(
 pub(crate) fn services(
     client: Client,
 ) -> impl Stream<Item = watcher::Event<Service>> + Send + Unpin {
-    let api: Api<PrunedService> = Api::all(bounded(client));
+    let api: Api<PrunedService> = Api::all(with_response_timeout(client));
     let changes = all(api, "services");
     Box::pin(changes.filter_map(|event| future::ready(logged(event, "services"))))
 }

@@ -145,12 +145,12 @@ impl Planned {
     }
 
     fn key(&self) -> Key {
-        let stage = match (&self.place, self.is_bookkeeping) {
-            (ChangePlace::Cluster, true) => Stage::Bookkeeping,
-            (ChangePlace::Cluster, false) => Stage::Cluster,
-            (ChangePlace::Cloud { .. }, _) => Stage::Cloud,
+        let class = match (&self.place, self.is_bookkeeping) {
+            (ChangePlace::Cluster, true) => ChangeClass::Bookkeeping,
+            (ChangePlace::Cluster, false) => ChangeClass::Cluster,
+            (ChangePlace::Cloud { .. }, _) => ChangeClass::Cloud,
         };
-        (self.object.clone(), stage, self.by)
+        (self.object.clone(), class, self.by)
     }
 
     /// The change as one JSON object.
@@ -184,12 +184,12 @@ impl fmt::Display for Planned {
     }
 }
 
-/// Object, stage and controller. In this order a write to an object precedes its cloud request, as in enforce mode.
-type Key = (String, Stage, &'static str);
+/// Object, class and controller. In this order a write to an object precedes its cloud request, as in enforce mode.
+type Key = (String, ChangeClass, &'static str);
 
 /// What of an object's changes is kept separately: bookkeeping must not hide what follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum ChangeClass {
     Bookkeeping,
     Cluster,
     Cloud,
@@ -250,7 +250,7 @@ impl Plan {
     fn remove(&mut self, object: &str, is_over: impl Fn(&Planned) -> bool) -> bool {
         let from = self
             .changes
-            .range((object.to_owned(), Stage::Bookkeeping, "")..);
+            .range((object.to_owned(), ChangeClass::Bookkeeping, "")..);
         let theirs = from.take_while(|(_, planned)| planned.object == object);
         let over = theirs.filter(|(_, planned)| is_over(planned));
         let over: Vec<Key> = over.map(|(key, _)| key.clone()).collect();

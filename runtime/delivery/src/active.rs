@@ -30,7 +30,7 @@ mod reads;
 mod routes;
 #[cfg(test)]
 mod tests;
-mod trial;
+mod traffic_split;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +44,7 @@ use tokio::sync::Notify;
 
 use plan::Settled;
 use reads::Seen;
-use trial::{Kind, Trial};
+use traffic_split::{Kind, Trial};
 
 /// A provider that can be a generation: [`Provider`], and the scripted providers of tests.
 pub trait Holding: CloudProvider + 'static {

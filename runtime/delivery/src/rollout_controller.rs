@@ -9,7 +9,7 @@
 //! ```
 
 mod clock;
-mod fault_attribution;
+mod failure_cause;
 mod perform;
 mod record_writer;
 mod self_check;

@@ -26,6 +26,7 @@ mod budget;
 mod call_record;
 mod canonical_request;
 mod cloud_quota;
+mod cloud_request_id;
 mod credential_acceptance;
 mod credentials;
 mod dial;

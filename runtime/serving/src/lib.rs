@@ -12,6 +12,7 @@ mod access_control;
 mod authentication;
 mod authorization;
 mod certificates;
+mod cipher_suites;
 mod cluster_settings;
 mod connection;
 mod connection_limit;
@@ -23,7 +24,6 @@ mod runtime_heartbeat;
 mod server;
 mod settings;
 pub mod status;
-mod tls;
 mod write_limit;
 
 use std::net::SocketAddr;
@@ -31,6 +31,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+pub use cipher_suites::{TlsSettings, cipher_suites, curves, min_version};
 pub use endpoints::Endpoints;
 pub use health::{Checks, Health};
 pub use runtime_heartbeat::RuntimeHeartbeat;
@@ -39,7 +40,6 @@ pub use settings::{
     Authentication, Authorization, ClusterAccess, HeaderNames, RequestHeader, SecureServing,
     SniCertificate,
 };
-pub use tls::{TlsSettings, cipher_suites, curves, min_version};
 
 /// Why the endpoints cannot be served.
 #[derive(Debug, Error)]

@@ -17,13 +17,13 @@ use crate::access_control::{Gate, pass};
 use crate::authentication::Authenticator;
 use crate::authorization::Authorizer;
 use crate::certificates::Certificates;
+use crate::cipher_suites::server_config;
 use crate::connection::{self, Limits, Protocol};
 use crate::connection_limit::Slots;
 use crate::endpoints::{Endpoints, status_router};
 use crate::listener::listen;
 use crate::settings::{Authentication, Authorization, ClusterAccess, SecureServing};
 use crate::status::StatusSource;
-use crate::tls::server_config;
 
 /// Pause after an error of `accept`, such as too many open files.
 const ACCEPT: Duration = Duration::from_millis(50);

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::tls::TlsSettings;
+use crate::cipher_suites::TlsSettings;
 
 /// The secure port: where it listens, and with which certificates.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ use super::narrate::Narrator;
 use super::{PACE, PATIENCE};
 
 /// The demo's cluster, cloud and machines.
-pub(super) struct Stage<'a> {
+pub(super) struct World<'a> {
     pub(super) nodes: &'a Api<Node>,
     pub(super) cloud: &'a Hetzner,
     pub(super) narrator: &'a Narrator,
@@ -25,42 +25,42 @@ pub(super) struct Stage<'a> {
 ///
 /// # Errors
 /// A step did not happen.
-pub(super) async fn show(stage: &Stage<'_>) -> anyhow::Result<()> {
-    let [_, (stopped, its_server), (deleted, server)] = stage.machines else {
-        bail!("the act needs three machines");
+pub(super) async fn show(world: &World<'_>) -> anyhow::Result<()> {
+    let [_, (stopped, its_server), (deleted, server)] = world.machines else {
+        bail!("the demo needs three machines");
     };
-    stage.cloud.set_status(*its_server, ServerStatus::Off);
-    stage.say("cloud", stopped, "its server is switched off");
-    stage
+    world.cloud.set_status(*its_server, ServerStatus::Off);
+    world.say("cloud", stopped, "its server is switched off");
+    world
         .report(stopped, "Unknown", "its kubelet is silent: NotReady")
         .await?;
-    stage
+    world
         .until(stopped, "+taint(shutdown)", |node| {
             node.is_some_and(is_shut_down)
         })
         .await?;
-    stage.cloud.set_status(*its_server, ServerStatus::Running);
-    stage.say("cloud", stopped, "its server is switched on");
-    stage
+    world.cloud.set_status(*its_server, ServerStatus::Running);
+    world.say("cloud", stopped, "its server is switched on");
+    world
         .report(stopped, "True", "its kubelet is back: Ready")
         .await?;
-    stage
+    world
         .until(stopped, "-taint(shutdown)", |node| {
             node.is_some_and(|node| !is_shut_down(node))
         })
         .await?;
 
     let since = Instant::now();
-    stage.cloud.remove_server(*server);
-    stage.say("cloud", deleted, "its server is deleted");
-    stage
+    world.cloud.remove_server(*server);
+    world.say("cloud", deleted, "its server is deleted");
+    world
         .report(deleted, "Unknown", "its kubelet is silent: NotReady")
         .await?;
-    stage
+    world
         .until(deleted, "delete node/", |node| node.is_none())
         .await?;
     let took = since.elapsed() * PACE;
-    stage.say(
+    world.say(
         "cluster",
         deleted,
         &format!(
@@ -69,12 +69,12 @@ pub(super) async fn show(stage: &Stage<'_>) -> anyhow::Result<()> {
         ),
     );
     // The remaining nodes were asked about, too, and have machines.
-    let left = stage.nodes.list(&Default::default()).await?.items.len();
-    ensure!(left == stage.machines.len(), "{left} nodes are left");
+    let left = world.nodes.list(&Default::default()).await?.items.len();
+    ensure!(left == world.machines.len(), "{left} nodes are left");
     Ok(())
 }
 
-impl Stage<'_> {
+impl World<'_> {
     fn say(&self, who: &str, about: &str, what: &str) {
         self.narrator.say(who, about, what);
     }

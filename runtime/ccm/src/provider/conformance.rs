@@ -5,7 +5,7 @@
 //! | Part | What it has |
 //! |---|---|
 //! | `law` | every law, in one table |
-//! | `rig` | loads the module again for each law, and asks it |
+//! | `tested` | loads the module again for each law, and asks it |
 //! | `contract`, `instances`, `load_balancers`, `routes` | how each law is tested |
 //! | `report` | the findings, for people, for programs and to be published |
 //!
@@ -16,8 +16,8 @@ mod contract;
 mod instances;
 mod law;
 mod load_balancers;
+mod module_under_test;
 mod report;
-mod rig;
 mod routes;
 
 use std::sync::Arc;
@@ -30,8 +30,8 @@ use super::loadable::{ClusterTerms, Loadable, Purpose};
 use super::terminal::Screen;
 use super::try_command::objects::{completed, read_service};
 use law::Book;
+use module_under_test::{ModuleUnderTest, Subjects};
 use report::Report;
-use rig::{Rig, Subjects};
 
 /// Tests the module.
 pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdict> {
@@ -53,20 +53,20 @@ pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdic
     let enabled = provider.capabilities();
     let warnings = provider.warnings().to_vec();
     drop((provider, bar));
-    let rig = Rig::new(loadable.clone(), Subjects::new(options, service));
+    let tested = ModuleUnderTest::new(loadable.clone(), Subjects::new(options, service));
     let suites = suites(&options.suite, enabled);
     let bar = screen.busy("testing");
-    let mut book = Book::new(&rig, bar);
-    contract::begin(&rig, &mut book).await;
+    let mut book = Book::new(&tested, bar);
+    contract::begin(&tested, &mut book).await;
     for suite in &suites {
         match suite {
             Suite::Contract => {}
-            Suite::Instances => instances::judge(&rig, &mut book).await,
-            Suite::LoadBalancer => load_balancers::judge(&rig, &mut book).await,
-            Suite::Routes => routes::judge(&rig, &mut book).await,
+            Suite::Instances => instances::judge(&tested, &mut book).await,
+            Suite::LoadBalancer => load_balancers::judge(&tested, &mut book).await,
+            Suite::Routes => routes::judge(&tested, &mut book).await,
         }
     }
-    contract::end(&rig, &mut book).await;
+    contract::end(&tested, &mut book).await;
     let report = Report::new(&loadable, warnings, book.findings());
     let text = match options.output {
         ReportForm::Text => report.text(),

@@ -51,7 +51,7 @@ pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict
     let bar = screen.busy("compiling and starting");
     let provider = loadable.load(Some(observed.clone())).await?;
     drop(bar);
-    let stage = Stage {
+    let tried = TriedModule {
         schemes: schemes(&loadable, &provider),
         mode: match options.subject.allow_changes {
             true => Mode::Enforce,
@@ -71,14 +71,14 @@ pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict
         .collect();
     let mut reached = nodes.clone();
     if !nodes.is_empty() {
-        let (group, initialised) = stage.nodes(nodes).await;
+        let (group, initialised) = tried.nodes(nodes).await;
         groups.push(group);
         reached = initialised;
     }
     for service in services {
-        groups.push(stage.service(service, &reached).await);
+        groups.push(tried.service(service, &reached).await);
     }
-    let report = Report::new(&loadable, &stage.provider, stage.mode, groups);
+    let report = Report::new(&loadable, &tried.provider, tried.mode, groups);
     let is_yes = report.is_served();
     let text = match options.output {
         DocumentForm::Text => report.text(),
@@ -98,7 +98,7 @@ fn schemes(loadable: &Loadable, provider: &Provider) -> Vec<String> {
 }
 
 /// A module that answers, and what it may do.
-struct Stage {
+struct TriedModule {
     provider: Provider,
     observed: Arc<ObservedCalls>,
     schemes: Vec<String>,
@@ -107,7 +107,7 @@ struct Stage {
     patience: Duration,
 }
 
-impl Stage {
+impl TriedModule {
     fn permit(&self, changes: u32) -> Arc<Permit> {
         Arc::new(Permit::new(
             now().after(CALL_TIME),

@@ -40,14 +40,14 @@ fn settings() -> Settings {
 }
 
 /// A cluster, and what a person does to it.
-struct Stage {
+struct World {
     cluster: Cluster,
     cloud: Balancers,
 }
 
-impl Stage {
-    fn new() -> Stage {
-        Stage {
+impl World {
+    fn new() -> World {
+        World {
             cluster: Cluster::new(),
             cloud: Balancers::new(),
         }
@@ -154,17 +154,17 @@ fn ip(service: &Service) -> Option<String> {
 
 #[tokio::test(start_paused = true)]
 async fn svc_031_the_finalizer_is_there_before_the_cloud_is_asked_and_our_own_writes_wake_nobody() {
-    let stage = Stage::new();
-    stage.join("a").await;
-    stage
+    let world = World::new();
+    world.join("a").await;
+    world
         .run_while(settings(), async {
-            stage.serve("web").await;
+            world.serve("web").await;
             a_while().await;
-            assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
-            let service = stage.services().get("web").await.unwrap();
+            assert_eq!(world.cloud.asked(), ["ensure default/web"]);
+            let service = world.services().get("web").await.unwrap();
             assert_eq!(ip(&service).as_deref(), Some("198.51.100.1"));
             assert!(has_finalizer(&service));
-            let patches: Vec<_> = stage
+            let patches: Vec<_> = world
                 .cluster
                 .requests()
                 .into_iter()
@@ -179,19 +179,19 @@ async fn svc_031_the_finalizer_is_there_before_the_cloud_is_asked_and_our_own_wr
 
 #[tokio::test(start_paused = true)]
 async fn svc_043_a_deleted_service_goes_when_its_load_balancer_is_proven_gone() {
-    let stage = Stage::new();
-    stage.serve("web").await;
-    stage
+    let world = World::new();
+    world.serve("web").await;
+    world
         .run_while(settings(), async {
-            stage.cloud.take();
-            stage.remove("web").await;
+            world.cloud.take();
+            world.remove("web").await;
             a_while().await;
             assert_eq!(
-                stage.cloud.asked(),
+                world.cloud.asked(),
                 ["delete default/web", "get default/web"]
             );
-            assert!(stage.services().get_opt("web").await.unwrap().is_none());
-            let reasons = stage.reasons().await;
+            assert!(world.services().get_opt("web").await.unwrap().is_none());
+            let reasons = world.reasons().await;
             assert!(
                 reasons.contains(&"DeletedLoadBalancer".to_owned()),
                 "{reasons:?}"
@@ -202,14 +202,14 @@ async fn svc_043_a_deleted_service_goes_when_its_load_balancer_is_proven_gone() 
 
 #[tokio::test(start_paused = true)]
 async fn edge_066_a_service_that_vanishes_without_its_finalizer_leaks_no_load_balancer() {
-    let stage = Stage::new();
-    stage.serve("web").await;
-    stage
+    let world = World::new();
+    world.serve("web").await;
+    world
         .run_while(settings(), async {
-            stage.cloud.take();
-            stage.remove_by_force("web").await;
+            world.cloud.take();
+            world.remove_by_force("web").await;
             a_while().await;
-            stage.cloud.removed("default/web");
+            world.cloud.removed("default/web");
         })
         .await;
 }
@@ -217,15 +217,15 @@ async fn edge_066_a_service_that_vanishes_without_its_finalizer_leaks_no_load_ba
 #[tokio::test(start_paused = true)]
 async fn svc_023_a_service_that_was_made_again_gets_its_own_load_balancer_after_the_old_one_is_gone()
  {
-    let stage = Stage::new();
-    let old = stage.serve("web").await;
-    stage
+    let world = World::new();
+    let old = world.serve("web").await;
+    world
         .run_while(settings(), async {
-            stage.cloud.take();
-            stage.remove_by_force("web").await;
-            let new = stage.serve("web").await;
+            world.cloud.take();
+            world.remove_by_force("web").await;
+            let new = world.serve("web").await;
             a_while().await;
-            let calls = stage.cloud.take();
+            let calls = world.cloud.take();
             let of = |what, uid: &Option<String>| {
                 let is = |call: &Call| call.function == what && Some(&call.uid) == uid.as_ref();
                 calls.iter().position(is).expect(what)
@@ -238,18 +238,18 @@ async fn svc_023_a_service_that_was_made_again_gets_its_own_load_balancer_after_
 
 #[tokio::test(start_paused = true)]
 async fn svc_008_after_a_restart_everybody_is_looked_at_once_and_nothing_is_written() {
-    let stage = Stage::new();
-    stage.join("a").await;
+    let world = World::new();
+    world.join("a").await;
     for name in ["one", "two", "three"] {
-        stage.serve(name).await;
+        world.serve(name).await;
     }
-    stage.serve_as("inside", json!({})).await;
-    stage.run_while(settings(), async {}).await;
-    stage.cloud.take();
-    let before = stage.cluster.requests().len();
-    stage
+    world.serve_as("inside", json!({})).await;
+    world.run_while(settings(), async {}).await;
+    world.cloud.take();
+    let before = world.cluster.requests().len();
+    world
         .run_while(settings(), async {
-            let mut asked = stage.cloud.asked();
+            let mut asked = world.cloud.asked();
             asked.sort();
             let all = [
                 "ensure default/one",
@@ -258,25 +258,25 @@ async fn svc_008_after_a_restart_everybody_is_looked_at_once_and_nothing_is_writ
             ];
             assert_eq!(asked, all);
             a_while().await;
-            assert_eq!(stage.cloud.asked(), [""; 0]);
-            assert_eq!(stage.written(before), [""; 0]);
+            assert_eq!(world.cloud.asked(), [""; 0]);
+            assert_eq!(world.written(before), [""; 0]);
         })
         .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn edge_065_a_load_balancer_is_looked_at_every_hour_more_or_less() {
-    let stage = Stage::new();
+    let world = World::new();
     for name in ["one", "two", "three"] {
-        stage.serve(name).await;
+        world.serve(name).await;
     }
-    stage
+    world
         .run_while(settings(), async {
-            stage.cloud.take();
+            world.cloud.take();
             tokio::time::sleep(Duration::from_secs(1700)).await;
-            assert_eq!(stage.cloud.asked(), [""; 0], "not before half of it");
+            assert_eq!(world.cloud.asked(), [""; 0], "not before half of it");
             tokio::time::sleep(Duration::from_secs(3800)).await;
-            let asked = stage.cloud.asked();
+            let asked = world.cloud.asked();
             for name in ["one", "two", "three"] {
                 let about = asked.iter().filter(|one| one.ends_with(name)).count();
                 assert!((1..=3).contains(&about), "{asked:?}");
@@ -287,44 +287,44 @@ async fn edge_065_a_load_balancer_is_looked_at_every_hour_more_or_less() {
 
 #[tokio::test(start_paused = true)]
 async fn svc_012_what_nobody_needs_to_know_wakes_nobody_and_a_port_does() {
-    let stage = Stage::new();
-    stage.serve("web").await;
-    stage
+    let world = World::new();
+    world.serve("web").await;
+    world
         .run_while(settings(), async {
-            stage.cloud.take();
-            stage
+            world.cloud.take();
+            world
                 .edit("web", json!({ "metadata": { "labels": { "a": "b" } } }))
                 .await;
-            stage
+            world
                 .edit("web", json!({ "spec": { "selector": { "app": "web" } } }))
                 .await;
             a_while().await;
-            assert_eq!(stage.cloud.asked(), [""; 0]);
-            stage
+            assert_eq!(world.cloud.asked(), [""; 0]);
+            world
                 .edit("web", json!({ "spec": { "ports": [{ "port": 81 }] } }))
                 .await;
             a_while().await;
-            assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
+            assert_eq!(world.cloud.asked(), ["ensure default/web"]);
         })
         .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn svc_007_no_more_services_are_worked_on_at_once_than_the_flag_says() {
-    let stage = Stage::new();
-    stage.cloud.hold("ensure", "default/one");
+    let world = World::new();
+    world.cloud.hold("ensure", "default/one");
     let mut settings = settings();
     settings.service.concurrent_syncs = NonZeroUsize::MIN;
-    stage.serve("one").await;
-    stage
+    world.serve("one").await;
+    world
         .run_while(settings, async {
-            stage.serve("two").await;
+            world.serve("two").await;
             a_while().await;
-            assert_eq!(stage.cloud.asked(), [""; 0], "one is under way");
-            stage.cloud.let_go();
+            assert_eq!(world.cloud.asked(), [""; 0], "one is under way");
+            world.cloud.let_go();
             a_while().await;
             assert_eq!(
-                stage.cloud.asked(),
+                world.cloud.asked(),
                 ["ensure default/one", "ensure default/two"]
             );
         })
@@ -333,13 +333,13 @@ async fn svc_007_no_more_services_are_worked_on_at_once_than_the_flag_says() {
 
 #[tokio::test(start_paused = true)]
 async fn iface_004_without_load_balancers_no_service_is_watched_and_nobody_complains() {
-    let stage = Stage {
+    let world = World {
         cluster: Cluster::new(),
         cloud: Balancers::of(ScriptedProvider::new("sim")),
     };
-    stage.serve("web").await;
-    stage.run_while(settings(), async {}).await;
-    let requests = stage.cluster.requests();
+    world.serve("web").await;
+    world.run_while(settings(), async {}).await;
+    let requests = world.cluster.requests();
     let ours = requests.iter().filter(|request| request.identity == "ccm");
     assert!(ours.clone().all(|request| request.resource == "nodes"));
     assert!(ours.count() > 0);
@@ -347,17 +347,17 @@ async fn iface_004_without_load_balancers_no_service_is_watched_and_nobody_compl
 
 #[tokio::test(start_paused = true)]
 async fn in_plan_mode_nothing_is_written_and_the_plan_names_the_service() {
-    let stage = Stage::new();
-    stage.serve("web").await;
-    let before = stage.cluster.requests().len();
+    let world = World::new();
+    world.serve("web").await;
+    let before = world.cluster.requests().len();
     let plan = PlanBook::default();
     let settings = Settings {
         mode: Mode::Plan,
         plan: plan.clone(),
         ..settings()
     };
-    stage.run_while(settings, async {}).await;
-    assert_eq!(stage.written(before), [""; 0]);
+    world.run_while(settings, async {}).await;
+    assert_eq!(world.written(before), [""; 0]);
     let plan = plan.plan();
     let objects: Vec<_> = plan
         .changes()
@@ -369,11 +369,11 @@ async fn in_plan_mode_nothing_is_written_and_the_plan_names_the_service() {
 
 #[tokio::test(start_paused = true)]
 async fn in_plan_mode_a_service_that_the_provider_refuses_is_not_judged() {
-    let stage = Stage::new();
-    stage.serve("web").await;
+    let world = World::new();
+    world.serve("web").await;
     for _ in 0..9 {
         let error = ProviderError::Invalid("no such algorithm".to_owned());
-        stage.cloud.fail("ensure", error);
+        world.cloud.fail("ensure", error);
     }
     let plan = PlanBook::default();
     let settings = Settings {
@@ -381,7 +381,7 @@ async fn in_plan_mode_a_service_that_the_provider_refuses_is_not_judged() {
         plan: plan.clone(),
         ..settings()
     };
-    stage.run_while(settings, async {}).await;
+    world.run_while(settings, async {}).await;
     let plan = plan.plan();
     let unsure: Vec<_> = plan.unsure().collect();
     assert_eq!(
@@ -393,7 +393,7 @@ async fn in_plan_mode_a_service_that_the_provider_refuses_is_not_judged() {
     );
 }
 
-impl Stage {
+impl World {
     /// As somebody does who is tired of waiting. The manager would put the finalizer back if it could.
     async fn remove_by_force(&self, name: &str) {
         let away = FaultEffect::Refused {

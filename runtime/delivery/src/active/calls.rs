@@ -10,7 +10,7 @@ use ccm_core::load_balancer::{
 };
 use ccm_core::permit::Permit;
 
-use super::trial::{Side, Trial};
+use super::traffic_split::{Side, Trial};
 use super::{Active, Generation, Holding, Roles, compare, hint, reads};
 
 impl<P: Holding> CloudProvider for Active<P> {

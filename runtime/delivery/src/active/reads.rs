@@ -10,7 +10,7 @@ use ccm_core::permit::Permit;
 use ccm_host::egress::now;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::trial::{Kind, Side, Trial};
+use super::traffic_split::{Kind, Side, Trial};
 use super::{Active, Generation, Holding, compare};
 
 /// Function names used in messages.

@@ -9,7 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::calls::RoutedCall;
 use super::reads::reading;
-use super::trial::{Kind, Side, Trial};
+use super::traffic_split::{Kind, Side, Trial};
 use super::{Active, Generation, Holding, compare};
 
 const LIST: &str = "routes.list";

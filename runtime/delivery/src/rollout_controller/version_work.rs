@@ -10,7 +10,7 @@ use ccm_core::rollout::{Endorsement, Loaded, Noted, Release, Work, WorkResult};
 use ccm_host::{Digest, Host, Inspection, Loading, Module};
 
 use super::Generated;
-use super::fault_attribution::{chain, of_call, of_load, of_source};
+use super::failure_cause::{chain, of_call, of_load, of_source};
 use super::source_watcher::Asks;
 use crate::active::{Active, Generation};
 use crate::artifact::Artifact;

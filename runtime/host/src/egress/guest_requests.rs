@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::budget::Budget;
 use super::call_record::{Record, Records};
 use super::canonical_request::Prepared;
+use super::cloud_request_id::cloud_request_id;
 use super::message::{Exchange, FetchError, FetchRequest, FetchResponse};
 use super::permit::{Allowed, now};
 use super::response_cache::Lookup;
@@ -315,7 +316,7 @@ impl Call {
             let (requests, provider) = (&egress.requests, egress.provider());
             requests.cloud_admits(provider, &target.name, &target.share.shown(&quota));
         }
-        allowed.answered(answer.status, request_identity::request_id(&answer));
+        allowed.answered(answer.status, cloud_request_id(&answer));
         target.tell(answer.status, &answer.body, None);
         Ok(answer)
     }

@@ -1,28 +1,14 @@
 //! Identifies a request to the permit and in the audit record: module, target, rule, and a fingerprint of everything
 //! sent except headers.
 
-use ccm_core::audit::{Author, sanitised};
+use ccm_core::audit::Author;
 use ccm_core::permit::{Access, CloudRequest};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::Egress;
 use super::canonical_request::Prepared;
-use super::message::FetchResponse;
 use super::target::Target;
-
-/// Response headers with the cloud's request ID, the most common first.
-const REQUEST_IDS: [&str; 9] = [
-    "x-request-id",
-    "request-id",
-    "x-correlation-id",
-    "x-amzn-requestid",
-    "x-amz-request-id",
-    "x-openstack-request-id",
-    "x-compute-request-id",
-    "x-ms-request-id",
-    "x-goog-request-id",
-];
 
 /// The request in the permit's terms. Only changes are fingerprinted, because reads are not recorded.
 pub(super) fn cloud_request(egress: &Egress, target: &Target, prepared: &Prepared) -> CloudRequest {
@@ -49,16 +35,6 @@ pub(super) fn author(egress: &Egress) -> Author {
         provider: egress.provider.clone(),
         digest: egress.digest.clone(),
     }
-}
-
-/// The cloud's ID of the request, sanitised for display.
-pub(super) fn request_id(answer: &FetchResponse) -> Option<String> {
-    let named = |wanted: &&str| {
-        let mut headers = answer.headers.iter();
-        headers.find(|(name, _)| name == wanted)
-    };
-    let (_, value) = REQUEST_IDS.iter().find_map(named)?;
-    sanitised(value)
 }
 
 fn host(endpoint: &Url) -> String {

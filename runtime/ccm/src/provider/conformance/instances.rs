@@ -7,7 +7,7 @@ use ccm_host::InjectedFault;
 use tokio::time::Instant;
 
 use super::law::{self, Book, Law, Verdict};
-use super::rig::{Counted, Rig};
+use super::module_under_test::{Counted, ModuleUnderTest};
 
 /// At so many requests of a look-up each fault is tried.
 const MOST_PLACES: usize = 8;
@@ -30,25 +30,25 @@ const ABOUT_KNOWN: &[Law] = &[
     law::IN_TIME,
 ];
 
-pub(super) async fn judge(rig: &Rig, book: &mut Book<'_>) {
-    if rig.known().is_empty() {
+pub(super) async fn judge(tested: &ModuleUnderTest, book: &mut Book<'_>) {
+    if tested.known().is_empty() {
         let why = "it needs a machine: --node NAME=PROVIDER_ID";
         book.skip(ABOUT_KNOWN, why);
     } else {
-        book.judge(law::FOUND, found(rig)).await;
-        book.judge(law::BY_NAME, by_name(rig)).await;
-        book.judge(law::ORDER, order(rig)).await;
-        book.judge(law::REPEATED, repeated(rig)).await;
-        book.judge(law::BATCH, batch(rig)).await;
-        book.judge(law::READ_ONLY, read_only(rig)).await;
-        book.judge(law::NOT_GONE_BY_FAILING, not_gone_by_failing(rig))
+        book.judge(law::FOUND, found(tested)).await;
+        book.judge(law::BY_NAME, by_name(tested)).await;
+        book.judge(law::ORDER, order(tested)).await;
+        book.judge(law::REPEATED, repeated(tested)).await;
+        book.judge(law::BATCH, batch(tested)).await;
+        book.judge(law::READ_ONLY, read_only(tested)).await;
+        book.judge(law::NOT_GONE_BY_FAILING, not_gone_by_failing(tested))
             .await;
-        book.judge(law::THROTTLED, throttled(rig)).await;
-        book.judge(law::IN_TIME, in_time(rig)).await;
+        book.judge(law::THROTTLED, throttled(tested)).await;
+        book.judge(law::IN_TIME, in_time(tested)).await;
     }
-    book.judge(law::NOT_MINE, not_mine(rig)).await;
-    match &rig.subjects.gone {
-        Some(id) => book.judge(law::GONE, gone(rig, id)).await,
+    book.judge(law::NOT_MINE, not_mine(tested)).await;
+    match &tested.subjects.gone {
+        Some(id) => book.judge(law::GONE, gone(tested, id)).await,
         None => book.skip(
             &[law::GONE],
             "it needs a provider ID that no machine has: --gone",
@@ -56,9 +56,9 @@ pub(super) async fn judge(rig: &Rig, book: &mut Book<'_>) {
     }
 }
 
-async fn found(rig: &Rig) -> anyhow::Result<Verdict> {
-    let nodes = rig.known();
-    let reply = rig.load().await?.find(&nodes).await?;
+async fn found(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    let nodes = tested.known();
+    let reply = tested.load().await?.find(&nodes).await?;
     for (node, lookup) in nodes.iter().zip(&reply.lookups) {
         match lookup {
             Lookup::Found(one) if Some(&one.provider_id) == node.provider_id.as_ref() => {}
@@ -71,8 +71,8 @@ async fn found(rig: &Rig) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn by_name(rig: &Rig) -> anyhow::Result<Verdict> {
-    let nodes = rig.known();
+async fn by_name(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    let nodes = tested.known();
     let bare: Vec<CloudNode> = nodes
         .iter()
         .map(|node| CloudNode {
@@ -81,7 +81,7 @@ async fn by_name(rig: &Rig) -> anyhow::Result<Verdict> {
             ..node.clone()
         })
         .collect();
-    let reply = rig.load().await?.find(&bare).await?;
+    let reply = tested.load().await?.find(&bare).await?;
     let mut count = 0;
     for (node, lookup) in nodes.iter().zip(&reply.lookups) {
         match lookup {
@@ -97,10 +97,10 @@ async fn by_name(rig: &Rig) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn order(rig: &Rig) -> anyhow::Result<Verdict> {
-    let mut nodes = rig.known();
+async fn order(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    let mut nodes = tested.known();
     nodes.push(stranger());
-    let seat = rig.load().await?;
+    let seat = tested.load().await?;
     let there = seat.find(&nodes).await?.lookups;
     nodes.reverse();
     let mut back = seat.find(&nodes).await?.lookups;
@@ -120,9 +120,9 @@ async fn order(rig: &Rig) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn repeated(rig: &Rig) -> anyhow::Result<Verdict> {
-    let nodes = rig.known();
-    let seat = rig.load().await?;
+async fn repeated(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    let nodes = tested.known();
+    let seat = tested.load().await?;
     let first = seat.find(&nodes).await?.lookups;
     for _ in 0..2 {
         let again = seat.find(&nodes).await?.lookups;
@@ -133,11 +133,11 @@ async fn repeated(rig: &Rig) -> anyhow::Result<Verdict> {
     Ok(Verdict::Pass("3 times".to_owned()))
 }
 
-async fn batch(rig: &Rig) -> anyhow::Result<Verdict> {
-    let mut nodes = rig.known();
+async fn batch(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    let mut nodes = tested.known();
     nodes.push(stranger());
-    nodes.extend(rig.subjects.gone.as_deref().map(missing));
-    let seat = rig.load().await?;
+    nodes.extend(tested.subjects.gone.as_deref().map(missing));
+    let seat = tested.load().await?;
     let together = seat.find(&nodes).await?.lookups;
     let mut alone = Vec::new();
     for node in &nodes {
@@ -150,18 +150,18 @@ async fn batch(rig: &Rig) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn read_only(rig: &Rig) -> anyhow::Result<Verdict> {
-    let seat = rig.load().await?;
+async fn read_only(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    let seat = tested.load().await?;
     let mark = seat.mark();
-    seat.find(&rig.known()).await?;
+    seat.find(&tested.known()).await?;
     Ok(match seat.changes_since(mark) {
         0 => Verdict::Pass("1 call".to_owned()),
         changes => Verdict::Fail(format!("{changes} change(s) were tried")),
     })
 }
 
-async fn not_mine(rig: &Rig) -> anyhow::Result<Verdict> {
-    let reply = rig.load().await?.find(&[stranger()]).await?;
+async fn not_mine(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    let reply = tested.load().await?.find(&[stranger()]).await?;
     Ok(match reply.lookups.first() {
         Some(Lookup::NotMine) => Verdict::Pass("1 node".to_owned()),
         other => Verdict::Fail(format!(
@@ -172,20 +172,20 @@ async fn not_mine(rig: &Rig) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn gone(rig: &Rig, id: &str) -> anyhow::Result<Verdict> {
-    let mut nodes = rig.known();
+async fn gone(tested: &ModuleUnderTest, id: &str) -> anyhow::Result<Verdict> {
+    let mut nodes = tested.known();
     let before = match nodes.is_empty() {
         true => Vec::new(),
-        false => rig.load().await?.find(&nodes).await?.lookups,
+        false => tested.load().await?.find(&nodes).await?.lookups,
     };
     let scheme = id.split("://").next().unwrap_or_default();
-    if !rig.owns_scheme(scheme) {
+    if !tested.owns_scheme(scheme) {
         return Ok(Verdict::NotApplicable(format!(
             "{id} has no scheme of this module"
         )));
     }
     nodes.insert(0, missing(id));
-    let reply = rig.load().await?.find(&nodes).await?;
+    let reply = tested.load().await?.find(&nodes).await?;
     let Some((first, others)) = reply.lookups.split_first() else {
         return Ok(Verdict::Fail("there is no look-up".to_owned()));
     };
@@ -199,9 +199,9 @@ async fn gone(rig: &Rig, id: &str) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn not_gone_by_failing(rig: &Rig) -> anyhow::Result<Verdict> {
-    let nodes = rig.known();
-    let requests = requests_of_find(rig, &nodes).await?;
+async fn not_gone_by_failing(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    let nodes = tested.known();
+    let requests = requests_of_find(tested, &nodes).await?;
     if requests == 0 {
         return Ok(Verdict::NotApplicable(
             "a look-up sends no request".to_owned(),
@@ -217,7 +217,7 @@ async fn not_gone_by_failing(rig: &Rig) -> anyhow::Result<Verdict> {
     ];
     for place in 0..places {
         for fault in faults {
-            let seat = rig.load().await?;
+            let seat = tested.load().await?;
             seat.disturb(Counted::Requests, place, fault);
             // An error counts as unknown for every node.
             let Ok(reply) = seat.find(&nodes).await else {
@@ -246,14 +246,14 @@ async fn not_gone_by_failing(rig: &Rig) -> anyhow::Result<Verdict> {
     )))
 }
 
-async fn throttled(rig: &Rig) -> anyhow::Result<Verdict> {
-    let nodes = rig.known();
-    if requests_of_find(rig, &nodes).await? == 0 {
+async fn throttled(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    let nodes = tested.known();
+    if requests_of_find(tested, &nodes).await? == 0 {
         return Ok(Verdict::NotApplicable(
             "a look-up sends no request".to_owned(),
         ));
     }
-    let seat = rig.load().await?;
+    let seat = tested.load().await?;
     seat.disturb(Counted::Requests, 0, InjectedFault::Throttle(PATIENCE));
     let answer = seat.find(&nodes).await;
     seat.wait_out().await;
@@ -270,14 +270,14 @@ async fn throttled(rig: &Rig) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn in_time(rig: &Rig) -> anyhow::Result<Verdict> {
-    let nodes = rig.known();
-    if requests_of_find(rig, &nodes).await? == 0 {
+async fn in_time(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    let nodes = tested.known();
+    if requests_of_find(tested, &nodes).await? == 0 {
         return Ok(Verdict::NotApplicable(
             "a look-up sends no request".to_owned(),
         ));
     }
-    let seat = rig.load().await?;
+    let seat = tested.load().await?;
     seat.disturb(Counted::Requests, 0, InjectedFault::Hang);
     let began = Instant::now();
     let answer = seat.find_within(&nodes, SHORT).await;
@@ -296,8 +296,8 @@ async fn in_time(rig: &Rig) -> anyhow::Result<Verdict> {
 }
 
 /// How many requests one look-up of these nodes sends.
-async fn requests_of_find(rig: &Rig, nodes: &[CloudNode]) -> anyhow::Result<usize> {
-    let seat = rig.load().await?;
+async fn requests_of_find(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyhow::Result<usize> {
+    let seat = tested.load().await?;
     let mark = seat.mark();
     seat.find(nodes).await?;
     let calls = seat.since(mark);

@@ -4,7 +4,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::rig::Rig;
+use super::module_under_test::ModuleUnderTest;
 use crate::provider::arguments::Suite;
 
 /// One law. Its ID never changes, so that reports can be compared.
@@ -44,15 +44,15 @@ pub(super) struct Finding {
 
 /// Collects the findings.
 pub(super) struct Book<'a> {
-    rig: &'a Rig,
+    tested: &'a ModuleUnderTest,
     bar: ProgressBar,
     findings: Vec<Finding>,
 }
 
 impl<'a> Book<'a> {
-    pub(super) fn new(rig: &'a Rig, bar: ProgressBar) -> Book<'a> {
+    pub(super) fn new(tested: &'a ModuleUnderTest, bar: ProgressBar) -> Book<'a> {
         Book {
-            rig,
+            tested,
             bar,
             findings: Vec::new(),
         }
@@ -65,12 +65,12 @@ impl<'a> Book<'a> {
         test: impl Future<Output = anyhow::Result<Verdict>>,
     ) {
         self.bar.set_message(format!("testing {}", law.id));
-        let (began, before) = (Instant::now(), self.rig.calls().len());
+        let (began, before) = (Instant::now(), self.tested.calls().len());
         let verdict = match test.await {
             Ok(verdict) => verdict,
             Err(error) => Verdict::Fail(format!("{error:#}")),
         };
-        let calls = self.rig.calls().split_off(before);
+        let calls = self.tested.calls().split_off(before);
         let (result, why) = match verdict {
             Verdict::Pass(why) => ("pass", why),
             Verdict::Fail(why) => ("fail", why),

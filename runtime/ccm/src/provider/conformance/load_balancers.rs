@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::instances::named;
 use super::law::{self, Book, Law, Verdict};
-use super::rig::{Counted, Rig};
+use super::module_under_test::{Counted, ModuleUnderTest};
 use crate::provider::try_command::objects::completed;
 use sequence::{Hints, Made, made, removed, targets_set, twice};
 
@@ -56,16 +56,16 @@ struct Standing {
     made: Made,
 }
 
-pub(super) async fn judge(rig: &Rig, book: &mut Book<'_>) {
-    book.judge(law::PLANNED, planned(rig)).await;
-    if !rig.subjects.allow_changes {
+pub(super) async fn judge(tested: &ModuleUnderTest, book: &mut Book<'_>) {
+    book.judge(law::PLANNED, planned(tested)).await;
+    if !tested.subjects.allow_changes {
         let why = "it makes load balancers: --allow-changes";
         book.skip(&[law::MADE], why);
         return book.skip(LATER, why);
     }
     let mut standing = None;
     book.judge(law::MADE, async {
-        let (verdict, made) = first(rig).await?;
+        let (verdict, made) = first(tested).await?;
         standing = made;
         Ok(verdict)
     })
@@ -73,16 +73,16 @@ pub(super) async fn judge(rig: &Rig, book: &mut Book<'_>) {
     let Some(standing) = standing else {
         return book.skip(LATER, "ensure does not make a load balancer");
     };
-    book.judge(law::IDEMPOTENT, idempotent(rig, &standing))
+    book.judge(law::IDEMPOTENT, idempotent(tested, &standing))
         .await;
-    book.judge(law::TARGETS, targets(rig, &standing)).await;
-    book.judge(law::APART, apart(rig, &standing)).await;
-    book.judge(law::DELETED, deleted(rig, &standing)).await;
-    book.judge(law::HINTS_DROPPED, hints_dropped(rig, &standing.made))
+    book.judge(law::TARGETS, targets(tested, &standing)).await;
+    book.judge(law::APART, apart(tested, &standing)).await;
+    book.judge(law::DELETED, deleted(tested, &standing)).await;
+    book.judge(law::HINTS_DROPPED, hints_dropped(tested, &standing.made))
         .await;
     let changes = standing.made.changes().min(MOST_PLACES);
     let lost = disturbed(
-        rig,
+        tested,
         &standing.made,
         (Counted::Changes, changes),
         &[InjectedFault::LoseAnswer],
@@ -90,16 +90,21 @@ pub(super) async fn judge(rig: &Rig, book: &mut Book<'_>) {
     book.judge(law::ANSWERS_LOST, lost).await;
     let requests = standing.made.requests().min(MOST_PLACES);
     let faults = [InjectedFault::Answer(503), InjectedFault::CutAnswer];
-    let refused = disturbed(rig, &standing.made, (Counted::Requests, requests), &faults);
+    let refused = disturbed(
+        tested,
+        &standing.made,
+        (Counted::Requests, requests),
+        &faults,
+    );
     book.judge(law::REFUSED, refused).await;
-    book.judge(law::DELETE_LOST, delete_lost(rig)).await;
-    book.judge(law::LB_THROTTLED, throttled(rig, &standing.made))
+    book.judge(law::DELETE_LOST, delete_lost(tested)).await;
+    book.judge(law::LB_THROTTLED, throttled(tested, &standing.made))
         .await;
 }
 
 /// One more Service, of the same shape as all.
-fn service(rig: &Rig) -> Arc<CloudService> {
-    let mut service = completed(rig.subjects.service.clone());
+fn service(tested: &ModuleUnderTest) -> Arc<CloudService> {
+    let mut service = completed(tested.subjects.service.clone());
     let uid = Uuid::new_v4();
     let short = uid.simple().to_string();
     let name = service.metadata.name.unwrap_or_default();
@@ -108,16 +113,16 @@ fn service(rig: &Rig) -> Arc<CloudService> {
     Arc::new(cloud_service(&service))
 }
 
-fn all_targets(rig: &Rig) -> Arc<[CloudNode]> {
-    rig.known().into()
+fn all_targets(tested: &ModuleUnderTest) -> Arc<[CloudNode]> {
+    tested.known().into()
 }
 
-async fn planned(rig: &Rig) -> anyhow::Result<Verdict> {
-    let seat = rig.load().await?;
-    let service = service(rig);
+async fn planned(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
+    let seat = tested.load().await?;
+    let service = service(tested);
     let request = EnsureRequest {
         service: service.clone(),
-        targets: all_targets(rig),
+        targets: all_targets(tested),
         adopt: None,
         hint: None,
     };
@@ -147,17 +152,17 @@ async fn planned(rig: &Rig) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn first(rig: &Rig) -> anyhow::Result<(Verdict, Option<Standing>)> {
-    let seat = rig.load().await?;
-    let service = service(rig);
-    let made = match made(&seat, &service, &all_targets(rig), Hints::Kept, rig).await {
+async fn first(tested: &ModuleUnderTest) -> anyhow::Result<(Verdict, Option<Standing>)> {
+    let seat = tested.load().await?;
+    let service = service(tested);
+    let made = match made(&seat, &service, &all_targets(tested), Hints::Kept, tested).await {
         Ok(made) => made,
         Err(why) => {
-            clean(rig, &service).await;
+            clean(tested, &service).await;
             return Ok((Verdict::Fail(why), None));
         }
     };
-    let verdict = match present(rig, &service).await? {
+    let verdict = match present(tested, &service).await? {
         Ok(status) if status == made.status => Verdict::Pass(format!(
             "{}, by {} call(s) and {} change(s)",
             made.status,
@@ -175,10 +180,10 @@ async fn first(rig: &Rig) -> anyhow::Result<(Verdict, Option<Standing>)> {
 
 /// The status that `get` finds, or why it is no proof.
 async fn present(
-    rig: &Rig,
+    tested: &ModuleUnderTest,
     service: &CloudService,
 ) -> anyhow::Result<Result<LoadBalancerStatus, String>> {
-    let seat = rig.load().await?;
+    let seat = tested.load().await?;
     let mark = seat.mark();
     let got = seat.heard(
         seat.provider
@@ -195,8 +200,11 @@ async fn present(
 }
 
 /// Why the load balancer is not proven to be absent.
-async fn not_absent(rig: &Rig, service: &CloudService) -> anyhow::Result<Option<String>> {
-    let seat = rig.load().await?;
+async fn not_absent(
+    tested: &ModuleUnderTest,
+    service: &CloudService,
+) -> anyhow::Result<Option<String>> {
+    let seat = tested.load().await?;
     let got = seat.heard(
         seat.provider
             .get_load_balancer(service, seat.reading())
@@ -213,15 +221,15 @@ async fn not_absent(rig: &Rig, service: &CloudService) -> anyhow::Result<Option<
 
 /// Why one more ensure is not without changes and with this status.
 async fn not_settled(
-    rig: &Rig,
+    tested: &ModuleUnderTest,
     service: &Arc<CloudService>,
     status: &LoadBalancerStatus,
 ) -> anyhow::Result<Option<String>> {
-    let seat = rig.load().await?;
+    let seat = tested.load().await?;
     let mark = seat.mark();
     let request = EnsureRequest {
         service: service.clone(),
-        targets: all_targets(rig),
+        targets: all_targets(tested),
         adopt: None,
         hint: None,
     };
@@ -240,52 +248,52 @@ async fn not_settled(
 }
 
 /// Removes the load balancer, whatever it takes, and notes when that fails.
-async fn clean(rig: &Rig, service: &Arc<CloudService>) {
-    let removed = match rig.load().await {
-        Ok(seat) => removed(&seat, service, Hints::Kept, rig).await.map(drop),
+async fn clean(tested: &ModuleUnderTest, service: &Arc<CloudService>) {
+    let removed = match tested.load().await {
+        Ok(seat) => removed(&seat, service, Hints::Kept, tested).await.map(drop),
         Err(error) => Err(error.to_string()),
     };
     if let Err(why) = removed {
-        rig.leave(format!("the load balancer of {} ({why})", service.name));
+        tested.leave(format!("the load balancer of {} ({why})", service.name));
     }
 }
 
-async fn idempotent(rig: &Rig, standing: &Standing) -> anyhow::Result<Verdict> {
+async fn idempotent(tested: &ModuleUnderTest, standing: &Standing) -> anyhow::Result<Verdict> {
     for _ in 0..2 {
-        if let Some(why) = not_settled(rig, &standing.service, &standing.made.status).await? {
+        if let Some(why) = not_settled(tested, &standing.service, &standing.made.status).await? {
             return Ok(Verdict::Fail(why));
         }
     }
     Ok(Verdict::Pass("2 times".to_owned()))
 }
 
-async fn targets(rig: &Rig, standing: &Standing) -> anyhow::Result<Verdict> {
-    let all = all_targets(rig);
+async fn targets(tested: &ModuleUnderTest, standing: &Standing) -> anyhow::Result<Verdict> {
+    let all = all_targets(tested);
     let Some((_, fewer)) = all.split_last().filter(|(_, fewer)| !fewer.is_empty()) else {
         let why = "it needs two machines: --node NAME=PROVIDER_ID, twice";
         return Ok(Verdict::NotApplicable(why.to_owned()));
     };
     let fewer: Arc<[CloudNode]> = fewer.into();
-    let (service, seat) = (&standing.service, rig.load().await?);
+    let (service, seat) = (&standing.service, tested.load().await?);
     let mark = seat.mark();
-    if let Err(why) = targets_set(&seat, service, &fewer, rig).await {
+    if let Err(why) = targets_set(&seat, service, &fewer, tested).await {
         return Ok(Verdict::Fail(why));
     }
     let removing = seat.changes_since(mark);
-    let again = rig.load().await?;
-    if let Err(why) = targets_set(&again, service, &fewer, rig).await {
+    let again = tested.load().await?;
+    if let Err(why) = targets_set(&again, service, &fewer, tested).await {
         return Ok(Verdict::Fail(why));
     }
     let repeated = again.changes_since(0);
-    let back = rig.load().await?;
-    if let Err(why) = made(&back, service, &all, Hints::Kept, rig).await {
+    let back = tested.load().await?;
+    if let Err(why) = made(&back, service, &all, Hints::Kept, tested).await {
         return Ok(Verdict::Fail(why));
     }
     let adding = back.changes_since(0);
     Ok(match (removing, repeated, adding) {
         (0, ..) => Verdict::Fail("update-targets with one node less changes nothing".to_owned()),
         (_, 0, 0) => Verdict::Fail("ensure does not bring the node back".to_owned()),
-        (_, 0, _) => match not_settled(rig, service, &standing.made.status).await? {
+        (_, 0, _) => match not_settled(tested, service, &standing.made.status).await? {
             None => Verdict::Pass(format!("{removing} change(s), and {adding} back")),
             Some(why) => Verdict::Fail(why),
         },
@@ -295,41 +303,41 @@ async fn targets(rig: &Rig, standing: &Standing) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn apart(rig: &Rig, standing: &Standing) -> anyhow::Result<Verdict> {
-    let other = service(rig);
-    let seat = rig.load().await?;
+async fn apart(tested: &ModuleUnderTest, standing: &Standing) -> anyhow::Result<Verdict> {
+    let other = service(tested);
+    let seat = tested.load().await?;
     // Nobody has made it yet: nothing of this may be removed in its name.
-    let unmade = removed(&seat, &other, Hints::Kept, rig).await;
+    let unmade = removed(&seat, &other, Hints::Kept, tested).await;
     if let Err(why) = unmade {
         return Ok(Verdict::Fail(format!(
             "delete of a Service without one: {why}"
         )));
     }
-    let made = made(&seat, &other, &all_targets(rig), Hints::Kept, rig).await;
-    clean(rig, &other).await;
+    let made = made(&seat, &other, &all_targets(tested), Hints::Kept, tested).await;
+    clean(tested, &other).await;
     if let Err(why) = made {
         return Ok(Verdict::Fail(format!("of a second Service: {why}")));
     }
     Ok(
-        match not_settled(rig, &standing.service, &standing.made.status).await? {
+        match not_settled(tested, &standing.service, &standing.made.status).await? {
             None => Verdict::Pass("a second one was made and removed".to_owned()),
             Some(why) => Verdict::Fail(format!("of the first Service: {why}")),
         },
     )
 }
 
-async fn deleted(rig: &Rig, standing: &Standing) -> anyhow::Result<Verdict> {
-    let (service, seat) = (&standing.service, rig.load().await?);
-    if let Err(why) = removed(&seat, service, Hints::Kept, rig).await {
-        clean(rig, service).await;
+async fn deleted(tested: &ModuleUnderTest, standing: &Standing) -> anyhow::Result<Verdict> {
+    let (service, seat) = (&standing.service, tested.load().await?);
+    if let Err(why) = removed(&seat, service, Hints::Kept, tested).await {
+        clean(tested, service).await;
         return Ok(Verdict::Fail(why));
     }
     let changes = seat.changes_since(0);
-    if let Some(why) = not_absent(rig, service).await? {
-        rig.leave(format!("the load balancer of {}", service.name));
+    if let Some(why) = not_absent(tested, service).await? {
+        tested.leave(format!("the load balancer of {}", service.name));
         return Ok(Verdict::Fail(why));
     }
-    let again = rig.load().await?;
+    let again = tested.load().await?;
     let request = DeleteRequest {
         service: service.clone(),
         hint: None,
@@ -345,13 +353,20 @@ async fn deleted(rig: &Rig, standing: &Standing) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn hints_dropped(rig: &Rig, usual: &Made) -> anyhow::Result<Verdict> {
+async fn hints_dropped(tested: &ModuleUnderTest, usual: &Made) -> anyhow::Result<Verdict> {
     if !usual.has_hints {
         let why = "ensure gave no hint";
         return Ok(Verdict::NotApplicable(why.to_owned()));
     }
-    let (service, seat) = (service(rig), rig.load().await?);
-    let made = made(&seat, &service, &all_targets(rig), Hints::Dropped, rig).await;
+    let (service, seat) = (service(tested), tested.load().await?);
+    let made = made(
+        &seat,
+        &service,
+        &all_targets(tested),
+        Hints::Dropped,
+        tested,
+    )
+    .await;
     let verdict = match made {
         Err(why) => Verdict::Fail(why),
         Ok(made) if !made.is_like(usual) => {
@@ -359,28 +374,28 @@ async fn hints_dropped(rig: &Rig, usual: &Made) -> anyhow::Result<Verdict> {
         }
         Ok(made) => match twice(&made, usual) {
             Some(what) => Verdict::Fail(what),
-            None => match not_settled(rig, &service, &made.status).await? {
+            None => match not_settled(tested, &service, &made.status).await? {
                 Some(why) => Verdict::Fail(why),
                 None => Verdict::Pass(format!("{} call(s)", made.calls.len())),
             },
         },
     };
-    clean(rig, &service).await;
+    clean(tested, &service).await;
     Ok(verdict)
 }
 
 /// Makes one load balancer for each of these places and faults.
 async fn disturbed(
-    rig: &Rig,
+    tested: &ModuleUnderTest,
     usual: &Made,
     (counted, places): (Counted, usize),
     faults: &[InjectedFault],
 ) -> anyhow::Result<Verdict> {
     for place in 0..places {
         for fault in faults {
-            let (service, seat) = (service(rig), rig.load().await?);
+            let (service, seat) = (service(tested), tested.load().await?);
             seat.disturb(counted, place, *fault);
-            let made = made(&seat, &service, &all_targets(rig), Hints::Kept, rig).await;
+            let made = made(&seat, &service, &all_targets(tested), Hints::Kept, tested).await;
             let broken = match made {
                 Err(why) => Some(why),
                 Ok(made) if !made.is_like(usual) => {
@@ -388,10 +403,10 @@ async fn disturbed(
                 }
                 Ok(made) => match twice(&made, usual) {
                     Some(what) => Some(what),
-                    None => not_settled(rig, &service, &made.status).await?,
+                    None => not_settled(tested, &service, &made.status).await?,
                 },
             };
-            clean(rig, &service).await;
+            clean(tested, &service).await;
             if let Some(why) = broken {
                 let what = match counted {
                     Counted::Changes => "change",
@@ -408,17 +423,17 @@ async fn disturbed(
     Ok(Verdict::Pass(format!("{} place(s)", places * faults.len())))
 }
 
-async fn delete_lost(rig: &Rig) -> anyhow::Result<Verdict> {
+async fn delete_lost(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let mut place = 0;
     loop {
-        let (service, seat) = (service(rig), rig.load().await?);
-        if let Err(why) = made(&seat, &service, &all_targets(rig), Hints::Kept, rig).await {
-            clean(rig, &service).await;
+        let (service, seat) = (service(tested), tested.load().await?);
+        if let Err(why) = made(&seat, &service, &all_targets(tested), Hints::Kept, tested).await {
+            clean(tested, &service).await;
             return Ok(Verdict::Fail(why));
         }
-        let seat = rig.load().await?;
+        let seat = tested.load().await?;
         seat.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
-        let gone = removed(&seat, &service, Hints::Kept, rig).await;
+        let gone = removed(&seat, &service, Hints::Kept, tested).await;
         let calls = seat.since(0);
         let was_lost = calls
             .iter()
@@ -426,10 +441,10 @@ async fn delete_lost(rig: &Rig) -> anyhow::Result<Verdict> {
             .any(|request| request.is_lost());
         let broken = match gone {
             Err(why) => Some(why),
-            Ok(()) => not_absent(rig, &service).await?,
+            Ok(()) => not_absent(tested, &service).await?,
         };
         if let Some(why) = broken {
-            clean(rig, &service).await;
+            clean(tested, &service).await;
             return Ok(Verdict::Fail(format!(
                 "after a lost answer to change {}: {why}",
                 place + 1
@@ -442,12 +457,12 @@ async fn delete_lost(rig: &Rig) -> anyhow::Result<Verdict> {
     }
 }
 
-async fn throttled(rig: &Rig, usual: &Made) -> anyhow::Result<Verdict> {
-    let (service, seat) = (service(rig), rig.load().await?);
+async fn throttled(tested: &ModuleUnderTest, usual: &Made) -> anyhow::Result<Verdict> {
+    let (service, seat) = (service(tested), tested.load().await?);
     seat.disturb(Counted::Changes, 0, InjectedFault::Throttle(PATIENCE));
     let request = EnsureRequest {
         service: service.clone(),
-        targets: all_targets(rig),
+        targets: all_targets(tested),
         adopt: None,
         hint: None,
     };
@@ -461,8 +476,8 @@ async fn throttled(rig: &Rig, usual: &Made) -> anyhow::Result<Verdict> {
         Ok(_) => Some("after 429 there is an answer".to_owned()),
     };
     seat.wait_out().await;
-    let made = made(&seat, &service, &all_targets(rig), Hints::Kept, rig).await;
-    clean(rig, &service).await;
+    let made = made(&seat, &service, &all_targets(tested), Hints::Kept, tested).await;
+    clean(tested, &service).await;
     Ok(match (broken, made) {
         (Some(why), _) | (None, Err(why)) => Verdict::Fail(why),
         (None, Ok(made)) => match twice(&made, usual) {

@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use super::instances::named;
 use super::law::{self, Book, Law, Verdict};
 use super::load_balancers::sequence::{Hints, more_posts, step, until_done};
-use super::rig::{Counted, Rig, Seat};
+use super::module_under_test::{Counted, ModuleUnderTest, Seat};
 use crate::provider::observed_calls::ObservedCall;
 
 /// At so many requests each fault is tried.
@@ -32,9 +32,9 @@ const LAWS: &[Law] = &[
     law::ROUTE_ANSWERS_LOST,
 ];
 
-pub(super) async fn judge(rig: &Rig, book: &mut Book<'_>) {
-    let nodes = match with_networks(rig) {
-        _ if !rig.subjects.allow_changes => Err("it makes routes: --allow-changes"),
+pub(super) async fn judge(tested: &ModuleUnderTest, book: &mut Book<'_>) {
+    let nodes = match with_networks(tested) {
+        _ if !tested.subjects.allow_changes => Err("it makes routes: --allow-changes"),
         nodes if nodes.is_empty() => {
             Err("it needs a machine and a network: --node NAME=PROVIDER_ID and --cluster-cidr")
         }
@@ -46,7 +46,7 @@ pub(super) async fn judge(rig: &Rig, book: &mut Book<'_>) {
     };
     let Some(node) = nodes.first() else { return };
     let bench = Bench {
-        rig,
+        tested,
         nodes: &nodes,
         node,
     };
@@ -69,8 +69,8 @@ pub(super) async fn judge(rig: &Rig, book: &mut Book<'_>) {
 }
 
 /// The known nodes, each with a network of its own.
-fn with_networks(rig: &Rig) -> Vec<CloudNode> {
-    let range = rig.subjects.cluster_cidrs.first();
+fn with_networks(tested: &ModuleUnderTest) -> Vec<CloudNode> {
+    let range = tested.subjects.cluster_cidrs.first();
     let Some(range) = range.and_then(|range| range.parse::<IpNet>().ok()) else {
         return Vec::new();
     };
@@ -81,7 +81,7 @@ fn with_networks(rig: &Rig) -> Vec<CloudNode> {
     let Ok(networks) = range.subnets(mask.max(range.prefix_len())) else {
         return Vec::new();
     };
-    let nodes = rig.known().into_iter().zip(networks);
+    let nodes = tested.known().into_iter().zip(networks);
     nodes
         .map(|(node, network)| CloudNode {
             pod_cidrs: vec![network.to_string()],
@@ -92,7 +92,7 @@ fn with_networks(rig: &Rig) -> Vec<CloudNode> {
 
 /// One node's route, and what it is tested with.
 struct Bench<'a> {
-    rig: &'a Rig,
+    tested: &'a ModuleUnderTest,
     nodes: &'a [CloudNode],
     node: &'a CloudNode,
 }
@@ -104,7 +104,7 @@ impl Bench<'_> {
 
     async fn create(&self, seat: &Seat<'_>, hints: Hints) -> Result<bool, String> {
         let node = Arc::new(self.node.clone());
-        let done = until_done(seat, self.rig, hints, async |hint| {
+        let done = until_done(seat, self.tested, hints, async |hint| {
             let request = CreateRouteRequest {
                 node: node.clone(),
                 destination_cidr: self.destination().to_owned(),
@@ -119,7 +119,7 @@ impl Bench<'_> {
 
     async fn delete(&self, seat: &Seat<'_>, route: &CloudRoute) -> Result<(), String> {
         let route = Arc::new(route.clone());
-        let done = until_done(seat, self.rig, Hints::Kept, async |hint| {
+        let done = until_done(seat, self.tested, Hints::Kept, async |hint| {
             let request = DeleteRouteRequest {
                 route: route.clone(),
                 hint,
@@ -131,7 +131,7 @@ impl Bench<'_> {
     }
 
     async fn list(&self) -> anyhow::Result<ListRoutesReply> {
-        let seat = self.rig.load().await?;
+        let seat = self.tested.load().await?;
         Ok(seat.heard(seat.provider.list_routes(self.nodes, seat.reading()).await)?)
     }
 
@@ -157,7 +157,7 @@ impl Bench<'_> {
 
     async fn made(&self) -> anyhow::Result<(Verdict, Vec<ObservedCall>)> {
         let before = self.list().await?.routes;
-        let seat = self.rig.load().await?;
+        let seat = self.tested.load().await?;
         if let Err(why) = self.create(&seat, Hints::Kept).await {
             return Ok((Verdict::Fail(why), Vec::new()));
         }
@@ -182,7 +182,7 @@ impl Bench<'_> {
     }
 
     async fn idempotent(&self) -> anyhow::Result<Verdict> {
-        let seat = self.rig.load().await?;
+        let seat = self.tested.load().await?;
         if let Err(why) = self.create(&seat, Hints::Kept).await {
             return Ok(Verdict::Fail(why));
         }
@@ -195,7 +195,7 @@ impl Bench<'_> {
 
     async fn repeated(&self) -> anyhow::Result<Verdict> {
         let first = sorted(self.list().await?);
-        let seat = self.rig.load().await?;
+        let seat = self.tested.load().await?;
         let again = seat.heard(seat.provider.list_routes(self.nodes, seat.reading()).await)?;
         let again = sorted(again);
         Ok(if again != first {
@@ -211,7 +211,7 @@ impl Bench<'_> {
     }
 
     async fn incomplete(&self) -> anyhow::Result<Verdict> {
-        let seat = self.rig.load().await?;
+        let seat = self.tested.load().await?;
         let whole = seat.heard(seat.provider.list_routes(self.nodes, seat.reading()).await)?;
         let calls = seat.since(0);
         let requests: usize = calls.iter().map(|call| call.requests.len()).sum();
@@ -223,7 +223,7 @@ impl Bench<'_> {
         ];
         for place in 0..places {
             for fault in faults {
-                let seat = self.rig.load().await?;
+                let seat = self.tested.load().await?;
                 seat.disturb(Counted::Requests, place, fault);
                 let answer = seat.provider.list_routes(self.nodes, seat.reading()).await;
                 if let Ok(reply) = seat.heard(answer)
@@ -249,7 +249,7 @@ impl Bench<'_> {
             let why = "there is no route that could be deleted";
             return Ok(Verdict::NotApplicable(why.to_owned()));
         };
-        let seat = self.rig.load().await?;
+        let seat = self.tested.load().await?;
         if let Err(why) = self.delete(&seat, route).await {
             return Ok(Verdict::Fail(why));
         }
@@ -267,7 +267,7 @@ impl Bench<'_> {
                 left.len()
             )));
         }
-        let again = self.rig.load().await?;
+        let again = self.tested.load().await?;
         if let Err(why) = self.delete(&again, route).await {
             return Ok(Verdict::Fail(format!("a second {why}")));
         }
@@ -279,7 +279,7 @@ impl Bench<'_> {
 
     async fn hints_dropped(&self, usual: &[ObservedCall]) -> anyhow::Result<Verdict> {
         self.clean().await;
-        let seat = self.rig.load().await?;
+        let seat = self.tested.load().await?;
         let created = self.create(&seat, Hints::Dropped).await;
         Ok(match created {
             Err(why) => Verdict::Fail(why),
@@ -296,7 +296,7 @@ impl Bench<'_> {
         let places = changes.min(MOST_PLACES);
         for place in 0..places {
             self.clean().await;
-            let seat = self.rig.load().await?;
+            let seat = self.tested.load().await?;
             seat.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
             let created = self.create(&seat, Hints::Kept).await;
             let there = self.not_there().await?;
@@ -310,7 +310,7 @@ impl Bench<'_> {
             let Some(route) = self.listed().await?.pop() else {
                 return Ok(Verdict::Fail("list does not show it".to_owned()));
             };
-            let seat = self.rig.load().await?;
+            let seat = self.tested.load().await?;
             seat.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
             if let Err(why) = self.delete(&seat, &route).await {
                 return Ok(Verdict::Fail(format!("after a lost answer: {why}")));
@@ -328,14 +328,14 @@ impl Bench<'_> {
     /// Removes the node's route, and notes when that fails.
     async fn clean(&self) {
         if let Err(error) = self.try_to_clean().await {
-            let rig = self.rig;
-            rig.leave(format!("the route to {} ({error:#})", self.destination()));
+            let tested = self.tested;
+            tested.leave(format!("the route to {} ({error:#})", self.destination()));
         }
     }
 
     async fn try_to_clean(&self) -> anyhow::Result<()> {
         for route in self.listed().await? {
-            let seat = self.rig.load().await?;
+            let seat = self.tested.load().await?;
             self.delete(&seat, &route)
                 .await
                 .map_err(anyhow::Error::msg)?;

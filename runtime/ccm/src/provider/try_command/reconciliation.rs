@@ -25,7 +25,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::objects::{named, with_patch, with_service_patch, with_status};
-use super::{MOST_CHANGES, Stage};
+use super::{MOST_CHANGES, TriedModule};
 
 /// More rounds than any reconciliation needs.
 const MOST_ROUNDS: usize = 128;
@@ -111,7 +111,7 @@ fn moments() -> Now {
 
 const ENDLESS: &str = "the reconciliation does not end; this is a defect";
 
-impl Stage {
+impl TriedModule {
     fn ownership(&self) -> Arc<OwnershipContext> {
         let mut ownership = OwnershipContext::alone(self.provider.name(), self.schemes.clone());
         ownership.has_instances = self.provider.capabilities().instances;

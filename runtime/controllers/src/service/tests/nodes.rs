@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use super::*;
 
 /// What every `update` since the last time was told, by Service.
-fn updates(stage: &Stage) -> BTreeMap<String, Vec<Vec<String>>> {
+fn updates(world: &World) -> BTreeMap<String, Vec<Vec<String>>> {
     let mut told: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
-    for call in stage.cloud.take() {
+    for call in world.cloud.take() {
         assert_eq!(call.function, "update", "{call:?}");
         told.entry(call.object).or_default().push(call.nodes);
     }
     told
 }
 
-fn all_told(stage: &Stage, services: &[&str], targets: &[&str]) {
-    let told = updates(stage);
+fn all_told(world: &World, services: &[&str], targets: &[&str]) {
+    let told = updates(world);
     let expected: BTreeMap<String, Vec<Vec<String>>> = services
         .iter()
         .map(|name| (format!("default/{name}"), vec![owned(targets)]))
@@ -31,10 +31,10 @@ fn ready(status: &str) -> Value {
     json!([{ "type": "Ready", "status": status }])
 }
 
-async fn say_ready(stage: &Stage, name: &str, status: &str) {
+async fn say_ready(world: &World, name: &str, status: &str) {
     let patch = Patch::Merge(json!({ "status": { "conditions": ready(status) } }));
     let params = PatchParams::default();
-    let nodes = stage.nodes();
+    let nodes = world.nodes();
     nodes.patch_status(name, &params, &patch).await.unwrap();
 }
 
@@ -45,84 +45,84 @@ fn taint(key: &str) -> Value {
 const SERVICES: [&str; 3] = ["one", "three", "two"];
 
 /// Three Services, two of them with a local policy, before five nodes.
-async fn stage() -> Stage {
-    let stage = Stage::new();
-    stage.join_all(&["a", "b", "c", "d", "e"]).await;
+async fn world() -> World {
+    let world = World::new();
+    world.join_all(&["a", "b", "c", "d", "e"]).await;
     for (name, policy) in [("one", "Local"), ("two", "Local"), ("three", "Cluster")] {
         let spec = json!({ "type": "LoadBalancer", "externalTrafficPolicy": policy });
-        stage.serve_as(name, spec).await;
+        world.serve_as(name, spec).await;
     }
-    stage
+    world
 }
 
 #[tokio::test(start_paused = true)]
 async fn test_node_changes_for_stable_node_set_enabled() {
-    let stage = stage().await;
-    stage
+    let world = world().await;
+    world
         .run_while(settings(), async {
-            stage.cloud.take();
+            world.cloud.take();
             // No change.
             a_while().await;
-            all_told(&stage, &[], &[]);
+            all_told(&world, &[], &[]);
             // A node is added.
-            stage.join("f").await;
+            world.join("f").await;
             a_while().await;
-            all_told(&stage, &SERVICES, &["a", "b", "c", "d", "e", "f"]);
+            all_told(&world, &SERVICES, &["a", "b", "c", "d", "e", "f"]);
             // Readiness is for health checks.
-            say_ready(&stage, "f", "False").await;
+            say_ready(&world, "f", "False").await;
             a_while().await;
-            all_told(&stage, &[], &[]);
-            say_ready(&stage, "f", "True").await;
+            all_told(&world, &[], &[]);
+            say_ready(&world, "f", "True").await;
             a_while().await;
-            all_told(&stage, &[], &[]);
+            all_told(&world, &[], &[]);
             // Taints of others are nothing to us.
-            stage.edit_node("b", taint("example.com/foo")).await;
+            world.edit_node("b", taint("example.com/foo")).await;
             a_while().await;
-            all_told(&stage, &[], &[]);
+            all_told(&world, &[], &[]);
             // The autoscaler is about to take one away: it goes with the next change (SVC-064).
-            stage
+            world
                 .edit_node("f", taint("ToBeDeletedByClusterAutoscaler"))
                 .await;
             a_while().await;
-            all_told(&stage, &[], &[]);
+            all_told(&world, &[], &[]);
             // One is excluded, with an empty value.
             let label = json!({ "metadata": { "labels": {
                 "node.kubernetes.io/exclude-from-external-load-balancers": ""
             } } });
-            stage.edit_node("e", label).await;
+            world.edit_node("e", label).await;
             a_while().await;
-            all_told(&stage, &SERVICES, &["a", "b", "c", "d"]);
+            all_told(&world, &SERVICES, &["a", "b", "c", "d"]);
             // One is deleted.
-            let (nodes, params) = (stage.nodes(), DeleteParams::default());
+            let (nodes, params) = (world.nodes(), DeleteParams::default());
             nodes.delete("d", &params).await.unwrap();
             a_while().await;
-            all_told(&stage, &SERVICES, &["a", "b", "c"]);
+            all_told(&world, &SERVICES, &["a", "b", "c"]);
             // One is being deleted, and then is gone.
             let finalizers = |all: Value| json!({ "metadata": { "finalizers": all } });
-            stage
+            world
                 .edit_node("c", finalizers(json!(["example.com/held"])))
                 .await;
             nodes.delete("c", &params).await.unwrap();
             a_while().await;
-            all_told(&stage, &[], &[]);
-            stage.edit_node("c", finalizers(Value::Null)).await;
+            all_told(&world, &[], &[]);
+            world.edit_node("c", finalizers(Value::Null)).await;
             a_while().await;
-            all_told(&stage, &SERVICES, &["a", "b"]);
+            all_told(&world, &SERVICES, &["a", "b"]);
         })
         .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn svc_070_a_failed_update_is_repaired_and_costs_the_others_nothing() {
-    let stage = stage().await;
-    stage
+    let world = world().await;
+    world
         .run_while(settings(), async {
-            stage.cloud.take();
+            world.cloud.take();
             let away = ProviderError::Unavailable("on purpose".to_owned());
-            stage.cloud.fail("update", away);
-            stage.join("f").await;
+            world.cloud.fail("update", away);
+            world.join("f").await;
             a_while().await;
-            let calls = stage.cloud.take();
+            let calls = world.cloud.take();
             let updates = calls
                 .iter()
                 .filter(|call| call.function == "update")
@@ -147,20 +147,20 @@ async fn svc_070_a_failed_update_is_repaired_and_costs_the_others_nothing() {
 async fn test_node_changes_in_external_load_balancer() {
     // The two cases of a failing list have no counterpart: the list is at hand.
     for nodes in [1, 2, 4] {
-        let stage = Stage::new();
-        stage.join("a").await;
+        let world = World::new();
+        world.join("a").await;
         for name in ["one", "two", "three", "four"] {
-            stage.serve(name).await;
+            world.serve(name).await;
         }
-        stage
+        world
             .run_while(settings(), async {
-                stage.cloud.take();
+                world.cloud.take();
                 let names: Vec<String> = (0..nodes).map(|index| format!("new-{index}")).collect();
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                stage.join_all(&names).await;
+                world.join_all(&names).await;
                 a_while().await;
                 let all = [&["a"], names.as_slice()].concat();
-                all_told(&stage, &["four", "one", "three", "two"], &all);
+                all_told(&world, &["four", "one", "three", "two"], &all);
             })
             .await;
     }
@@ -168,43 +168,43 @@ async fn test_node_changes_in_external_load_balancer() {
 
 #[tokio::test(start_paused = true)]
 async fn test_nodes_not_equal() {
-    let stage = Stage::new();
+    let world = World::new();
     let names = ["a", "b", "c", "d", "e"];
-    stage.join_all(&names).await;
-    stage.serve("one").await;
-    stage
+    world.join_all(&names).await;
+    world.serve("one").await;
+    world
         .run_while(settings(), async {
-            stage.cloud.take();
+            world.cloud.take();
             // A machine appears. Without one, a node is nobody's target (EDGE-072).
             let node = json!({ "metadata": { "name": "f" } });
             let node = serde_json::from_value(node).unwrap();
-            stage
+            world
                 .nodes()
                 .create(&PostParams::default(), &node)
                 .await
                 .unwrap();
             a_while().await;
-            all_told(&stage, &[], &[]);
-            stage
+            all_told(&world, &[], &[]);
+            world
                 .edit_node("f", json!({ "spec": { "providerID": "sim://f" } }))
                 .await;
             a_while().await;
-            all_told(&stage, &["one"], &["a", "b", "c", "d", "e", "f"]);
+            all_told(&world, &["one"], &["a", "b", "c", "d", "e", "f"]);
             // The same again.
-            stage
+            world
                 .edit_node("f", json!({ "metadata": { "labels": { "x": "y" } } }))
                 .await;
             a_while().await;
-            all_told(&stage, &[], &[]);
+            all_told(&world, &[], &[]);
             // One for another.
-            stage
+            world
                 .nodes()
                 .delete("f", &DeleteParams::default())
                 .await
                 .unwrap();
-            stage.join("g").await;
+            world.join("g").await;
             a_while().await;
-            all_told(&stage, &["one"], &["a", "b", "c", "d", "e", "g"]);
+            all_told(&world, &["one"], &["a", "b", "c", "d", "e", "g"]);
         })
         .await;
 }
@@ -242,19 +242,19 @@ async fn test_update_nodes_in_external_load_balancer() {
         ),
     ];
     for (case, specs, workers, calls) in cases {
-        let stage = Stage::new();
-        stage.join("a").await;
+        let world = World::new();
+        world.join("a").await;
         for (index, spec) in specs.into_iter().enumerate() {
-            stage.serve_as(&format!("s{index}"), spec).await;
+            world.serve_as(&format!("s{index}"), spec).await;
         }
         let mut settings = settings();
         settings.service.concurrent_syncs = NonZeroUsize::new(workers).unwrap();
-        stage
+        world
             .run_while(settings, async {
-                stage.cloud.take();
-                stage.join("b").await;
+                world.cloud.take();
+                world.join("b").await;
                 a_while().await;
-                let told = updates(&stage);
+                let told = updates(&world);
                 assert_eq!(told.len(), calls, "{case}");
                 let is_whole = |told: &Vec<Vec<String>>| *told == [owned(&["a", "b"])];
                 assert!(told.values().all(is_whole), "{case}: {told:?}");
@@ -265,26 +265,26 @@ async fn test_update_nodes_in_external_load_balancer() {
 
 #[tokio::test(start_paused = true)]
 async fn test_slow_node_sync() {
-    let stage = Stage::new();
-    stage.join("node1").await;
-    stage.serve("slow").await;
-    stage
+    let world = World::new();
+    world.join("node1").await;
+    world.serve("slow").await;
+    world
         .run_while(settings(), async {
-            stage.cloud.take();
-            stage.cloud.hold("update", "default/slow");
-            stage.join("node2").await;
+            world.cloud.take();
+            world.cloud.hold("update", "default/slow");
+            world.join("node2").await;
             a_while().await;
             // While that is under way, another node and another Service appear.
-            stage.join("node3").await;
-            stage.serve("quick").await;
+            world.join("node3").await;
+            world.serve("quick").await;
             a_while().await;
             let three = owned(&["node1", "node2", "node3"]);
-            let calls = stage.cloud.take();
+            let calls = world.cloud.take();
             assert_eq!(calls.len(), 1, "{calls:?}");
             assert_eq!((calls[0].function, &calls[0].nodes), ("ensure", &three));
-            stage.cloud.release();
+            world.cloud.release();
             a_while().await;
-            let calls = stage.cloud.take();
+            let calls = world.cloud.take();
             let told: Vec<_> = calls
                 .iter()
                 .map(|call| (call.function, &call.nodes))
@@ -299,25 +299,25 @@ async fn test_slow_node_sync() {
 
 #[tokio::test(start_paused = true)]
 async fn edge_060_a_storm_of_nodes_costs_one_call_for_each_service() {
-    let stage = stage().await;
-    stage
+    let world = world().await;
+    world
         .run_while(settings(), async {
-            stage.cloud.take();
+            world.cloud.take();
             for number in 0..100 {
-                stage.join(&format!("n{number:03}")).await;
+                world.join(&format!("n{number:03}")).await;
                 tokio::time::sleep(Duration::from_millis(30)).await;
             }
             a_while().await;
-            let told = updates(&stage);
+            let told = updates(&world);
             assert_eq!(told.len(), 3);
             assert!(told.values().all(|told| told.len() == 1), "{told:?}");
             // One that never ends is handed on all the same, every five seconds.
             for number in 100..160 {
-                stage.join(&format!("n{number:03}")).await;
+                world.join(&format!("n{number:03}")).await;
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
             a_while().await;
-            let told = updates(&stage);
+            let told = updates(&world);
             assert!(
                 told.values().all(|told| (6..=8).contains(&told.len())),
                 "{told:?}"
@@ -328,22 +328,22 @@ async fn edge_060_a_storm_of_nodes_costs_one_call_for_each_service() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_that_is_taken_back_while_the_cloud_is_told_is_told_too() {
-    let stage = Stage::new();
+    let world = World::new();
     let names = ["a", "b", "c", "d", "e"];
-    stage.join_all(&names).await;
-    stage.serve("one").await;
-    stage
+    world.join_all(&names).await;
+    world.serve("one").await;
+    world
         .run_while(settings(), async {
-            stage.cloud.take();
-            stage.cloud.hold("update", "default/one");
-            stage.join("f").await;
+            world.cloud.take();
+            world.cloud.hold("update", "default/one");
+            world.join("f").await;
             a_while().await;
-            let nodes = stage.nodes();
+            let nodes = world.nodes();
             nodes.delete("f", &DeleteParams::default()).await.unwrap();
             a_while().await;
-            stage.cloud.release();
+            world.cloud.release();
             a_while().await;
-            let told: Vec<usize> = stage
+            let told: Vec<usize> = world
                 .cloud
                 .take()
                 .iter()
@@ -357,21 +357,21 @@ async fn a_change_that_is_taken_back_while_the_cloud_is_told_is_told_too() {
 #[tokio::test(start_paused = true)]
 async fn new_services_whose_calls_time_out_keep_no_node_that_is_gone_behind_the_others() {
     const CALL: Duration = Duration::from_secs(60);
-    let stage = stage().await;
+    let world = world().await;
     let mut settings = settings();
     settings.service.concurrent_syncs = NonZeroUsize::new(8).unwrap();
-    stage
+    world
         .run_while(settings, async {
-            stage.cloud.slow_down("new", CALL);
+            world.cloud.slow_down("new", CALL);
             for number in 0..200 {
-                stage.serve(&format!("new-{number}")).await;
+                world.serve(&format!("new-{number}")).await;
             }
             a_while().await;
-            stage.cloud.take();
+            world.cloud.take();
             let params = DeleteParams::default();
-            stage.nodes().delete("a", &params).await.unwrap();
+            world.nodes().delete("a", &params).await.unwrap();
             tokio::time::sleep(2 * CALL).await;
-            let mut calls = stage.cloud.take();
+            let mut calls = world.cloud.take();
             calls.retain(|call| call.function == "update");
             let told: BTreeSet<String> = calls.iter().map(|call| call.object.clone()).collect();
             let wanted = SERVICES.map(|name| format!("default/{name}"));

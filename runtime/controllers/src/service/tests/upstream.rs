@@ -9,17 +9,17 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn test_service_queue_delay() {
     let asked_again = |error: ProviderError| async move {
-        let stage = Stage::new();
-        stage.cloud.fail("ensure", error);
+        let world = World::new();
+        world.cloud.fail("ensure", error);
         let before = tokio::time::Instant::now();
         let mut times = Vec::new();
-        stage
+        world
             .run_while(settings(), async {
-                stage.serve("web").await;
+                world.serve("web").await;
                 let start = tokio::time::Instant::now();
                 // A minute, seen every tenth of a second.
                 for _ in 0..600 {
-                    for call in stage.cloud.take() {
+                    for call in world.cloud.take() {
                         assert_eq!(call.function, "ensure");
                         times.push(start.elapsed().as_secs());
                     }
@@ -42,38 +42,38 @@ async fn test_service_queue_delay() {
 
 #[tokio::test(start_paused = true)]
 async fn test_service_queue_delay_success_is_not_repeated() {
-    let stage = Stage::new();
-    stage
+    let world = World::new();
+    world
         .run_while(settings(), async {
-            stage.serve("web").await;
+            world.serve("web").await;
             tokio::time::sleep(Duration::from_secs(600)).await;
-            assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
+            assert_eq!(world.cloud.asked(), ["ensure default/web"]);
         })
         .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn svc_022_while_a_cloud_wants_patience_no_change_wakes_its_service() {
-    let stage = Stage::new();
-    stage.cloud.fail(
+    let world = World::new();
+    world.cloud.fail(
         "ensure",
         ProviderError::Throttled {
             message: String::new(),
             retry_after: Some(Duration::from_secs(90)),
         },
     );
-    stage
+    world
         .run_while(settings(), async {
-            stage.serve("web").await;
+            world.serve("web").await;
             a_while().await;
-            assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
-            stage
+            assert_eq!(world.cloud.asked(), ["ensure default/web"]);
+            world
                 .edit("web", json!({ "spec": { "ports": [{ "port": 81 }] } }))
                 .await;
             a_while().await;
-            assert_eq!(stage.cloud.asked(), [""; 0]);
+            assert_eq!(world.cloud.asked(), [""; 0]);
             tokio::time::sleep(Duration::from_secs(60)).await;
-            assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
+            assert_eq!(world.cloud.asked(), ["ensure default/web"]);
         })
         .await;
 }
@@ -91,19 +91,19 @@ async fn our_own_writes_do_not_shorten_a_wait() {
         ),
     ];
     for (error, seconds) in waits {
-        let stage = Stage::new();
+        let world = World::new();
         // The answer comes late enough that the watch has shown the finalizer before.
-        stage.cloud.hold("ensure", "default/web");
-        stage.cloud.fail("ensure", error);
-        stage
+        world.cloud.hold("ensure", "default/web");
+        world.cloud.fail("ensure", error);
+        world
             .run_while(settings(), async {
-                stage.serve("web").await;
+                world.serve("web").await;
                 a_while().await;
-                stage.cloud.release();
+                world.cloud.release();
                 tokio::time::sleep(Duration::from_secs(seconds - 1)).await;
-                assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
+                assert_eq!(world.cloud.asked(), ["ensure default/web"]);
                 tokio::time::sleep(Duration::from_secs(2)).await;
-                assert_eq!(stage.cloud.asked(), ["ensure default/web"]);
+                assert_eq!(world.cloud.asked(), ["ensure default/web"]);
             })
             .await;
     }
@@ -111,36 +111,36 @@ async fn our_own_writes_do_not_shorten_a_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn test_process_service_deletion() {
-    let stage = Stage::new();
-    stage.serve("web").await;
-    stage
+    let world = World::new();
+    world.serve("web").await;
+    world
         .run_while(settings(), async {
-            stage.cloud.take();
+            world.cloud.take();
             // A Service that nobody has heard of.
-            stage.serve_as("inside", json!({})).await;
-            stage.remove("inside").await;
+            world.serve_as("inside", json!({})).await;
+            world.remove("inside").await;
             a_while().await;
-            assert_eq!(stage.cloud.asked(), [""; 0]);
+            assert_eq!(world.cloud.asked(), [""; 0]);
             // The provider fails, and is asked again.
             let away = ProviderError::Unavailable("on purpose".to_owned());
-            stage.cloud.fail("delete", away);
-            stage.remove("web").await;
+            world.cloud.fail("delete", away);
+            world.remove("web").await;
             a_while().await;
-            let asked = stage.cloud.asked();
+            let asked = world.cloud.asked();
             let all = [
                 "delete default/web",
                 "delete default/web",
                 "get default/web",
             ];
             assert_eq!(asked, all);
-            let reasons = stage.reasons().await;
+            let reasons = world.reasons().await;
             assert!(
                 reasons.contains(&"SyncLoadBalancerFailed".to_owned()),
                 "{reasons:?}"
             );
             // Nothing is left to be asked about.
             tokio::time::sleep(Duration::from_secs(7200)).await;
-            assert_eq!(stage.cloud.asked(), [""; 0]);
+            assert_eq!(world.cloud.asked(), [""; 0]);
         })
         .await;
 }
@@ -148,21 +148,21 @@ async fn test_process_service_deletion() {
 #[tokio::test(start_paused = true)]
 async fn test_sync_service_that_is_absent_from_a_list() {
     // The deletion is missed: the watch ends, and the next list does not have the Service.
-    let stage = Stage::new();
-    stage.serve("web").await;
-    stage
+    let world = World::new();
+    world.serve("web").await;
+    world
         .run_while(settings(), async {
-            stage.cloud.take();
+            world.cloud.take();
             let away = FaultEffect::Refused {
                 code: 503,
                 retry_after: None,
             };
             let watch = Fault::next(Verb::Watch, "services", away);
-            stage.cluster.inject(watch.sent_by("ccm").times(2));
-            stage.cluster.expire_watches();
-            stage.remove_by_force("web").await;
+            world.cluster.inject(watch.sent_by("ccm").times(2));
+            world.cluster.expire_watches();
+            world.remove_by_force("web").await;
             tokio::time::sleep(Duration::from_secs(120)).await;
-            stage.cloud.removed("default/web");
+            world.cloud.removed("default/web");
         })
         .await;
 }

@@ -25,7 +25,7 @@ fn wall(seconds: i64) -> Timestamp {
 }
 
 /// A cluster of one kube-controller-manager.
-struct Stage {
+struct World {
     other: OtherAllocator,
     now: u64,
     /// The answer to a read of the Lease, if there is a process that renews it or not.
@@ -65,9 +65,9 @@ impl Lease {
     }
 }
 
-impl Stage {
-    fn new(lease: Lease) -> Stage {
-        Stage {
+impl World {
+    fn new(lease: Lease) -> World {
+        World {
             other: OtherAllocator::new(OtherAllocatorRules::default(), at(0)),
             now: 0,
             lease,
@@ -78,17 +78,17 @@ impl Stage {
     }
 
     /// Begins with a node that waits, and with another one that this writer served.
-    fn begun(lease: Lease, youngest: Option<Writer>) -> Stage {
-        let mut stage = Stage::new(lease);
-        stage.other.waits("new", "u", at(0));
-        stage
+    fn begun(lease: Lease, youngest: Option<Writer>) -> World {
+        let mut world = World::new(lease);
+        world.other.waits("new", "u", at(0));
+        world
             .other
             .begin(youngest.as_ref().map(|_| "old".to_owned()));
-        stage.writer = youngest.unwrap_or(Writer::Nobody);
-        stage.answer();
-        stage.writer = Writer::Nobody;
-        stage.other.hold("new");
-        stage
+        world.writer = youngest.unwrap_or(Writer::Nobody);
+        world.answer();
+        world.writer = Writer::Nobody;
+        world.other.hold("new");
+        world
     }
 
     fn answer(&mut self) {
@@ -168,8 +168,8 @@ fn a_node_has_to_wait_in_vain_as_long_as_the_lease_demands() {
         (Lease::Left("a", 0), kcm, Some(26)),
     ];
     for (index, (lease, youngest, expected)) in rows.into_iter().enumerate() {
-        let mut stage = Stage::begun(lease, youngest);
-        assert_eq!(stage.begins(600), expected, "row {index}");
+        let mut world = World::begun(lease, youngest);
+        assert_eq!(world.begins(600), expected, "row {index}");
     }
 }
 
@@ -181,72 +181,72 @@ fn who_served_a_node_that_is_older_than_the_holder_says_nothing_about_the_holder
         (-HELD + 59, Some(30)),
         (-HELD + 60, None),
     ] {
-        let mut stage = Stage::new(Lease::Renewed("a"));
-        stage.created = created;
-        stage.writer = Writer::Allocator(KCM.to_owned());
-        stage.other.waits("new", "u", at(0));
-        stage.other.begin(Some("old".to_owned()));
-        stage.answer();
-        stage.writer = Writer::Nobody;
-        stage.other.hold("new");
-        assert_eq!(stage.begins(600), expected, "{created}");
+        let mut world = World::new(Lease::Renewed("a"));
+        world.created = created;
+        world.writer = Writer::Allocator(KCM.to_owned());
+        world.other.waits("new", "u", at(0));
+        world.other.begin(Some("old".to_owned()));
+        world.answer();
+        world.writer = Writer::Nobody;
+        world.other.hold("new");
+        assert_eq!(world.begins(600), expected, "{created}");
     }
 }
 
 #[test]
 fn pod_cidrs_that_kube_controller_manager_wrote_are_told_once_and_bind_until_its_lease_ends() {
-    let mut stage = Stage::begun(Lease::Renewed("a"), None);
-    stage.until(12);
-    stage.appears("new", KCM);
-    let Standing::StandingBack { evidence, .. } = stage.other.standing() else {
-        panic!("{:?}", stage.other.standing());
+    let mut world = World::begun(Lease::Renewed("a"), None);
+    world.until(12);
+    world.appears("new", KCM);
+    let Standing::StandingBack { evidence, .. } = world.other.standing() else {
+        panic!("{:?}", world.other.standing());
     };
     assert_eq!(evidence.bond, Bond::Holder("a".to_owned()));
-    let news = stage.other.take_news();
+    let news = world.other.take_news();
     let [News::Watches(Some(_)), News::StandsBack(told)] = news.as_slice() else {
         panic!("{news:?}");
     };
     assert_eq!((told.node.as_str(), told.manager.as_str()), ("new", KCM));
     // Nobody waits, so nobody asks; and a node that waits for long is no reason.
-    let reads = stage.reads();
-    stage.until(1_000);
-    assert_eq!(stage.reads(), reads);
-    stage.other.waits("slow", "u", at(1_000));
-    stage.other.hold("slow");
-    assert_eq!(stage.begins(2_000), None);
-    assert_eq!(stage.reads() - reads, 500, "every other second");
+    let reads = world.reads();
+    world.until(1_000);
+    assert_eq!(world.reads(), reads);
+    world.other.waits("slow", "u", at(1_000));
+    world.other.hold("slow");
+    assert_eq!(world.begins(2_000), None);
+    assert_eq!(world.reads() - reads, 500, "every other second");
     // Another process leads, and serves that node: no news.
-    stage.lease = Lease::Renewed("b");
-    stage.until(2_012);
-    assert!(!stage.stands_back());
-    stage.appears("slow", KCM);
-    assert!(stage.stands_back());
-    assert_eq!(stage.other.take_news(), []);
+    world.lease = Lease::Renewed("b");
+    world.until(2_012);
+    assert!(!world.stands_back());
+    world.appears("slow", KCM);
+    assert!(world.stands_back());
+    assert_eq!(world.other.take_news(), []);
     // It is gone.
-    stage.lease = Lease::Left("b", stage.now);
-    stage.other.waits("late", "u", at(stage.now));
-    stage.other.hold("late");
-    let begins = stage.begins(3_000).unwrap();
+    world.lease = Lease::Left("b", world.now);
+    world.other.waits("late", "u", at(world.now));
+    world.other.hold("late");
+    let begins = world.begins(3_000).unwrap();
     assert!((2_012 + 25..=2_012 + 30).contains(&begins), "{begins}");
     let gone = News::TakesOver(KCM.to_owned(), "late".to_owned());
-    assert_eq!(stage.other.take_news(), [gone]);
-    assert_eq!(stage.other.released(at(stage.now)).len(), 1);
+    assert_eq!(world.other.take_news(), [gone]);
+    assert_eq!(world.other.released(at(world.now)).len(), 1);
 }
 
 #[test]
 fn a_process_that_takes_the_lease_ends_the_allocation_within_a_second() {
-    let mut stage = Stage::begun(Lease::Renewed("a"), Some(Writer::Ours));
-    assert_eq!(stage.begins(10), Some(0));
-    stage.other.leaves("new");
-    stage.until(100);
+    let mut world = World::begun(Lease::Renewed("a"), Some(Writer::Ours));
+    assert_eq!(world.begins(10), Some(0));
+    world.other.leaves("new");
+    world.until(100);
     // Nobody waits: the Lease is read when somebody does, before anything is allocated.
-    assert_eq!(stage.reads(), 1);
-    stage.lease = Lease::Renewed("b");
-    stage.other.waits("later", "u", at(100));
-    assert!(!stage.other.may_allocate(at(100)));
-    stage.other.hold("later");
-    stage.answer();
-    assert_eq!(stage.begins(600), Some(130));
+    assert_eq!(world.reads(), 1);
+    world.lease = Lease::Renewed("b");
+    world.other.waits("later", "u", at(100));
+    assert!(!world.other.may_allocate(at(100)));
+    world.other.hold("later");
+    world.answer();
+    assert_eq!(world.begins(600), Some(130));
 }
 
 #[test]
@@ -258,84 +258,84 @@ fn an_allocator_without_a_lease_is_gone_when_a_node_waits_in_vain() {
         (Lease::Absent, "cloud-controller-manager", 10),
         (Lease::Renewed("a"), "cloud-controller-manager", 30),
     ] {
-        let mut stage = Stage::begun(lease, None);
-        stage.until(5);
-        stage.appears("new", manager);
-        assert!(stage.stands_back(), "{manager}");
-        stage.until(100);
-        stage.other.waits("late", "u", at(100));
-        stage.other.hold("late");
-        assert_eq!(stage.begins(900), Some(100 + expected), "{manager}");
+        let mut world = World::begun(lease, None);
+        world.until(5);
+        world.appears("new", manager);
+        assert!(world.stands_back(), "{manager}");
+        world.until(100);
+        world.other.waits("late", "u", at(100));
+        world.other.hold("late");
+        assert_eq!(world.begins(900), Some(100 + expected), "{manager}");
     }
 }
 
 #[test]
 fn who_wrote_while_the_lease_was_handed_over_is_gone_when_nobody_holds_it() {
     // The holder has been known for five seconds, so that it may have been the one before.
-    let mut stage = Stage::begun(Lease::Renewed("a"), None);
-    stage.until(5);
-    stage.appears("new", KCM);
-    stage.until(100);
-    stage.other.waits("late", "u", at(100));
-    stage.other.hold("late");
-    assert_eq!(stage.begins(120), None);
-    stage.lease = Lease::Left("a", 120);
-    assert_eq!(stage.begins(900), Some(130));
+    let mut world = World::begun(Lease::Renewed("a"), None);
+    world.until(5);
+    world.appears("new", KCM);
+    world.until(100);
+    world.other.waits("late", "u", at(100));
+    world.other.hold("late");
+    assert_eq!(world.begins(120), None);
+    world.lease = Lease::Left("a", 120);
+    assert_eq!(world.begins(900), Some(130));
     // Once it is known who it was, a node that waits in vain is no reason.
-    let mut stage = Stage::begun(Lease::Renewed("a"), None);
-    stage.until(5);
-    stage.appears("new", KCM);
-    stage.until(12);
-    stage.appears("next", KCM);
-    stage.other.waits("late", "u", at(12));
-    stage.other.hold("late");
-    assert_eq!(stage.begins(900), None);
+    let mut world = World::begun(Lease::Renewed("a"), None);
+    world.until(5);
+    world.appears("new", KCM);
+    world.until(12);
+    world.appears("next", KCM);
+    world.other.waits("late", "u", at(12));
+    world.other.hold("late");
+    assert_eq!(world.begins(900), None);
 }
 
 #[test]
 fn persons_nodes_and_earlier_leaders_are_no_other_allocator() {
     for writer in [Writer::NoAllocator, Writer::Ours] {
-        let mut stage = Stage::begun(Lease::Absent, None);
-        stage.until(5);
-        stage.writer = writer;
-        stage.other.appeared("other", at(5));
-        assert!(!stage.other.may_allocate(at(5)));
-        stage.answer();
-        stage.writer = Writer::Nobody;
-        assert_eq!(stage.begins(100), Some(10));
+        let mut world = World::begun(Lease::Absent, None);
+        world.until(5);
+        world.writer = writer;
+        world.other.appeared("other", at(5));
+        assert!(!world.other.may_allocate(at(5)));
+        world.answer();
+        world.writer = Writer::Nobody;
+        assert_eq!(world.begins(100), Some(10));
     }
 }
 
 #[test]
 fn a_watch_that_is_late_is_not_taken_for_a_node_that_waits_in_vain() {
-    let mut stage = Stage::begun(Lease::Renewed("a"), None);
-    stage.writer = Writer::Allocator(KCM.to_owned());
-    assert_eq!(stage.begins(600), None);
-    assert!(stage.stands_back());
+    let mut world = World::begun(Lease::Renewed("a"), None);
+    world.writer = Writer::Allocator(KCM.to_owned());
+    assert_eq!(world.begins(600), None);
+    assert!(world.stands_back());
     let question = Question::Writer("new".to_owned(), Why::Waits);
-    assert_eq!(stage.asked.last(), Some(&(30, question)));
+    assert_eq!(world.asked.last(), Some(&(30, question)));
 }
 
 #[test]
 fn nothing_follows_from_a_node_that_waits_while_no_block_is_free() {
-    let mut stage = Stage::begun(Lease::Renewed("a"), None);
-    stage.other.observe_blocks(false, at(0));
-    assert_eq!(stage.begins(1_000), None);
-    assert_eq!(stage.reads(), 1, "nobody can be served");
-    stage.other.observe_blocks(true, at(1_000));
-    assert_eq!(stage.begins(2_000), Some(1_330));
+    let mut world = World::begun(Lease::Renewed("a"), None);
+    world.other.observe_blocks(false, at(0));
+    assert_eq!(world.begins(1_000), None);
+    assert_eq!(world.reads(), 1, "nobody can be served");
+    world.other.observe_blocks(true, at(1_000));
+    assert_eq!(world.begins(2_000), Some(1_330));
 }
 
 #[test]
 fn what_cannot_be_read_is_read_again_and_nothing_is_allocated_meanwhile() {
-    let mut stage = Stage::begun(Lease::Failed, None);
-    stage.until(11);
-    assert_eq!(stage.reads(), 6);
-    stage.lease = Lease::Absent;
-    assert_eq!(stage.begins(100), Some(12));
+    let mut world = World::begun(Lease::Failed, None);
+    world.until(11);
+    assert_eq!(world.reads(), 6);
+    world.lease = Lease::Absent;
+    assert_eq!(world.begins(100), Some(12));
     // A node that is made again under the same name has not waited.
-    let mut stage = Stage::begun(Lease::Absent, None);
-    stage.until(9);
-    stage.other.waits("new", "v", at(9));
-    assert_eq!(stage.begins(100), Some(19));
+    let mut world = World::begun(Lease::Absent, None);
+    world.until(9);
+    world.other.waits("new", "v", at(9));
+    assert_eq!(world.begins(100), Some(19));
 }

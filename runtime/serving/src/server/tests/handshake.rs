@@ -10,8 +10,8 @@ use rustls::{CipherSuite, ClientConfig, ProtocolVersion, RootCertStore, Supporte
 use tokio_rustls::TlsConnector;
 
 use super::world::World;
+use crate::cipher_suites::{TlsSettings, cipher_suites, min_version};
 use crate::settings::SecureServing;
-use crate::tls::{TlsSettings, cipher_suites, min_version};
 
 /// The server's key is an elliptic one, so these are the suites of TLS 1.2 that it has.
 const AES_128: CipherSuite = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;

@@ -16,12 +16,12 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::ServingError;
+use crate::cipher_suites::TlsSettings;
 use crate::endpoints::Endpoints;
 use crate::health::Checks;
 use crate::server::SecureServer;
 use crate::settings::{Authentication, Authorization, HeaderNames, RequestHeader, SecureServing};
 use crate::status::report::{StatusReport, Time};
-use crate::tls::TlsSettings;
 
 /// What the last `PUT /debug/flags/v` of any test set.
 pub(super) static VERBOSITY: AtomicU32 = AtomicU32::new(0);

@@ -11,7 +11,7 @@ use ccm_core::load_balancer::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::provider::conformance::rig::{Rig, Seat};
+use crate::provider::conformance::module_under_test::{ModuleUnderTest, Seat};
 use crate::provider::observed_calls::ObservedCall;
 
 /// So many failures in a row end a sequence. One fault causes one or two.
@@ -105,11 +105,11 @@ pub(in crate::provider::conformance) enum Step<T> {
 /// The last failure of many, or the time is over.
 pub(in crate::provider::conformance) async fn until_done<T>(
     seat: &Seat<'_>,
-    rig: &Rig,
+    tested: &ModuleUnderTest,
     hints: Hints,
     mut call: impl AsyncFnMut(Option<Arc<[u8]>>) -> Result<Step<T>, ProviderError>,
 ) -> Result<(T, bool), String> {
-    let until = Instant::now() + rig.subjects.patience;
+    let until = Instant::now() + tested.subjects.patience;
     let (mut hint, mut has_hints, mut failures) = (None, false, 0);
     loop {
         let wait = match seat.heard(call(hint.take()).await) {
@@ -129,7 +129,10 @@ pub(in crate::provider::conformance) async fn until_done<T>(
             }
         };
         if Instant::now() + wait > until {
-            return Err(format!("it is not done within {:?}", rig.subjects.patience));
+            return Err(format!(
+                "it is not done within {:?}",
+                tested.subjects.patience
+            ));
         }
         sleep(wait).await;
         seat.wait_out().await;
@@ -145,10 +148,10 @@ pub(super) async fn made(
     service: &Arc<CloudService>,
     targets: &Arc<[CloudNode]>,
     hints: Hints,
-    rig: &Rig,
+    tested: &ModuleUnderTest,
 ) -> Result<Made, String> {
     let mark = seat.mark();
-    let done = until_done(seat, rig, hints, async |hint| {
+    let done = until_done(seat, tested, hints, async |hint| {
         let request = EnsureRequest {
             service: service.clone(),
             targets: targets.clone(),
@@ -179,9 +182,9 @@ pub(super) async fn targets_set(
     seat: &Seat<'_>,
     service: &Arc<CloudService>,
     targets: &Arc<[CloudNode]>,
-    rig: &Rig,
+    tested: &ModuleUnderTest,
 ) -> Result<(), String> {
-    let done = until_done(seat, rig, Hints::Kept, async |hint| {
+    let done = until_done(seat, tested, Hints::Kept, async |hint| {
         let request = UpdateRequest {
             service: service.clone(),
             targets: targets.clone(),
@@ -203,9 +206,9 @@ pub(super) async fn removed(
     seat: &Seat<'_>,
     service: &Arc<CloudService>,
     hints: Hints,
-    rig: &Rig,
+    tested: &ModuleUnderTest,
 ) -> Result<(), String> {
-    let done = until_done(seat, rig, hints, async |hint| {
+    let done = until_done(seat, tested, hints, async |hint| {
         let request = DeleteRequest {
             service: service.clone(),
             hint,

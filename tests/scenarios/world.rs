@@ -103,11 +103,11 @@ pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
     let subscriber = tracing_subscriber::registry().with(transcript.clone());
     let _listening = ccm_tests::log::listen(subscriber);
     runtime.map_err(|error| error.to_string())?.block_on(async {
-        let mut stage = Stage::new(run, transcript.clone());
+        let mut world = World::new(run, transcript.clone());
         let mut text = String::new();
         for line in script {
             let _ = writeln!(text, "{}", line.text);
-            let shown = stage
+            let shown = world
                 .play(line)
                 .await
                 .map_err(|error| format!("{:?}: {error}", line.text))?;
@@ -120,31 +120,31 @@ pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
             }
         }
         // What is done from here on is no place for a disturbance: nothing would come after it.
-        let (effects, mutations) = (stage.life.effects(), stage.life.mutations().0);
-        let (asked, calls) = (stage.wire.asked(), stage.providers.sim().made());
-        tokio::time::sleep(if run.is_calm { stage.rest } else { REST }).await;
-        stage.stop().await;
+        let (effects, mutations) = (world.life.effects(), world.life.mutations().0);
+        let (asked, calls) = (world.wire.asked(), world.providers.sim().made());
+        tokio::time::sleep(if run.is_calm { world.rest } else { REST }).await;
+        world.stop().await;
         for line in transcript.take().iter().filter(|_| run.is_calm) {
             let _ = writeln!(text, "{line}");
         }
-        let mut broken = stage.broken();
+        let mut broken = world.broken();
         broken.extend(transcript.defects());
         Ok(Played {
             text,
-            state: stage.state(None).await,
-            state_apart: stage.state(stage.orphan.as_deref()).await,
+            state: world.state(None).await,
+            state_apart: world.state(world.orphan.as_deref()).await,
             effects,
             mutations,
             asked,
             calls,
             loud: transcript.loud(),
             broken,
-            is_disturbed: stage.is_disturbed(),
+            is_disturbed: world.is_disturbed(),
         })
     })
 }
 
-struct Stage {
+struct World {
     cluster: Cluster,
     providers: Providers,
     wire: Wire,
@@ -168,8 +168,8 @@ struct Stage {
     audit: Audit,
 }
 
-impl Stage {
-    fn new(run: Run, transcript: Transcript) -> Stage {
+impl World {
+    fn new(run: Run, transcript: Transcript) -> World {
         let (began, age) = (Instant::now(), Arc::<Mutex<Duration>>::default());
         let older = age.clone();
         let cluster = Cluster::with_clock(move || {
@@ -189,7 +189,7 @@ impl Stage {
             Some(Disturbance::Call(planned, number)) => cloud.disturb(planned, number),
         }
         let wire = Wire::new(fault, run.tamper, cluster.client_as("somebody"));
-        Stage {
+        World {
             people: People::new(cluster.clone(), age),
             orphan: None,
             processes: 0,
@@ -466,7 +466,7 @@ impl Stage {
     }
 }
 
-/// Now on the wall of a stage.
+/// Now on the wall of a world.
 fn wall(began: Instant) -> Timestamp {
     let begin: Timestamp = BEGIN.parse().expect("a date");
     begin + SignedDuration::try_from(began.elapsed()).expect("no play lasts so long")

@@ -55,7 +55,7 @@ impl Subjects {
 }
 
 /// See the module's documentation.
-pub(super) struct Rig {
+pub(super) struct ModuleUnderTest {
     loadable: Arc<Loadable>,
     pub(super) subjects: Subjects,
     known: OnceLock<Vec<CloudNode>>,
@@ -73,9 +73,9 @@ pub(super) enum Counted {
     Changes,
 }
 
-impl Rig {
-    pub(super) fn new(loadable: Arc<Loadable>, subjects: Subjects) -> Rig {
-        Rig {
+impl ModuleUnderTest {
+    pub(super) fn new(loadable: Arc<Loadable>, subjects: Subjects) -> ModuleUnderTest {
+        ModuleUnderTest {
             loadable,
             subjects,
             known: OnceLock::new(),
@@ -94,7 +94,7 @@ impl Rig {
         locked(&self.observed).push(observed.clone());
         let provider = self.loadable.load(Some(observed.clone())).await?;
         let seat = Seat {
-            rig: self,
+            tested: self,
             provider,
             observed,
             hangs: AtomicBool::new(false),
@@ -168,7 +168,7 @@ impl Rig {
 
 /// A loaded module.
 pub(super) struct Seat<'a> {
-    rig: &'a Rig,
+    tested: &'a ModuleUnderTest,
     pub(super) provider: Provider,
     observed: Arc<ObservedCalls>,
     /// Whether a fault may use up a call's time.
@@ -220,7 +220,7 @@ impl Seat<'_> {
             _ => false,
         };
         if let (true, Err(error)) = (is_broken, &answer) {
-            locked(&self.rig.failures).push(error.to_string());
+            locked(&self.tested.failures).push(error.to_string());
         }
         answer
     }

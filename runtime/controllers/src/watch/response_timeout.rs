@@ -17,7 +17,7 @@ const OPENING: Duration = Duration::from_secs(30);
 const MOST_REFUSAL: usize = 64 << 10;
 
 /// Wraps `inner` with these limits.
-pub(super) fn bounded(inner: Client) -> Client {
+pub(super) fn with_response_timeout(inner: Client) -> Client {
     let namespace = inner.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
         let inner = inner.clone();
