@@ -1,10 +1,16 @@
-//! The harness of the cluster suites, on its own: if these fail, the harness is broken and not the product.
+//! The harness of the cluster suites, on its own: if these fail, the harness is broken and not the product. And the agreement
+//! table on a real API server.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     reason = "tests"
 )]
+
+#[path = "api/agreement.rs"]
+mod agreement;
+#[path = "api/table.rs"]
+mod table;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

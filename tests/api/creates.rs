@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::row::{Ask, Row, get, post, row};
+use super::row::{Ask, Row, get, post, row};
 
 const NODES: &str = "/api/v1/nodes";
 const MAPS: &str = "/api/v1/namespaces/{n}/configmaps";

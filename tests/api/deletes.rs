@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::row::{Ask, JSON_PATCH, MERGE, Row, delete, delete_with, get, patch, post, row};
+use super::row::{Ask, JSON_PATCH, MERGE, Row, delete, delete_with, get, patch, post, row};
 
 const NODE: &str = "/api/v1/nodes/{n}";
 const MAPS: &str = "/api/v1/namespaces/{n}/configmaps";

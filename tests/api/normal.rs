@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::row::Row;
-use crate::run::Answer;
+use crate::table::row::Row;
+use crate::table::run::Answer;
 
 /// The comparable form of an answer.
 pub(crate) fn normal(row: &Row, answer: &Answer) -> Value {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::row::{
+use super::row::{
     APPLY, Ask, JSON_PATCH, MERGE, METADATA_ONLY, Row, STRATEGIC, get, patch, post, row,
 };
 

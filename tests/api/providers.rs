@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::row::{Ask, JSON_PATCH, MERGE, Row, STRATEGIC, delete, get, patch, post, put, row};
+use super::row::{Ask, JSON_PATCH, MERGE, Row, STRATEGIC, delete, get, patch, post, put, row};
 
 const ALL: &str = "/apis/wasm-ccm.dev/v1alpha1/providers";
 const ONE: &str = "/apis/wasm-ccm.dev/v1alpha1/providers/{n}";

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::row::{Ask, METADATA_ONLY, Row, delete, get, post, row};
+use super::row::{Ask, METADATA_ONLY, Row, delete, get, post, row};
 
 const NODES: &str = "/api/v1/nodes";
 const MAPS: &str = "/api/v1/namespaces/{n}/configmaps";
@@ -282,7 +282,7 @@ fn paths() -> Vec<Row> {
             .when(get("/nonsense"), 404)
             .free("/text"),
         row("a_collection_cannot_be_patched")
-            .when(crate::row::patch(crate::row::MERGE, NODES, "{}"), 405)
+            .when(super::row::patch(super::row::MERGE, NODES, "{}"), 405)
             .refused("MethodNotAllowed"),
         row("an_object_cannot_be_posted_to")
             .given(node("a", "one"))

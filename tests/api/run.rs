@@ -11,10 +11,10 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::row::{Ask, Row};
+use super::row::{Ask, Row};
 
 /// How long the real server may take for one answer. Only a broken server needs it.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One answer.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Names {
 /// Takes the setup steps of a row. `number` makes its names unique on a server that all rows share.
 pub(crate) async fn prepare(client: &Client, row: &Row, number: usize) -> Result<Names> {
     let mut names = Names(vec![("{n}".to_owned(), format!("row-{number}"))]);
-    let namespace = crate::row::post("/api/v1/namespaces", r#"{"metadata": {"name": "{n}"}}"#);
+    let namespace = super::row::post("/api/v1/namespaces", r#"{"metadata": {"name": "{n}"}}"#);
     succeed(client, &namespace, &names)
         .await
         .context("namespace")?;
@@ -77,44 +77,7 @@ pub(crate) async fn ask(client: &Client, row: &Row, names: Names) -> Result<Answ
     Ok(Answer { code, body, names })
 }
 
-/// Waits until a real server has forgotten what it knows now.
-#[cfg(feature = "cluster-tests")]
-pub(crate) async fn until_forgotten(client: &Client) -> Result<()> {
-    let list = crate::row::get("/api/v1/configmaps");
-    let now = succeed(client, &list, &Names::default()).await?;
-    let revision = now["metadata"]["resourceVersion"]
-        .as_str()
-        .context("a list has a version")?;
-    let path = format!("/api/v1/configmaps?resourceVersion={revision}&resourceVersionMatch=Exact");
-    let exact = crate::row::get(&path);
-    tokio::time::timeout(PATIENCE, async {
-        while send(client, &exact, &Names::default()).await?.0 != 410 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        Ok(())
-    })
-    .await?
-}
-
-/// Applies the definition that users apply, and waits until a real server serves the kind.
-#[cfg(feature = "cluster-tests")]
-pub(crate) async fn define_providers(client: &Client) -> Result<()> {
-    let definition = include_str!("../../deploy/kustomize/base/crd.yaml");
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let define = crate::row::post(path, definition).typed("application/yaml");
-    let names = Names::default();
-    succeed(client, &define, &names).await?;
-    let list = crate::row::get("/apis/wasm-ccm.dev/v1alpha1/providers");
-    tokio::time::timeout(PATIENCE, async {
-        while send(client, &list, &names).await?.0 != 200 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Ok(())
-    })
-    .await?
-}
-
-async fn succeed(client: &Client, ask: &Ask, names: &Names) -> Result<Value> {
+pub(crate) async fn succeed(client: &Client, ask: &Ask, names: &Names) -> Result<Value> {
     let (code, body) = send(client, ask, names).await?;
     ensure!((200..300).contains(&code), "answered {code}: {body}");
     Ok(body)

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::row::{Ask, MERGE, Row, STRATEGIC, delete, get, patch, post, put, row};
+use super::row::{Ask, MERGE, Row, STRATEGIC, delete, get, patch, post, put, row};
 
 const ALL: &str = "/api/v1/namespaces/{n}/services";
 const ONE: &str = "/api/v1/namespaces/{n}/services/a";

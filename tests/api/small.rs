@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::row::{Ask, MERGE, Row, delete, get, patch, post, put, row};
+use super::row::{Ask, MERGE, Row, delete, get, patch, post, put, row};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/{n}/leases";
 const OLD: &str = "/api/v1/namespaces/{n}/events";

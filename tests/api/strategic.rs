@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::row::{Ask, Row, STRATEGIC, patch, post, row};
+use super::row::{Ask, Row, STRATEGIC, patch, post, row};
 
 pub(crate) fn rows() -> Vec<Row> {
     let mut rows = addresses();

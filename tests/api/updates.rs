@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::row::{Ask, Row, get, post, put, row};
+use super::row::{Ask, Row, get, post, put, row};
 
 const NODE: &str = "/api/v1/nodes/{n}";
 const STATUS: &str = "/api/v1/nodes/{n}/status";

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::row::{Ask, MERGE, METADATA_ONLY, Row, delete, get, patch, post, row};
+use super::row::{Ask, MERGE, METADATA_ONLY, Row, delete, get, patch, post, row};
 
 const MAPS: &str = "/api/v1/namespaces/{n}/configmaps";
 const MAP: &str = "/api/v1/namespaces/{n}/configmaps/a";

@@ -440,7 +440,7 @@ fn flags_that_the_documents_name_exist() {
         known.extend(between(&text(own), ".long(\"", "\"").map(str::to_owned));
     }
     // Of other programs: apt-get, cargo, cosign, grep, helm, kubeadm, kubectl, the kubelet; and `--help`, which every command has.
-    let others = "no-install-recommends no-default-features package profile release target server-side force-conflicts from-literal from-file dry-run \
+    let others = "no-install-recommends no-default-features features package profile release target server-side force-conflicts from-literal from-file dry-run \
                   docker-server node-ip node-labels provider-id bundle tlog-upload use-signing-config help \
                   hostname-override print-join-command count for timeout all field-selector image port type repo namespace set \
                   replicas all-namespaces ignore-not-found key insecure-ignore-tlog certificate-identity certificate-oidc-issuer platform check";

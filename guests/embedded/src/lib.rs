@@ -12,6 +12,9 @@ pub struct EmbeddedGuest {
     pub wasm: &'static [u8],
 }
 
+/// Names of all shipped providers, embedded or not; the features have the same.
+pub const SHIPPED: &[&str] = &["aws", "digitalocean", "hcloud", "proxmox", "static"];
+
 /// Amazon Web Services.
 #[cfg(feature = "aws")]
 pub const AWS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-aws.wasm"));

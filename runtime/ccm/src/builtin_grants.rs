@@ -50,6 +50,35 @@ pub(crate) fn names() -> Vec<&'static str> {
         .collect()
 }
 
+/// Says that no module of this name is embedded, and which are.
+pub(crate) fn not_embedded(name: &str) -> String {
+    not_among(&names(), name)
+}
+
+fn not_among(embedded: &[&str], name: &str) -> String {
+    let known = match embedded {
+        [] => "none".to_owned(),
+        known => known.join(", "),
+    };
+    format!(
+        "no module {name:?} is embedded: embedded are {known}{}",
+        left_out_of(embedded, name)
+    )
+}
+
+/// For a shipped provider that this build leaves out: how to build it in. Otherwise empty.
+pub(crate) fn left_out(name: &str) -> String {
+    left_out_of(&names(), name)
+}
+
+fn left_out_of(embedded: &[&str], name: &str) -> String {
+    if embedded_guests::SHIPPED.contains(&name) && !embedded.contains(&name) {
+        format!("; a build with the Cargo feature {name} has it (`cargo run --features {name}`)")
+    } else {
+        String::new()
+    }
+}
+
 /// The name of the embedded module with exactly these bytes.
 pub(crate) fn recognise(digest: &Digest) -> Option<&'static str> {
     static DIGESTS: LazyLock<Vec<(&str, Digest)>> = LazyLock::new(|| {

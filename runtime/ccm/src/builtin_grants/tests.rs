@@ -13,6 +13,31 @@ mod on_premises;
 
 const TOKEN: &str = "jr5g7ZHpPptyhJzZyHw2Pqu4g9gTqDvEceYpngPf79jN_NOT_VALID_dzhepnahq";
 
+#[test]
+fn a_provider_that_this_build_leaves_out_is_told_from_one_that_there_is_not() {
+    let cases = [
+        (
+            &["hcloud"][..],
+            "aws",
+            "no module \"aws\" is embedded: embedded are hcloud; a build with the Cargo feature aws has it \
+             (`cargo run --features aws`)",
+        ),
+        (
+            &["hcloud", "static"],
+            "nimbus",
+            "no module \"nimbus\" is embedded: embedded are hcloud, static",
+        ),
+        (
+            &[],
+            "nimbus",
+            "no module \"nimbus\" is embedded: embedded are none",
+        ),
+    ];
+    for (embedded, name, expected) in cases {
+        assert_eq!(not_among(embedded, name), expected);
+    }
+}
+
 fn manifest() -> Manifest {
     manifest_of("hcloud")
 }

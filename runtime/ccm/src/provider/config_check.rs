@@ -120,10 +120,7 @@ fn module(provider: &ProviderConfig) -> Module {
     match &provider.source {
         Location::Embedded(guest) => match builtin_grants::module(guest) {
             Some(wasm) => Module::Here(wasm.to_vec()),
-            None => Module::Unusable(format!(
-                "no module {guest:?} is embedded: embedded are {}",
-                builtin_grants::names().join(", ")
-            )),
+            None => Module::Unusable(builtin_grants::not_embedded(guest)),
         },
         Location::File(place) if !place.path.exists() => {
             Module::Absent(format!("module {}", provider.source))

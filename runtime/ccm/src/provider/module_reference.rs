@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use ccm_delivery::artifact::{Artifact, MODULE_BYTES};
 use ccm_delivery::source::configmap::ConfigMapSource;
 use ccm_delivery::source::embedded::EmbeddedSource;
@@ -87,10 +87,8 @@ impl ModuleReference {
         match &self.kind {
             Kind::StandardInput => from_standard_input(),
             Kind::Location(Location::Embedded(name)) => {
-                let Some(wasm) = builtin_grants::module(name) else {
-                    let known = builtin_grants::names().join(", ");
-                    bail!("no module {name:?} is embedded: embedded are {known}");
-                };
+                let wasm = builtin_grants::module(name)
+                    .with_context(|| builtin_grants::not_embedded(name))?;
                 next(EmbeddedSource::new(self.typed.clone(), Arc::from(wasm))).await
             }
             Kind::Location(Location::File(place)) => {

@@ -271,8 +271,9 @@ impl Configuration {
                     .map(|provider| provider.name.as_str())
                     .chain(builtin_grants::names());
                 bail!(
-                    "unknown cloud provider {name:?}: known are {}",
-                    known.collect::<Vec<_>>().join(", ")
+                    "unknown cloud provider {name:?}: known are {}{}",
+                    known.collect::<Vec<_>>().join(", "),
+                    builtin_grants::left_out(name)
                 );
             }
         };

@@ -105,7 +105,7 @@ impl ProviderInstance {
         let (terms, granted) = watch::channel(terms(&config, shared));
         let (rules, ruled) = watch::channel(config.rollout);
         let (specification, specified) = watch::channel(Specification::default());
-        let stage = RolloutController::new(RolloutControllerParts {
+        let rollout = RolloutController::new(RolloutControllerParts {
             name: config.name.clone(),
             host: shared.host.clone(),
             sources: to_open,
@@ -121,8 +121,8 @@ impl ProviderInstance {
             notice: heard.notice,
             specification: specified,
         });
-        let served = stage.served();
-        tasks.push(tokio::spawn(stage.run()).abort_handle());
+        let served = rollout.served();
+        tasks.push(tokio::spawn(rollout.run()).abort_handle());
         Ok(ProviderInstance {
             config,
             sources,
@@ -245,12 +245,8 @@ fn source(
     let place = config.source.to_string();
     Ok(match &config.source {
         Location::Embedded(name) => {
-            let wasm = builtin_grants::module(name).with_context(|| {
-                format!(
-                    "no module {name:?} is embedded: embedded are {}",
-                    builtin_grants::names().join(", ")
-                )
-            })?;
+            let wasm =
+                builtin_grants::module(name).with_context(|| builtin_grants::not_embedded(name))?;
             Box::new(EmbeddedSource::new(place, wasm.into()))
         }
         Location::File(file) => Box::new(FileSource::new(place, file.clone(), config.name.clone())),
