@@ -1,7 +1,6 @@
 //! `deploy/kustomize` as users apply it: put together by kustomize itself, and taken by a real API server, field by field.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::Command;
 
 use ccm_core::rollout::{Phase, RolloutState};
@@ -32,23 +31,11 @@ const PROVIDER_OBJECTS: &str = "variants/provider-objects";
 /// Needs an API server that knows images as volumes.
 const IMAGE_VOLUME: &str = "variants/image-volume";
 
-/// Everything that kustomize makes of a folder. With KUBEBUILDER_ASSETS it is the one in their kubectl.
+/// Everything that the kustomize in kubectl makes of a folder.
 pub(crate) fn built(folder: &str) -> Vec<Value> {
-    let mut command = match std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from) {
-        Some(assets) => {
-            let mut command = Command::new(assets.join("kubectl"));
-            command.arg("kustomize");
-            command
-        }
-        None => {
-            let mut command = Command::new("go");
-            command.args(["tool", "kustomize", "build"]);
-            command
-        }
-    };
-    let output = command
+    let output = Command::new(ccm_tests::kubernetes::kubectl().unwrap())
+        .arg("kustomize")
         .arg(root().join("deploy/kustomize").join(folder))
-        .current_dir(root().join("tests/cluster/kustomize"))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

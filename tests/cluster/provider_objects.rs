@@ -37,8 +37,7 @@ pub(crate) fn object(entry: &Value, secret: &Value) -> Value {
 
 /// kubectl itself.
 fn kubectl(kubeconfig: &std::path::Path, arguments: &[&str]) -> Command {
-    let folder = ccm_tests::kubernetes::command_line_tools().unwrap();
-    let mut command = Command::new(folder.join("kubectl"));
+    let mut command = Command::new(ccm_tests::kubernetes::kubectl().unwrap());
     command
         .arg(format!("--kubeconfig={}", kubeconfig.display()))
         .args(arguments);

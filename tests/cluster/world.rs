@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ccm_sim::hetzner::{Hetzner, Options};
 use ccm_tests::apiserver::{ApiServer, StartOptions};
+use ccm_tests::compiled_modules;
 use ccm_tests::counts::Count;
 use ccm_tests::link::Link;
 use ccm_tests::observed::Observed;
@@ -108,6 +109,14 @@ impl World {
             !setup.without.iter().any(is_it)
         });
         let token = deploy(&admin, &rights).await;
+        let folder = TempDir::new().unwrap();
+        let compiled = folder.path().join("compiled-modules");
+        let filled = move || {
+            let shared = concat!(env!("CARGO_TARGET_TMPDIR"), "/commands");
+            let program = env!("CARGO_BIN_EXE_ccm");
+            compiled_modules::fill(&compiled, shared.as_ref(), program.as_ref())
+        };
+        tokio::task::spawn_blocking(filled).await.unwrap().unwrap();
         let cloud = Hetzner::start(setup.cloud).await.unwrap();
         Self {
             kubeconfig: api.kubeconfig_with_token("ccm", &token).unwrap(),
@@ -116,7 +125,7 @@ impl World {
             nodes: Api::all(admin.clone()),
             events: Api::default_namespaced(admin),
             rights,
-            folder: TempDir::new().unwrap(),
+            folder,
             api,
         }
     }
@@ -176,15 +185,18 @@ impl World {
     pub(crate) fn spawn(&self, arguments: &[String], variables: &[(&str, &str)]) -> Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
         command.args(arguments);
-        if !arguments.iter().any(|argument| argument.starts_with("-v=")) {
+        let has = |flag: &str| arguments.iter().any(|argument| argument.starts_with(flag));
+        if !has("-v=") {
             command.arg("-v=4");
         }
         // Many managers run side by side on this machine.
-        if !arguments
-            .iter()
-            .any(|argument| argument.starts_with("--secure-port="))
-        {
+        if !has("--secure-port=") {
             command.arg("--secure-port=0");
+        }
+        // No test of a cluster is about compiling.
+        if arguments.first().is_some_and(|first| first == "run") && !has("--compiled-cache-dir=") {
+            let folder = self.folder.path().join("compiled-modules");
+            command.arg(format!("--compiled-cache-dir={}", folder.display()));
         }
         command
             .arg(format!("--kubeconfig={}", self.kubeconfig.display()))

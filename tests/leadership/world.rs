@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ccm_sim::hetzner::{Hetzner, Options};
 use ccm_tests::apiserver::{ApiServer, StartOptions};
+use ccm_tests::compiled_modules;
 use ccm_tests::link::Link;
 use ccm_tests::process::Process;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -94,6 +95,13 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn start(timings: Timings, load: Load) -> Self {
         let folder = TempDir::new().unwrap();
+        let compiled = folder.path().join("compiled");
+        let filled = move || {
+            let shared = concat!(env!("CARGO_TARGET_TMPDIR"), "/commands");
+            let program = env!("CARGO_BIN_EXE_ccm");
+            compiled_modules::fill(&compiled, shared.as_ref(), program.as_ref())
+        };
+        tokio::task::spawn_blocking(filled).await.unwrap().unwrap();
         let policy = folder.path().join("audit-policy.json");
         fs::write(&policy, AUDIT_POLICY).unwrap();
         let api = ApiServer::start_with(StartOptions {

@@ -20,6 +20,18 @@ pub fn command_line_tools() -> Result<PathBuf> {
     programs("kubernetes-tools", &["kubectl", "kubeadm"])
 }
 
+/// `kubectl`: the one in the folder `KUBEBUILDER_ASSETS`, or built as [`command_line_tools`].
+///
+/// # Errors
+/// It cannot be built.
+pub fn kubectl() -> Result<PathBuf> {
+    let folder = match std::env::var_os("KUBEBUILDER_ASSETS") {
+        Some(assets) => PathBuf::from(assets),
+        None => command_line_tools()?,
+    };
+    Ok(folder.join("kubectl"))
+}
+
 /// The folder with `kube-controller-manager`. If needed, builds it, which takes two minutes.
 ///
 /// # Errors

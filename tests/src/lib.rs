@@ -5,6 +5,7 @@
 pub mod apiserver;
 pub mod authority;
 pub mod built;
+pub mod compiled_modules;
 pub mod conformance;
 pub mod controllers;
 pub mod counts;
