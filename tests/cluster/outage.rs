@@ -13,6 +13,12 @@ use crate::kubelet::addresses;
 use crate::record::is_write_to;
 use crate::world::{Setup, World, size, untainted, until};
 
+/// A leader keeps its Lease while the API server restarts, however long that takes on this machine.
+const LONG_LEASE: [&str; 2] = [
+    "--leader-elect-lease-duration=180s",
+    "--leader-elect-renew-deadline=150s",
+];
+
 #[tokio::test]
 async fn an_api_server_that_crashes_during_a_look_up_comes_back_to_a_finished_job() {
     let mut world = World::start(Setup::default()).await;
@@ -21,7 +27,7 @@ async fn an_api_server_that_crashes_during_a_look_up_comes_back_to_a_finished_jo
     }
     world.add_node("worker-1", json!({})).await;
     world.cloud_link.hold();
-    let mut ccm = world.ccm(&world.configuration(json!({})), &[]);
+    let mut ccm = world.ccm(&world.configuration(json!({})), &LONG_LEASE);
     world.cloud_is_asked(&mut ccm).await;
 
     world.api.restart().await.unwrap();
@@ -67,7 +73,7 @@ async fn a_process_that_starts_before_the_api_server_answers_waits_for_it() {
 
 /// A world in which some of many nodes are initialised and etcd has just stopped answering, so that all others stay as
 /// they are. How many there are in all, and how many were done at least.
-async fn stopped_in_the_middle() -> (World, Process, usize) {
+async fn stopped_in_the_middle(lease: &[&str]) -> (World, Process, usize) {
     let world = World::start(Setup {
         etcd_link: true,
         ..Setup::default()
@@ -77,7 +83,7 @@ async fn stopped_in_the_middle() -> (World, Process, usize) {
     world.populate(count).await;
     let link = world.api.etcd_link().unwrap();
     link.delay(Duration::from_millis(25));
-    let flags = ["--concurrent-node-syncs=4"];
+    let flags = [&["--concurrent-node-syncs=4"], lease].concat();
     let mut ccm = world.ccm(&world.configuration(json!({})), &flags);
     let what = "the first quarter of the nodes";
     world
@@ -112,7 +118,7 @@ fn assert_each_write_was_made_once(world: &World, nodes: &BTreeMap<String, Node>
 
 #[tokio::test]
 async fn an_api_server_that_crashes_while_many_nodes_are_written_comes_back_to_a_finished_job() {
-    let (mut world, mut ccm, count) = stopped_in_the_middle().await;
+    let (mut world, mut ccm, count) = stopped_in_the_middle(&LONG_LEASE).await;
 
     let before = world.asked().len();
     world.api.kill();
@@ -135,7 +141,8 @@ async fn an_api_server_that_crashes_while_many_nodes_are_written_comes_back_to_a
 #[tokio::test]
 async fn a_process_that_is_killed_while_many_nodes_are_written_is_followed_by_one_that_does_the_rest()
  {
-    let (world, mut ccm, count) = stopped_in_the_middle().await;
+    // The second process takes the Lease over when it has expired.
+    let (world, mut ccm, count) = stopped_in_the_middle(&[]).await;
 
     ccm.kill();
     world.api.etcd_link().unwrap().release();

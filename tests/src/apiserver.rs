@@ -253,7 +253,7 @@ impl ApiServer {
                 let tail = self.server.tail();
                 return Err(error.context(format!("kube-apiserver is not ready:\n{tail}")));
             }
-            sleep(Duration::from_millis(50)).await;
+            sleep(Duration::from_millis(100)).await;
         }
     }
 }
