@@ -110,6 +110,7 @@ fn build(folder: &TempDir) -> PathBuf {
         .args(["component", "build", "--release"])
         .current_dir(&guest)
         .env("CARGO_TARGET_DIR", &target)
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

@@ -16,6 +16,7 @@ fn cargo(folder: &Path, arguments: &[&str]) {
         .args(["--offline", "--target-dir"])
         .arg(kept)
         .env_remove("RUSTFLAGS")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .current_dir(folder)
         .output()
         .unwrap();

@@ -27,6 +27,7 @@ fn component_build(folder: &Path) -> Vec<u8> {
         .args(["component", "build", "--locked", "--profile", "guest"])
         .args(["--package", "guest-hcloud", "--target-dir"])
         .arg(folder)
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .current_dir(checkout())
         .output()
         .unwrap();

@@ -16,6 +16,7 @@ fn cargo(arguments: &[&str]) -> String {
         .args(arguments)
         .args(["--locked", "--no-default-features", "--features"])
         .arg(CHOSEN.join(","))
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .current_dir(checkout())
         .output()
         .unwrap();

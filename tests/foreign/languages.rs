@@ -29,6 +29,7 @@ fn run(folder: &Path, commands: &str) -> Output {
             format!("{}:{tools}:{path}", folder.join("bin").display()),
         )
         .env_remove("CARGO_TARGET_DIR")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .output()
         .unwrap()
 }
