@@ -28,7 +28,7 @@ use crate::{Provided, Settings, Stopped};
 
 /// Number of uninitialised nodes that the provider is asked about before the list of all nodes is complete: a call that
 /// clouds answer with one or two rounds of requests, however many machines they have.
-const EARLY: usize = 8;
+const EARLY: usize = 4;
 
 /// Handle to running provider controllers.
 pub(crate) struct ProviderControllers {

@@ -238,16 +238,20 @@ impl ServiceController {
         self.node_meter.added(1);
         self.node_meter.begins(due, now);
         self.nodes.settle();
-        let targets = self.nodes.targets();
-        // A running reconciliation may have sent older targets.
-        let running: HashSet<&str> = self.reconciliations.keys().map(|one| &*one.key).collect();
         let mut left = HashSet::new();
-        for (key, slot) in &self.slots {
-            let current = slot.current.as_ref();
-            let wants = current.is_some_and(|one| one.wants_targets(targets, &self.world));
-            if wants || running.contains(key.as_str()) {
-                self.queue.ask(key, now, false);
-                left.insert(key.clone());
+        if self.slots.is_empty() {
+            self.nodes.forget_targets();
+        } else {
+            let targets = self.nodes.targets();
+            // A running reconciliation may have sent older targets.
+            let running: HashSet<&str> = self.reconciliations.keys().map(|one| &*one.key).collect();
+            for (key, slot) in &self.slots {
+                let current = slot.current.as_ref();
+                let wants = current.is_some_and(|one| one.wants_targets(targets, &self.world));
+                if wants || running.contains(key.as_str()) {
+                    self.queue.ask(key, now, false);
+                    left.insert(key.clone());
+                }
             }
         }
         if let Some(before) = self.pass.take() {

@@ -166,6 +166,12 @@ impl NodeSet {
         self.unsettled = None;
     }
 
+    /// Drops the targets until somebody asks for them. Without Services they would be the largest part of what a manager keeps
+    /// of a node, and be made anew each time that one of thousands of new nodes gets its machine.
+    pub(super) fn forget_targets(&mut self) {
+        self.targets = Targets::of(std::iter::empty(), false);
+    }
+
     /// The current targets. Recomputed only when a node has changed.
     pub(super) fn targets(&mut self) -> &Targets {
         let said = *self.said.borrow();

@@ -56,6 +56,29 @@ async fn world() -> World {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_service_after_a_time_without_services_gets_the_nodes_of_now() {
+    let world = World::new();
+    world.join("a").await;
+    world.serve("one").await;
+    world
+        .run_while(settings(), async {
+            world.remove("one").await;
+            a_while().await;
+            // Nothing is served while these come, and nobody keeps a list of them.
+            world.join_all(&["b", "c"]).await;
+            a_while().await;
+            world.cloud.take();
+            world.serve("two").await;
+            a_while().await;
+            let calls = world.cloud.take().into_iter();
+            let ensured: Vec<_> = calls.filter(|call| call.function == "ensure").collect();
+            let nodes: Vec<_> = ensured.into_iter().map(|call| call.nodes).collect();
+            assert_eq!(nodes, [owned(&["a", "b", "c"])]);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn test_node_changes_for_stable_node_set_enabled() {
     let world = world().await;
     world
