@@ -112,7 +112,7 @@ impl World {
         let folder = TempDir::new().unwrap();
         let compiled = folder.path().join("compiled-modules");
         let filled = move || {
-            let shared = concat!(env!("CARGO_TARGET_TMPDIR"), "/commands");
+            let shared = concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled-modules");
             let program = env!("CARGO_BIN_EXE_ccm");
             compiled_modules::fill(&compiled, shared.as_ref(), program.as_ref())
         };
