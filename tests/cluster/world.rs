@@ -111,12 +111,8 @@ impl World {
         let token = deploy(&admin, &rights).await;
         let folder = TempDir::new().unwrap();
         let compiled = folder.path().join("compiled-modules");
-        let filled = move || {
-            let shared = concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled-modules");
-            let program = env!("CARGO_BIN_EXE_ccm");
-            compiled_modules::fill(&compiled, shared.as_ref(), program.as_ref())
-        };
-        tokio::task::spawn_blocking(filled).await.unwrap().unwrap();
+        let (kept, ccm) = (env!("CARGO_TARGET_TMPDIR"), env!("CARGO_BIN_EXE_ccm"));
+        compiled_modules::fill(compiled, kept, ccm).await.unwrap();
         let cloud = Hetzner::start(setup.cloud).await.unwrap();
         Self {
             kubeconfig: api.kubeconfig_with_token("ccm", &token).unwrap(),

@@ -96,12 +96,8 @@ impl World {
     pub(crate) async fn start(timings: Timings, load: Load) -> Self {
         let folder = TempDir::new().unwrap();
         let compiled = folder.path().join("compiled");
-        let filled = move || {
-            let shared = concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled-modules");
-            let program = env!("CARGO_BIN_EXE_ccm");
-            compiled_modules::fill(&compiled, shared.as_ref(), program.as_ref())
-        };
-        tokio::task::spawn_blocking(filled).await.unwrap().unwrap();
+        let (kept, ccm) = (env!("CARGO_TARGET_TMPDIR"), env!("CARGO_BIN_EXE_ccm"));
+        compiled_modules::fill(compiled, kept, ccm).await.unwrap();
         let policy = folder.path().join("audit-policy.json");
         fs::write(&policy, AUDIT_POLICY).unwrap();
         let api = ApiServer::start_with(StartOptions {

@@ -5,7 +5,7 @@
 //! | Part | What it has |
 //! |---|---|
 //! | `law` | every law, in one table |
-//! | `tested` | loads the module again for each law, and asks it |
+//! | `module_under_test` | loads the module again for each law, and asks it |
 //! | `contract`, `instances`, `load_balancers`, `routes` | how each law is tested |
 //! | `report` | the findings, for people, for programs and to be published |
 //!
