@@ -64,30 +64,40 @@ impl CountedListing {
     /// every item of the list.
     ///
     /// # Errors
-    /// The first error. Data that `read` has already taken stays, but the list is incomplete.
+    /// The first error. Data that `read` has already taken stays, but the list is incomplete. A list that changes its
+    /// length is read to the end before that is said: the items are there, only absence is not proven.
     pub fn read_on(
         &self,
         request: impl Fn(usize) -> Request,
         mut read: impl FnMut(Response) -> Result<Page, Error>,
     ) -> Result<(), Error> {
         let mut number = 1;
+        let mut has_changed = None;
         send_in_windows((2..=self.first.last).map(request), |answer| {
             number += 1;
-            self.accept(number, answer, &mut read)
-        })
+            let response = answer?.ok()?;
+            let label = response.label().to_owned();
+            let page = read(response)?;
+            match self.change(number, page) {
+                Some(why) => has_changed = has_changed.take().or(Some(inconsistent(&label, &why))),
+                None => self
+                    .check(number, page)
+                    .map_err(|why| inconsistent(&label, &why))?,
+            }
+            Ok(())
+        })?;
+        has_changed.map_or(Ok(()), Err)
     }
 
-    fn accept(
-        &self,
-        number: usize,
-        answer: Result<Response, Error>,
-        read: &mut impl FnMut(Response) -> Result<Page, Error>,
-    ) -> Result<(), Error> {
-        let response = answer?.ok()?;
-        let label = response.label().to_owned();
-        let page = read(response)?;
-        self.check(number, page)
-            .map_err(|why| inconsistent(&label, &why))
+    /// How the list's length on page `number` differs from that on the first page.
+    fn change(&self, number: usize, page: Page) -> Option<String> {
+        let Page { last, total, .. } = self.first;
+        ((page.last, page.total) != (last, total)).then(|| {
+            format!(
+                "the list changed while it was read: page 1 says {total} items on {last} pages, page {number} {} on {}",
+                page.total, page.last
+            )
+        })
     }
 
     /// Checks that `page`, requested as `number`, agrees with the first page.
@@ -107,12 +117,6 @@ impl CountedListing {
             return Err(format!(
                 "page {number} was asked for and page {} came",
                 page.number
-            ));
-        }
-        if (page.last, page.total) != (last, total) {
-            return Err(format!(
-                "the list changed while it was read: page 1 says {total} items on {last} pages, page {number} {} on {}",
-                page.total, page.last
             ));
         }
         // Clouds report either one page or none for an empty list.

@@ -137,6 +137,13 @@ impl Machines for Servers {
     fn answer(&self, ask: &Ask, answer: Response) -> Result<Vec<Server>, Error> {
         matching(ask, answer)
     }
+
+    fn newest(&self) -> Option<Result<Vec<Server>, Error>> {
+        let mut newest = Vec::new();
+        let request = |page| sorted_list_request("id:desc", page);
+        let listing = CountedListing::begin(request, list_reader(|servers| newest = servers));
+        Some(listing.map(|_| newest))
+    }
 }
 
 fn matching(ask: &Ask, response: Response) -> Result<Vec<Server>, Error> {
@@ -180,13 +187,14 @@ pub fn servers(mut read: impl FnMut(Server)) -> Result<(), Error> {
 
 fn list_request(max_age: Duration) -> impl Fn(usize) -> Request {
     // Sorted by id, so that a new server appears at the end and moves no other.
-    move |page| {
-        Request::get(API, "/servers")
-            .query("page", page)
-            .query("per_page", PER_PAGE)
-            .query("sort", "id:asc")
-            .max_age(max_age)
-    }
+    move |page| sorted_list_request("id:asc", page).max_age(max_age)
+}
+
+fn sorted_list_request(sort: &str, page: usize) -> Request {
+    Request::get(API, "/servers")
+        .query("page", page)
+        .query("per_page", PER_PAGE)
+        .query("sort", sort)
 }
 
 fn list_reader(mut read: impl FnMut(Vec<Server>)) -> impl FnMut(Response) -> Result<Page, Error> {

@@ -1,6 +1,7 @@
 //! A Hetzner Cloud project for tests: servers in the vendor's documented form, listed, named and looked up.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::rc::Rc;
 
 use ccm_guest::testing::{Answer, Seen, TestHost, json};
@@ -81,8 +82,13 @@ impl Project {
         page: usize,
         change: impl FnOnce(&mut Project) + 'static,
     ) -> Project {
-        self.change = Some((page, Box::new(change)));
+        self.before_page(page, change);
         self
+    }
+
+    /// As [`Project::then_before_page`], for the next list.
+    pub(super) fn before_page(&mut self, page: usize, change: impl FnOnce(&mut Project) + 'static) {
+        self.change = Some((page, Box::new(change)));
     }
 
     pub(super) fn remove(&mut self, id: u64) {
@@ -178,11 +184,14 @@ impl Project {
             change(self);
         }
         let name = seen.query("name");
-        let all: Vec<&(u64, String)> = self
+        let mut all: Vec<&(u64, String)> = self
             .servers
             .iter()
             .filter(|(_, known)| name.is_none_or(|name| name == known))
             .collect();
+        if seen.query("sort") == Some("id:desc") {
+            all.sort_by_key(|(id, _)| Reverse(*id));
+        }
         let last = all.len().div_ceil(per_page).max(1);
         let shown: Vec<Value> = all
             .iter()
