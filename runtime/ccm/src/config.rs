@@ -182,6 +182,7 @@ impl std::fmt::Display for Mistakes {
 impl std::error::Error for Mistakes {}
 
 /// A parsed configuration file, before anything it refers to is read.
+#[derive(Clone)]
 pub(crate) struct Written(RawConfig);
 
 impl Written {

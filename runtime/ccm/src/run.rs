@@ -182,6 +182,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     let reader = tenure_client::client(&as_user(&kubernetes, "/delivery"), reads, None, clients)?;
     let configuration = Configuration {
         file: flags.config,
+        parsed: Default::default(),
         name: flags.cloud_provider,
         module: flags.provider_module,
         cloud_proxy: flags.safety.cloud_proxy.unwrap_or_default(),

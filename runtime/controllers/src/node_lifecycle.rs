@@ -94,8 +94,14 @@ impl NodeLifecycleController {
         self.tasks.drain().await;
     }
 
-    /// One pass (LIFE-002).
+    /// One pass (LIFE-002), unless it would do nothing: a cluster in which every node is Ready costs the same however many
+    /// nodes it has.
     fn pass(&mut self) {
+        // Before the nodes: a change in between is seen by the next pass.
+        let roll = self.executor.cluster.node_index().roll();
+        if self.memory.is_settled(roll) && self.tasks.is_empty() {
+            return;
+        }
         let nodes = self.executor.cluster.sorted_nodes();
         self.hear_of_others();
         let surveys = self.with_pass(&nodes, |memory, pass| memory.begin(pass));

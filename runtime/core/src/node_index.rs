@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 use crate::cloud::instance::{AddressType, CloudNode, FindReply, Instance, Lookup};
 use crate::moment::Moment;
 use crate::node::addresses;
-use crate::node::object::is_ready;
+use crate::node::object::{is_ready, is_unready_or_shut_down};
 use crate::node_ownership::stored_provider_id;
 
 /// All nodes by name, with look-up by provider ID and address. A node that was recreated replaces the old one.
@@ -22,6 +22,17 @@ pub struct NodeIndex {
     by_internal: HashMap<IpAddr, Names>,
     by_external: HashMap<IpAddr, Names>,
     by_address: HashMap<IpAddr, Names>,
+    roll: Roll,
+}
+
+/// What passes over all nodes depend on: while two are equal, no node has come, gone or been recreated in between, and none
+/// has become or ceased to be one of `unready`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Roll {
+    /// Number of nodes with [`is_unready_or_shut_down`].
+    pub unready: usize,
+    /// Number of changes so far.
+    changes: u64,
 }
 
 /// The nodes with one provider ID or address; nearly always one. Sorted, so that results are deterministic.
@@ -30,6 +41,8 @@ type Names = Vec<Arc<str>>;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Neighbour {
     uid: String,
+    /// See [`is_unready_or_shut_down`].
+    is_unready: bool,
     /// The stored provider ID.
     stored: Option<Arc<str>>,
     /// The provider ID answered last, and the provider that answered.
@@ -83,6 +96,11 @@ impl NodeIndex {
         self.nodes.is_empty()
     }
 
+    /// What a pass over all nodes depends on, as it is now.
+    pub fn roll(&self) -> Roll {
+        self.roll
+    }
+
     /// Updates the index with the current state of `node`.
     pub fn apply(&mut self, node: &Node) {
         let Some(name) = node.metadata.name.as_deref() else {
@@ -92,6 +110,7 @@ impl NodeIndex {
         let known = self.nodes.get(name).filter(|known| known.uid == uid);
         let mut next = Neighbour {
             uid,
+            is_unready: is_unready_or_shut_down(node),
             stored: stored_provider_id(node).map(Arc::from),
             answered: known.and_then(|known| known.answered.clone()),
             found: known.and_then(|known| known.found),
@@ -232,7 +251,9 @@ impl NodeIndex {
     }
 
     fn replace(&mut self, name: &str, next: Option<Neighbour>) {
-        if let Some(old) = self.nodes.remove(name) {
+        let old = self.nodes.remove(name);
+        self.roll.count(old.as_ref(), next.as_ref());
+        if let Some(old) = old {
             for id in old.provider_ids() {
                 remove(&mut self.by_provider_id, id, name);
             }
@@ -263,6 +284,16 @@ impl NodeIndex {
             add(&mut self.by_address, *address, &name);
         }
         self.nodes.insert(name, next);
+    }
+}
+
+impl Roll {
+    fn count<'a>(&mut self, old: Option<&'a Neighbour>, next: Option<&'a Neighbour>) {
+        let is_unready = |one: Option<&Neighbour>| one.is_some_and(|one| one.is_unready);
+        let seen = |one: Option<&'a Neighbour>| one.map(|one| (&*one.uid, one.is_unready));
+        self.unready -= usize::from(is_unready(old));
+        self.unready += usize::from(is_unready(next));
+        self.changes += u64::from(seen(old) != seen(next));
     }
 }
 

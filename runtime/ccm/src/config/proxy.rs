@@ -78,6 +78,7 @@ impl ProxyChoice {
 }
 
 /// `proxy` as written.
+#[derive(Clone)]
 pub(super) enum RawProxy {
     /// `environment`.
     Environment,
@@ -90,7 +91,7 @@ pub(super) enum RawProxy {
 }
 
 /// A proxy. An object has this form alone: the words `environment` and `direct` are for the file.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.caFile)", "message": "caFile is for the file of --config: an object holds the certificates as caPem"}
@@ -122,7 +123,7 @@ pub(super) struct RawProxyServer {
     ca_pem: Option<String>,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RawLogin {
     /// The user.

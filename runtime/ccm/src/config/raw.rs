@@ -15,7 +15,7 @@ use super::proxy::{RawProxy, RawProxyServer};
 use super::raw_credential::{RawCredential, RawIssuer};
 use super::secret::{SecretKey, SecretSource};
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawConfig {
     /// `wasm-ccm.dev/v1alpha1`.
@@ -28,7 +28,7 @@ pub(super) struct RawConfig {
 
 /// One provider: where its module comes from, who vouches for it, what it may reach, and what it is responsible for. The
 /// fields are those of an entry under `providers` in the file of --config.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "has(self.grants)", "message": "grants: an object says itself what its module may reach; `ccm provider init` writes what the module asks for"},
@@ -85,7 +85,7 @@ pub(super) struct RawProvider {
     pub(super) rollout: RawRollout,
 }
 
-#[derive(Deserialize, Default, JsonSchema)]
+#[derive(Clone, Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.caFile)", "message": "caFile is for the file of --config: an object holds the certificates as caPem"}
@@ -124,7 +124,7 @@ pub(super) struct RawRegistry {
     pub(super) plain_http: bool,
 }
 
-#[derive(Deserialize, Default, JsonSchema)]
+#[derive(Clone, Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!(has(self.unsigned) && self.unsigned) || !(has(self.digest) || (has(self.keys) && self.keys.size() > 0) || (has(self.keyless) && self.keyless.size() > 0))", "message": "unsigned says that nobody has to vouch, and digest, keys or keyless that somebody has to: one of them has to go"}
@@ -150,7 +150,7 @@ pub(super) struct RawTrust {
 }
 
 /// A public text in PEM form.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.file)", "message": "file is for the file of --config: an object holds the text as pem"}
@@ -162,7 +162,7 @@ pub(super) enum RawPem {
     File(#[schemars(length(max = 4096))] PathBuf),
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawKeyless {
     /// The identity, as the certificate names it.
@@ -183,7 +183,7 @@ pub(super) struct RawKeyless {
     pub(super) time_stamps: Vec<RawPem>,
 }
 
-#[derive(Deserialize, Default, JsonSchema)]
+#[derive(Clone, Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawLimits {
     /// Memory of one call in MiB, at most 256. Default: what the module asks for, or 64.
@@ -195,7 +195,7 @@ pub(super) struct RawLimits {
     pub(super) call_seconds: Option<u32>,
 }
 
-#[derive(Deserialize, Default, JsonSchema)]
+#[derive(Clone, Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawNodes {
     /// A label selector: which new nodes the provider may own; for a provider without instances, the nodes that it makes routes for. Default: all of them.
@@ -207,7 +207,7 @@ pub(super) struct RawNodes {
     pub(super) schemes: Vec<String>,
 }
 
-#[derive(Deserialize, Default, JsonSchema)]
+#[derive(Clone, Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawRollout {
     /// Whether a version that asks for more than the active one, within the grants, needs no approval.
@@ -239,7 +239,7 @@ pub(super) struct RawRollout {
     pub(super) quiet: Option<String>,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawGrants {
     /// The APIs that the module may reach.
@@ -252,7 +252,7 @@ pub(super) struct RawGrants {
     pub(super) annotation_prefixes: Vec<String>,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.caFile)", "message": "caFile is for the file of --config: an object holds the certificates as caPem"}
@@ -302,7 +302,7 @@ pub(super) struct RawTarget {
     pub(super) rules: Vec<RawRule>,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawRequestBudget {
     /// How many at once, and then as many in each period.

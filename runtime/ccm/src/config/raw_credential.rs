@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::proxy::{RawProxy, RawProxyServer};
 use super::secret::SecretSource;
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) enum RawCredential {
     /// A bearer token.
@@ -40,7 +40,7 @@ pub(super) enum RawCredential {
 }
 
 /// AWS Signature Version 4.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawAwsSigV4 {
     /// The region that signatures are valid in, such as `eu-central-1`.
@@ -58,7 +58,7 @@ pub(super) struct RawAwsSigV4 {
     pub(super) source: RawAwsSource,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.container) && !has(self.instanceMetadata)", "message": "an object uses no identity of the manager's own: container and instanceMetadata are for the file of --config"}
@@ -74,7 +74,7 @@ pub(super) enum RawAwsSource {
     InstanceMetadata(RawInstanceMetadata),
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawAwsKeys {
     /// The access key ID.
@@ -85,7 +85,7 @@ pub(super) struct RawAwsKeys {
     pub(super) session_token: Option<SecretSource>,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawWebIdentity {
     /// The Security Token Service. Default: AWS's own for the region.
@@ -100,7 +100,7 @@ pub(super) struct RawWebIdentity {
     pub(super) token: SecretSource,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawContainer {
     /// The URL of the credentials: at AWS's addresses for it, on this machine, or with https.
@@ -109,7 +109,7 @@ pub(super) struct RawContainer {
     pub(super) authorization: Option<SecretSource>,
 }
 
-#[derive(Deserialize, Default, JsonSchema)]
+#[derive(Clone, Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawInstanceMetadata {
     /// The metadata service. Default: `http://169.254.169.254`.
@@ -117,7 +117,7 @@ pub(super) struct RawInstanceMetadata {
 }
 
 /// An endpoint that issues credentials. `ccm` alone asks it; modules cannot.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.caFile)", "message": "caFile is for the file of --config: an object holds the certificates as caPem"}
@@ -148,7 +148,7 @@ pub(super) struct RawIssuer {
 }
 
 /// A token of an OAuth 2.0 token endpoint.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawOAuth2 {
     /// The token endpoint.
@@ -163,7 +163,7 @@ pub(super) struct RawOAuth2 {
     pub(super) parameters: BTreeMap<String, String>,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawOAuth2Client {
     /// The client identifier.
@@ -176,7 +176,7 @@ pub(super) struct RawOAuth2Client {
     pub(super) in_form: bool,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) enum RawOAuth2Grant {
     /// A signed assertion (RFC 7523).
@@ -196,7 +196,7 @@ pub(super) enum RawOAuth2Grant {
 }
 
 /// A token of Keystone.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawKeystone {
     /// Keystone, with its version: `https://keystone.example.com/v3`.
@@ -205,7 +205,7 @@ pub(super) struct RawKeystone {
     pub(super) method: RawKeystoneMethod,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) enum RawKeystoneMethod {
     /// A user with a password, in a project.

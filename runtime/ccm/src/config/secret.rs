@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use super::{STAND_IN, Surroundings};
 
 /// Source of a secret.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.env) && !has(self.file)", "message": "an object names a Secret: env and file are for the file of --config"}

@@ -49,10 +49,16 @@ pub(crate) struct ObjectConfiguration {
     pub accepted: Mutex<BTreeMap<String, (Option<String>, ProviderConfig)>>,
 }
 
+/// The file as it was parsed last. Most looks find the same text, and only what it refers to may have changed.
+#[derive(Default)]
+pub(crate) struct ParsedFile(Mutex<Option<(String, Written)>>);
+
 /// See the module's documentation.
 pub(crate) struct Configuration {
     /// `--config`.
     pub file: Option<PathBuf>,
+    /// The same, parsed.
+    pub parsed: ParsedFile,
     /// `--cloud-provider`; `None`: all providers of the file.
     pub name: Option<String>,
     /// `--provider-module`, which overrides the file.
@@ -88,6 +94,21 @@ impl MachineRegion {
     }
 }
 
+impl ParsedFile {
+    fn read(&self, text: String) -> Result<Written, Mistakes> {
+        // No update under this lock can panic half-way.
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, written)) = &*last
+            && *known == text
+        {
+            return Ok(written.clone());
+        }
+        let written = Written::read(&text)?;
+        *last = Some((text, written.clone()));
+        Ok(written)
+    }
+}
+
 impl Wanted {
     /// All providers, those of the file first.
     pub(crate) fn all(&self) -> Vec<ProviderConfig> {
@@ -120,7 +141,7 @@ impl Configuration {
                 match builtin_grants::cloud_config(name, &text).with_context(invalid)? {
                     Some(read) => vec![read.provider],
                     None => {
-                        let written = Written::read(&text).with_context(invalid)?;
+                        let written = self.parsed.read(text).with_context(invalid)?;
                         named = written.secrets();
                         self.secrets.learn(&named).await;
                         let surroundings = Surroundings {
@@ -328,6 +349,7 @@ mod tests {
         for (configured, module, expected) in table {
             let configuration = Configuration {
                 file: None,
+                parsed: ParsedFile::default(),
                 name: Some("hcloud".to_owned()),
                 module: module.map(str::to_owned),
                 cloud_proxy: CloudProxy::Direct,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 
-use crate::well_known::UNINITIALIZED_TAINT;
+use crate::well_known::{SHUTDOWN_TAINT, UNINITIALIZED_TAINT};
 
 /// Identifies one Node object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +36,12 @@ pub fn is_ready(node: &Node) -> bool {
         .unwrap_or_default()
         .iter()
         .any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+/// Whether a pass of the node lifecycle controller can find anything to do about the node: it is not Ready, or tainted as a
+/// machine that is off (LIFE-002, LIFE-005).
+pub fn is_unready_or_shut_down(node: &Node) -> bool {
+    !is_ready(node) || taints(node).iter().any(|taint| taint.key == SHUTDOWN_TAINT)
 }
 
 /// The node's name and UID.

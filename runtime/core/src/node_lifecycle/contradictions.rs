@@ -45,6 +45,11 @@ impl Contradictions {
         self.0.retain(|name, _| is_kept(name));
     }
 
+    /// Whether no node is contradicted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether the node is contradicted.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)

@@ -12,6 +12,7 @@ use crate::cloud::instance::{FindReply, Lookup};
 use crate::effect::When;
 use crate::moment::Moment;
 use crate::node::object::{is_ready, is_uninitialized, name, uid as uid_of};
+use crate::node_index::Roll;
 use crate::node_ownership::{Owner, OwnershipContext, owner, stored_provider_id};
 use crate::settings::LifecycleRules;
 
@@ -47,6 +48,8 @@ pub struct Memory {
     /// By name: UID, and since when the node is seen.
     seen: HashMap<String, (String, Seen)>,
     has_seen_all: bool,
+    /// The nodes of the last pass.
+    passed: Option<Roll>,
     witnesses: Witnesses,
     contradictions: Contradictions,
     /// Time and rules of the last pass.
@@ -59,6 +62,17 @@ pub struct Memory {
 const LATER: Duration = Duration::from_secs(60);
 
 impl Memory {
+    /// Whether a pass over the nodes of this roll would do nothing: they are those of the last pass, none of them is unready
+    /// or shut down, and nothing is remembered that time alone can change. Asked before each pass.
+    pub fn is_settled(&mut self, roll: Roll) -> bool {
+        let is_same = self.passed.replace(roll) == Some(roll);
+        is_same
+            && roll.unready == 0
+            && self.histories.is_empty()
+            && self.contradictions.is_empty()
+            && matches!(self.mass_outage, MassOutage::None)
+    }
+
     /// Begins a pass: returns the look-ups to send.
     pub fn begin(&mut self, pass: &Pass<'_>) -> Vec<Survey> {
         self.look_around(pass);

@@ -56,6 +56,29 @@ fn life_005_nothing_is_asked_about_ready_nodes() {
     world.cloud.insert("a".to_owned(), Lookup::Gone);
     world.run(600);
     assert_eq!(world.log, [""; 0]);
+    assert_eq!(
+        world.settled, 119,
+        "all passes but the first can be left out"
+    );
+}
+
+#[test]
+fn a_pass_is_held_while_a_node_is_not_ready_and_once_after_each_change_of_the_nodes() {
+    let mut world = World::new(&["a", "b"]);
+    let mut held = |change: fn(&mut World)| {
+        let before = world.settled;
+        change(&mut world);
+        world.run(50);
+        10 - (world.settled - before)
+    };
+    assert_eq!(held(|_| {}), 1, "the first");
+    assert_eq!(held(|world| world.ready("a", "False")), 10);
+    assert_eq!(held(|world| world.ready("a", "True")), 1);
+    assert_eq!(held(|world| world.add("c", 3700)), 1);
+    // Recreated under its name.
+    assert_eq!(held(|world| world.add("c", 3700)), 1);
+    assert_eq!(held(|world| drop(world.nodes.remove("c"))), 1);
+    assert_eq!(held(|_| {}), 0);
 }
 
 #[test]

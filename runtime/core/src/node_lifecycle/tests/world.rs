@@ -14,6 +14,7 @@ use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{FindReply, Instance, Lookup};
 use crate::effect::{BudgetOutcome, EventOutcome, Outcome as _, Performed};
 use crate::moment::Moment;
+use crate::node_index::NodeIndex;
 use crate::node_ownership::OwnershipContext;
 use crate::settings::LifecycleRules;
 
@@ -39,6 +40,9 @@ pub(super) struct World {
     /// The nodes that an admission webhook lets nobody change.
     pub(super) locked: BTreeSet<String>,
     drained: BTreeSet<String>,
+    /// Passes that could have been left out.
+    pub(super) settled: usize,
+    node_index: NodeIndex,
     memory: Memory,
     budgets: ClusterBudgets,
     versions: u64,
@@ -59,6 +63,8 @@ impl World {
             refusals: Vec::new(),
             locked: BTreeSet::new(),
             drained: BTreeSet::new(),
+            settled: 0,
+            node_index: NodeIndex::default(),
             memory: Memory::default(),
             budgets: ClusterBudgets::new(&Allowances::default()),
             versions: 1,
@@ -154,6 +160,8 @@ impl World {
             .values()
             .map(|node| Arc::new(serde_json::from_value(node.clone()).unwrap()))
             .collect();
+        nodes.iter().for_each(|node| self.node_index.apply(node));
+        self.node_index.keep(|name| self.nodes.contains_key(name));
         let ownership = Arc::new(OwnershipContext::alone(PROVIDER, vec!["sim".to_owned()]));
         let rules = Arc::new(self.rules.clone());
         let pass = Pass {
@@ -163,12 +171,17 @@ impl World {
             now: self.both(),
         };
         let mut memory = std::mem::take(&mut self.memory);
+        // Held all the same: what may be left out must not make a difference.
+        let is_settled = memory.is_settled(self.node_index.roll());
+        self.settled += usize::from(is_settled);
         for survey in memory.begin(&pass) {
+            assert!(!is_settled, "{survey}");
             self.note(&survey);
             let answer = self.answer(&survey);
             memory.absorb(&survey, &answer, pass.now.moment);
         }
         for mut facts in memory.facts(&pass) {
+            assert!(!is_settled, "{:?}", facts.node.metadata.name);
             let when = self.reconcile(&mut facts);
             memory.conclude(&facts, &when, self.both().moment);
         }
