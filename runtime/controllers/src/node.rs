@@ -150,7 +150,8 @@ impl NodeController {
                 }
             }
             NodeChange::Requeued(name) => {
-                if self.memories.contains_key(name) {
+                if let Some(memory) = self.memories.get_mut(name) {
+                    memory.has_more_to_do();
                     self.queue.ask(name, self.clock.now(), true);
                 }
             }
@@ -201,6 +202,9 @@ impl NodeController {
         if memory.is_news(node) {
             self.queue
                 .ask(name(node), self.clock.now(), is_uninitialized(node));
+        } else if memory.has_caught_up(node) {
+            self.queue.forget(name(node));
+            self.passed(name(node));
         }
     }
 

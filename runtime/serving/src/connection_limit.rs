@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-/// Connections that may be open. Probes and scrapers need a handful; a slow one costs some 25 KiB, with TLS up to 45.
-pub(crate) const MOST: usize = 512;
+/// Connections that may be open. Probes and scrapers need a handful; a slow one costs some 35 KiB, so that all of them stay below
+/// 16 MiB.
+pub(crate) const MOST: usize = 400;
 /// The open connections. When there are too many, the one goes that has waited longest: for its client to send a request,
 /// to send the next one, or to read the answer. So whoever connects and asks is answered, whatever the others do. A
 /// connection whose request is being worked on goes only if all are.

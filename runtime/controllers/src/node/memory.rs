@@ -35,6 +35,8 @@ pub(super) struct Memory {
     obstacle: Option<String>,
     /// Our last write.
     written: Option<OwnWrite>,
+    /// Whether the next turn is there only because the cache was behind that write.
+    waits_for_write: bool,
     /// An answer that could not be stored because the API server was unreachable, when it arrived, and the node's UID.
     answer: Option<(Looked, Moment, Option<String>)>,
 }
@@ -43,6 +45,12 @@ impl Memory {
     /// Requests a check of the addresses by the periodic pass.
     pub(super) fn wants_refresh(&mut self) {
         self.past.refresh = true;
+        self.has_more_to_do();
+    }
+
+    /// The next turn is not there for our own write alone.
+    pub(super) fn has_more_to_do(&mut self) {
+        self.waits_for_write = false;
     }
 
     /// Makes the next wake-up count as a change.
@@ -55,7 +63,20 @@ impl Memory {
         let fingerprint = Some(fingerprint(node));
         let is_news = self.fingerprint != fingerprint;
         self.fingerprint = fingerprint;
+        self.waits_for_write &= !is_news;
         is_news
+    }
+
+    /// Whether `node`, which is no news, is our own write that the next turn waits for: then there is nothing left to do
+    /// in it. Each new node is such a one, since its first write is seen while the second is on its way.
+    pub(super) fn has_caught_up(&mut self, node: &Node) -> bool {
+        let is_behind = |written: OwnWrite| written.is_newer_than(&node.metadata);
+        if !self.waits_for_write || self.written.is_some_and(is_behind) {
+            return false;
+        }
+        self.waits_for_write = false;
+        self.written = None;
+        true
     }
 
     /// How long a reconciliation must wait because the cache does not have our last write yet: it would ask the
@@ -64,9 +85,12 @@ impl Memory {
         let written = self.written?;
         let believed_at = written.believed_at();
         if written.is_newer_than(&cached.metadata) && now < believed_at {
+            let has_more_to_do = self.past.refresh || self.past.failures > 0;
+            self.waits_for_write = !has_more_to_do && self.fingerprint.is_some();
             return Some(believed_at);
         }
         self.written = None;
+        self.waits_for_write = false;
         None
     }
 
@@ -106,6 +130,7 @@ impl Memory {
                 if conclusion.has_written {
                     self.written = OwnWrite::new(&node.metadata, now);
                     self.fingerprint = Some(fingerprint(node));
+                    self.waits_for_write = false;
                 }
                 match conclusion.facts.unstored_answer() {
                     // A recalled answer keeps its age.
@@ -343,5 +368,46 @@ mod tests {
         assert_eq!(written(6).waits_for_cache(&cached, at(109)), Some(at(110)));
         assert_eq!(written(6).waits_for_cache(&cached, at(110)), None);
         assert_eq!(Memory::default().waits_for_cache(&cached, at(1)), None);
+    }
+
+    #[test]
+    fn a_turn_that_only_waits_for_our_own_write_ends_when_the_write_is_seen() {
+        type Change = fn(&mut Memory);
+        let version = |version: u64, label: &str| {
+            let mut seen = node(|_| {});
+            seen.metadata.resource_version = Some(version.to_string());
+            seen.metadata.labels = Some([("l".to_owned(), label.to_owned())].into());
+            seen
+        };
+        let table: [(&str, Change, u64, bool); 6] = [
+            ("the write itself", |_| {}, 7, true),
+            ("a later heartbeat", |_| {}, 8, true),
+            ("still older", |_| {}, 6, false),
+            ("a pass wants it, too", Memory::wants_refresh, 7, false),
+            (
+                "it failed before",
+                |memory| memory.past.failures = 1,
+                7,
+                false,
+            ),
+            ("others ask for it", Memory::reconsider, 7, false),
+        ];
+        for (what, change, seen, expected) in table {
+            let now = Moment(Duration::from_secs(100));
+            let mut memory = Memory {
+                written: OwnWrite::new(&version(7, "1").metadata, now),
+                ..Memory::default()
+            };
+            memory.is_news(&version(7, "1"));
+            change(&mut memory);
+            assert!(memory.waits_for_cache(&version(5, "1"), now).is_some());
+            let seen = version(seen, "1");
+            let has_caught_up = !memory.is_news(&seen) && memory.has_caught_up(&seen);
+            assert_eq!(has_caught_up, expected, "{what}");
+            assert!(!memory.has_caught_up(&seen), "{what}: once");
+            // What somebody else has written meanwhile is news, and no reason to leave a turn out.
+            assert!(memory.is_news(&version(9, "2")), "{what}");
+            assert!(!memory.has_caught_up(&version(9, "2")), "{what}");
+        }
     }
 }
