@@ -19,6 +19,9 @@ const BAR: u32 = 26;
 const FRAME: u32 = 110;
 const FONT: (&str, u32) = ("sans-serif", 17);
 
+/// The figure of W0 that W1 is compared with, and drawn beside.
+const LIMIT: &str = "8 connections, without Events";
+
 /// A plot that was written.
 pub(crate) struct Drawn {
     /// The workload, or [`GROWTH`].
@@ -36,7 +39,10 @@ pub(crate) fn draw_all(figures: &Figures, folder: &Path) -> Result<Vec<Drawn>> {
     let mut workloads: Vec<&str> = figures.iter().map(|one| one.key.workload).collect();
     workloads.dedup();
     for workload in workloads {
-        let of_it = figures.iter().filter(|one| one.key.workload == workload);
+        let is_limit =
+            |one: &Figure| workload == "W1" && one.key.workload == "W0" && one.key.what == LIMIT;
+        let of_it = figures.iter();
+        let of_it = of_it.filter(|one| one.key.workload == workload || is_limit(one));
         let shown: Vec<Figure> = of_it.filter(|one| one.is_shown).cloned().collect();
         let name = workload.to_lowercase();
         draw(&shown, workload, workload, &name, folder, &mut drawn)?;
@@ -142,7 +148,11 @@ fn draw_lines(lines: &[Vec<&Figure>], title: &str, path: &Path) -> Drawing {
             (low * 0.7..high * 1.5).log_scale(),
         )?;
     let x = all().next().map_or("", |figure| figure.key.size.unit());
-    let number = |value: &f64| number(*value);
+    // Each line of the grid has a label by itself, which is too narrow between 5 and 10.
+    let number = |value: &f64| match begins_with_1_2_or_5(*value) {
+        true => number(*value),
+        false => String::new(),
+    };
     chart
         .configure_mesh()
         .x_desc(x)
@@ -173,6 +183,13 @@ fn draw_lines(lines: &[Vec<&Figure>], title: &str, path: &Path) -> Drawing {
         .draw()?;
     root.present()?;
     Ok(())
+}
+
+/// Whether a positive number is 1, 2 or 5 times a power of ten.
+fn begins_with_1_2_or_5(value: f64) -> bool {
+    let power = 10_f64.powf((value * 1.0001).log10().floor());
+    let is_near = |digit: f64| (value / power - digit).abs() < 0.01;
+    [1.0, 2.0, 5.0].into_iter().any(is_near)
 }
 
 /// The name of a line; with costs of several workloads theirs, too.

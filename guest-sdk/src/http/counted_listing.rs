@@ -42,12 +42,16 @@ impl CountedListing {
     ) -> Result<CountedListing, Error> {
         let request = request(1);
         let label = request.label();
-        let first = read(request.send()?.ok()?)?;
+        let first = read(fetched(request)?)?;
+        CountedListing::of(first, &label)
+    }
+
+    fn of(first: Page, label: &str) -> Result<CountedListing, Error> {
         let listing = CountedListing { first };
-        listing
-            .check(1, first)
-            .map_err(|why| inconsistent(&label, &why))?;
-        Ok(listing)
+        match listing.check(1, first) {
+            Ok(()) => Ok(listing),
+            Err(why) => Err(inconsistent(label, &why)),
+        }
     }
 
     /// Number of pages after the first.
@@ -70,6 +74,15 @@ impl CountedListing {
         &self,
         request: impl Fn(usize) -> Request,
         mut read: impl FnMut(Response) -> Result<Page, Error>,
+    ) -> Result<(), Error> {
+        self.read_pages(&request, &mut read)
+    }
+
+    /// Compiled once for all lists of a module, which has to fit into a ConfigMap.
+    fn read_pages(
+        &self,
+        request: &dyn Fn(usize) -> Request,
+        read: &mut dyn FnMut(Response) -> Result<Page, Error>,
     ) -> Result<(), Error> {
         let mut number = 1;
         let mut has_changed = None;
@@ -142,4 +155,10 @@ impl CountedListing {
         }
         Ok(())
     }
+}
+
+/// Once in a module, and not inlined into each list: see [`CountedListing::read_pages`].
+#[inline(never)]
+fn fetched(request: Request) -> Result<Response, Error> {
+    request.send()?.ok()
 }

@@ -71,7 +71,18 @@ pub struct List<'a, M: Machines> {
     has_stopped: bool,
 }
 
-impl<M: Machines> List<'_, M> {
+impl<'a, M: Machines> List<'a, M> {
+    /// A list that adds to what is kept.
+    fn new(asks: &'a BTreeSet<Ask<M::Id>>, kept: &mut BTreeMap<M::Id, M::Machine>) -> List<'a, M> {
+        List {
+            asks,
+            kept: std::mem::take(kept),
+            pages: 0,
+            may_stop: false,
+            has_stopped: false,
+        }
+    }
+
     /// The questions that the list is to answer.
     pub fn asks(&self) -> &BTreeSet<Ask<M::Id>> {
         self.asks
@@ -197,14 +208,11 @@ impl<'a, M: Machines> Search<'a, M> {
             // What follows asks for the same machines.
             Some(Err(error)) => return only_this(error).map(drop),
         };
-        for machine in page {
-            let ask = Ask::Name(M::name(&machine).to_owned());
-            if self.open.remove(&ask) {
-                self.answers.insert(ask, Ok(vec![machine]));
-            } else if let Some(Ok(same)) = self.answers.get_mut(&ask) {
-                same.push(machine);
-            }
-        }
+        let mut list = List::<M>::new(&self.open, &mut self.kept);
+        list.add(page);
+        self.kept = list.kept;
+        self.answer_ids();
+        self.answer_names();
         Ok(())
     }
 
@@ -244,13 +252,8 @@ impl<'a, M: Machines> Search<'a, M> {
 
     /// Reads the list; returns the number of its pages, or `None` if the first one was enough.
     fn list(&mut self, max_age: Duration, may_stop: bool) -> Result<Option<usize>, Error> {
-        let mut list = List {
-            asks: &self.open,
-            kept: std::mem::take(&mut self.kept),
-            pages: 0,
-            may_stop,
-            has_stopped: false,
-        };
+        let mut list = List::<M>::new(&self.open, &mut self.kept);
+        list.may_stop = may_stop;
         let outcome = self.machines.list(max_age, &mut list);
         let List {
             kept,

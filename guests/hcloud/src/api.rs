@@ -113,18 +113,14 @@ impl Machines for Servers {
     }
 
     fn list(&self, max_age: Duration, list: &mut List<'_, Servers>) -> Result<(), Error> {
-        // A first page that contradicts itself adds nothing.
-        let mut first = Vec::new();
-        let reader = list_reader(|servers| first = servers);
-        let listing = CountedListing::begin(list_request(max_age), reader)?;
+        // Sorted by id, so that a new server appears at the end and moves no other.
+        let request = list_request("id:asc", max_age);
+        let (listing, first) = first_page(&request)?;
         list.add(first);
         if list.is_enough(listing.pages_left()) {
             return Ok(());
         }
-        listing.read_on(
-            list_request(max_age),
-            list_reader(|servers| list.add(servers)),
-        )
+        listing.read_on(request, list_reader(|servers| list.add(servers)))
     }
 
     fn request(&self, ask: &Ask) -> Option<Request> {
@@ -139,10 +135,8 @@ impl Machines for Servers {
     }
 
     fn newest(&self) -> Option<Result<Vec<Server>, Error>> {
-        let mut newest = Vec::new();
-        let request = |page| sorted_list_request("id:desc", page);
-        let listing = CountedListing::begin(request, list_reader(|servers| newest = servers));
-        Some(listing.map(|_| newest))
+        let page = first_page(&list_request("id:desc", Duration::ZERO));
+        Some(page.map(|(_, servers)| servers))
     }
 }
 
@@ -181,29 +175,41 @@ fn matching(ask: &Ask, response: Response) -> Result<Vec<Server>, Error> {
 /// The reason why the list is not known.
 pub fn servers(mut read: impl FnMut(Server)) -> Result<(), Error> {
     let mut read = list_reader(|servers| servers.into_iter().for_each(&mut read));
-    let request = list_request(Duration::ZERO);
+    let request = list_request("id:asc", Duration::ZERO);
     CountedListing::begin(&request, &mut read)?.read_on(&request, &mut read)
 }
 
-fn list_request(max_age: Duration) -> impl Fn(usize) -> Request {
-    // Sorted by id, so that a new server appears at the end and moves no other.
-    move |page| sorted_list_request("id:asc", page).max_age(max_age)
+fn list_request(sort: &'static str, max_age: Duration) -> impl Fn(usize) -> Request {
+    move |page| {
+        Request::get(API, "/servers")
+            .query("page", page)
+            .query("per_page", PER_PAGE)
+            .query("sort", sort)
+            .max_age(max_age)
+    }
 }
 
-fn sorted_list_request(sort: &str, page: usize) -> Request {
-    Request::get(API, "/servers")
-        .query("page", page)
-        .query("per_page", PER_PAGE)
-        .query("sort", sort)
+/// The first page of a list. One that contradicts itself is an error.
+fn first_page(request: &dyn Fn(usize) -> Request) -> Result<(CountedListing, Vec<Server>), Error> {
+    let mut first = Vec::new();
+    let listing = CountedListing::begin(request, list_reader(|servers| first = servers))?;
+    Ok((listing, first))
 }
 
 fn list_reader(mut read: impl FnMut(Vec<Server>)) -> impl FnMut(Response) -> Result<Page, Error> {
     move |response| {
-        let answer: ServersAnswer = response.json()?;
-        let page = answer.meta.page("servers", answer.servers.len())?;
-        read(answer.servers);
+        let (servers, page) = read_list(&response)?;
+        read(servers);
         Ok(page)
     }
+}
+
+/// Once in the module, which has to fit into a ConfigMap, and not inlined into each reader.
+#[inline(never)]
+fn read_list(response: &Response) -> Result<(Vec<Server>, Page), Error> {
+    let answer: ServersAnswer = response.json()?;
+    let page = answer.meta.page("servers", answer.servers.len())?;
+    Ok((answer.servers, page))
 }
 
 /// Lists every load balancer's name and addresses, without the cache. On success `read` has seen them all.

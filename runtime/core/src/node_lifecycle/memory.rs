@@ -1,6 +1,8 @@
 //! State kept between passes, and the course of a pass: which nodes to look up, what the answers mean, which nodes need
 //! action. Performs no I/O.
 
+mod settled;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,17 +64,6 @@ pub struct Memory {
 const LATER: Duration = Duration::from_secs(60);
 
 impl Memory {
-    /// Whether a pass over the nodes of this roll would do nothing: they are those of the last pass, none of them is unready
-    /// or shut down, and nothing is remembered that time alone can change. Asked before each pass.
-    pub fn is_settled(&mut self, roll: Roll) -> bool {
-        let is_same = self.passed.replace(roll) == Some(roll);
-        is_same
-            && roll.unready == 0
-            && self.histories.is_empty()
-            && self.contradictions.is_empty()
-            && matches!(self.mass_outage, MassOutage::None)
-    }
-
     /// Begins a pass: returns the look-ups to send.
     pub fn begin(&mut self, pass: &Pass<'_>) -> Vec<Survey> {
         self.look_around(pass);
@@ -487,15 +478,6 @@ impl Memory {
             _ if matches!(facts.finding, Finding::Gone(_)) => history.next = now.after(LATER),
             When::AwaitChange | When::Blocked { .. } => {}
         }
-    }
-
-    /// Whether the last answer, or a failure, leaves something to be done about this node.
-    pub fn is_concerned(&self, name: &str) -> bool {
-        let history = self.histories.get(name);
-        history.is_some_and(|history| {
-            let past = &history.past;
-            history.is_busy || history.gone.is_some() || past.held.is_some() || past.failures > 0
-        })
     }
 
     /// A look-up or a reconciliation of these nodes panicked and has no result.

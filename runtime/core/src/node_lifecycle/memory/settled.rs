@@ -1,0 +1,27 @@
+//! What is left to be done: about one node, and whether a pass would do anything. A cluster in which every node is Ready
+//! costs the same however many nodes it has. Decides nothing about a node.
+
+use super::{MassOutage, Memory};
+use crate::node_index::Roll;
+
+impl Memory {
+    /// Whether a pass over the nodes of this roll would do nothing: they are those of the last pass, none of them is unready
+    /// or shut down, and nothing is remembered that time alone can change. Asked before each pass.
+    pub fn is_settled(&mut self, roll: Roll) -> bool {
+        let is_same = self.passed.replace(roll) == Some(roll);
+        is_same
+            && roll.unready == 0
+            && self.histories.is_empty()
+            && self.contradictions.is_empty()
+            && matches!(self.mass_outage, MassOutage::None)
+    }
+
+    /// Whether the last answer, or a failure, leaves something to be done about this node.
+    pub fn is_concerned(&self, name: &str) -> bool {
+        let history = self.histories.get(name);
+        history.is_some_and(|history| {
+            let past = &history.past;
+            history.is_busy || history.gone.is_some() || past.held.is_some() || past.failures > 0
+        })
+    }
+}
