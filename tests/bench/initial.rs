@@ -56,6 +56,11 @@ fn limit(nodes: usize) -> Key {
     w0(nodes, named(CONNECTIONS, Form::WithoutEvents))
 }
 
+/// Whether this is the limit of a start, of any number of nodes.
+pub(crate) fn is_limit(key: &Key) -> bool {
+    *key == limit(key.size.count())
+}
+
 fn named(connections: usize, form: Form) -> String {
     format!("{connections} connections, {}", form.name())
 }

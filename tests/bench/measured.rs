@@ -125,8 +125,8 @@ fn ours(
     let mut command = Command::new(&options.ccm);
     command
         .args(["run", "--cloud-provider=hcloud", "--secure-port=0"])
-        // By default it makes one change a second and deletes 20 load balancers in ten minutes, which is meant for real accounts. The peer
-        // knows no such limits, and the simulated cloud has its own where that is meant (W6).
+        // By default it makes one change a second and deletes 20 load balancers in ten minutes, which is meant for real
+        // accounts. The peer knows no such limits, and the simulated cloud has its own where that is meant (W6).
         .arg("--brake=cloud-mutations=100000:0:100000")
         .arg("--brake=load-balancer-deletion=100000:0:100000")
         .arg(format!("--kubeconfig={}", cluster.kubeconfig.display()))

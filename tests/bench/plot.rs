@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 
 use crate::figure::{Cost, Figure, Figures, number};
-use crate::growth;
+use crate::{growth, initial};
 
 /// What the plots of growth are about, in place of a workload.
 pub(crate) const GROWTH: &str = "growth";
@@ -18,9 +18,6 @@ const BAR: u32 = 26;
 /// Above and below the bars.
 const FRAME: u32 = 110;
 const FONT: (&str, u32) = ("sans-serif", 17);
-
-/// The figure of W0 that W1 is compared with, and drawn beside.
-const LIMIT: &str = "8 connections, without Events";
 
 /// A plot that was written.
 pub(crate) struct Drawn {
@@ -39,8 +36,8 @@ pub(crate) fn draw_all(figures: &Figures, folder: &Path) -> Result<Vec<Drawn>> {
     let mut workloads: Vec<&str> = figures.iter().map(|one| one.key.workload).collect();
     workloads.dedup();
     for workload in workloads {
-        let is_limit =
-            |one: &Figure| workload == "W1" && one.key.workload == "W0" && one.key.what == LIMIT;
+        // W1 is drawn beside what it is compared with.
+        let is_limit = |one: &Figure| workload == "W1" && initial::is_limit(&one.key);
         let of_it = figures.iter();
         let of_it = of_it.filter(|one| one.key.workload == workload || is_limit(one));
         let shown: Vec<Figure> = of_it.filter(|one| one.is_shown).cloned().collect();

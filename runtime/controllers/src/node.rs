@@ -203,8 +203,8 @@ impl NodeController {
             self.queue
                 .ask(name(node), self.clock.now(), is_uninitialized(node));
         } else if memory.has_caught_up(node) {
+            // It is in no pass: what a pass wants does not wait for our own write alone.
             self.queue.forget(name(node));
-            self.passed(name(node));
         }
     }
 
