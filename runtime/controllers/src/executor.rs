@@ -2,7 +2,7 @@
 //! and operators can find, label, refuse, measure and crash each one. It decides nothing except whether an effect may
 //! still begin.
 
-mod account_proof;
+mod account_lookups;
 mod budget_lease;
 mod budget_store;
 mod cloud;

@@ -26,6 +26,7 @@ mod executor;
 #[cfg(test)]
 mod fixtures;
 mod heartbeat;
+mod initial_list;
 mod ipam;
 pub mod lease;
 mod lookup_batch;

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use ccm_core::node::object::is_uninitialized;
 use ccm_core::node_ownership::OwnershipContext;
 use ccm_core::service::Claims;
 use ccm_core::settings::ServiceSettings;
@@ -19,6 +18,7 @@ use crate::cluster::Cluster;
 use crate::controller_lifecycle::{CUT_OFF, Ended, Handle, Runnable, run_until};
 use crate::executor::EffectExecutor;
 use crate::heartbeat::Heartbeats;
+use crate::initial_list::EarlyNodes;
 use crate::metrics::RunningController;
 use crate::node::{NodeChange, NodeController};
 use crate::node_lifecycle::NodeLifecycleController;
@@ -26,17 +26,12 @@ use crate::route::RouteController;
 use crate::service::{NodeNews, NodeSet, ServiceChange, ServiceController, node_news};
 use crate::{Provided, Settings, Stopped};
 
-/// Number of uninitialised nodes that the provider is asked about before the list of all nodes is complete: a call that
-/// clouds answer with one or two rounds of requests, however many machines they have.
-const EARLY: usize = 4;
-
 /// Handle to running provider controllers.
 pub(crate) struct ProviderControllers {
     pub(crate) provided: Provided,
     executor: Arc<EffectExecutor>,
     nodes: Option<mpsc::UnboundedSender<NodeChange>>,
-    /// Number of nodes sent to the node controller before the list of all nodes is complete.
-    early: usize,
+    early: EarlyNodes,
     news: Option<NodeNews>,
     services: Option<mpsc::UnboundedSender<ServiceChange>>,
     routes: Option<mpsc::UnboundedSender<NodeChange>>,
@@ -147,7 +142,7 @@ impl ProviderControllers {
             provided,
             executor,
             nodes,
-            early: 0,
+            early: EarlyNodes::default(),
             news,
             services,
             routes: told_of_routes,
@@ -165,8 +160,11 @@ impl ProviderControllers {
         if let Some(news) = &mut self.news {
             news.see(event, &self.executor.cluster.nodes);
         }
-        if let Event::InitApply(node) = event {
-            self.see_early(node);
+        if let Event::InitApply(node) = event
+            && let Some(told) = &self.nodes
+            && self.early.admits(node, &self.executor)
+        {
+            let _ = told.send(NodeChange::Applied(Arc::new(node.clone())));
         }
         let Some(change) = change else {
             return;
@@ -174,20 +172,6 @@ impl ProviderControllers {
         for told in self.nodes.iter().chain(&self.routes) {
             // A closed channel belongs to controllers that have ended.
             let _ = told.send(change.clone());
-        }
-    }
-
-    /// Forwards one of the first uninitialised nodes while the first list of all nodes is still being read.
-    fn see_early(&mut self, node: &Node) {
-        let Some(told) = self.nodes.as_ref().filter(|_| self.early < EARLY) else {
-            return;
-        };
-        if is_uninitialized(node)
-            && !self.executor.cluster.knows_all_nodes()
-            && self.executor.ownership().is_concerned(node)
-        {
-            self.early += 1;
-            let _ = told.send(NodeChange::Applied(Arc::new(node.clone())));
         }
     }
 

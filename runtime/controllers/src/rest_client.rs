@@ -1,8 +1,8 @@
 //! What surrounds every request to the API server: its metrics, and the client-side limit if there is one
 //! (`--kube-api-qps`, `--kube-api-burst`). Sends nothing itself, and retries nothing.
 
-mod limit;
 mod protobuf;
+mod rate_limit;
 
 use std::future::Future;
 use std::mem;
@@ -17,10 +17,10 @@ use tower::{Layer, Service};
 
 use crate::clock::timer_now;
 use crate::metrics::{RequestMeter, RestMetrics};
-use limit::Bucket;
+use rate_limit::Bucket;
 
-pub use limit::RateLimit;
 pub(crate) use protobuf::NodesAsProtobuf;
+pub use rate_limit::RateLimit;
 
 /// The metrics of all clients, and the limit that each of them has for itself. Clones share the metrics.
 #[derive(Debug, Clone, Default)]
@@ -107,8 +107,7 @@ where
         let is_watch = is_watch(request.uri());
         let meter = RequestMeter::new(metrics, host, request.method(), is_watch);
         Box::pin(async move {
-            // As upstream, watches do not wait: they are few, and one that is late is a controller that sees nothing.
-            if let Some(bucket) = bucket.filter(|_| !is_watch) {
+            if let Some(bucket) = bucket.filter(|_| rate_limit::applies(is_watch)) {
                 let wait = bucket.take(timer_now());
                 if !wait.is_zero() {
                     tokio::time::sleep(wait).await;

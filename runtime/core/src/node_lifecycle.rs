@@ -10,15 +10,15 @@
 //! every condition in [`deletion_guard`] holds; and a node of another owner is never touched, nor one that several
 //! providers could own: a provider that calls such a node gone may not be its owner.
 
-mod contradictions;
 pub mod deletion_guard;
 mod drain;
 mod effect;
 mod facts;
-mod history;
 mod lookup_verdict;
 mod mass_outage;
 mod memory;
+mod not_ready_history;
+mod ready_yet_gone;
 mod remaining_witnesses;
 pub(crate) mod survey;
 mod survey_bisection;

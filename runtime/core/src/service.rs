@@ -12,20 +12,20 @@
 //! replaced or changed, and decisions follow from the current state, not from changes.
 
 mod account_proof;
-mod annotation_policy;
 mod carry_over;
 mod change_filter;
 mod cleanup;
-mod cloud_service;
 mod conditions;
 mod effect;
 mod effective_targets;
 mod ensure;
 mod facts;
 mod finalizer;
-mod ingress;
+mod granted_annotations;
+mod ingress_validation;
 mod ip_index;
 mod owning_provider;
+mod provider_view;
 mod retained_state;
 mod source_ranges;
 mod stored_state;
@@ -44,15 +44,15 @@ use crate::permit::Mode;
 
 pub use account_proof::{Account, is_same};
 pub use change_filter::{is_news, needs_update};
-pub use cloud_service::{
-    cloud_service, health_check, needs_health_check, requests_only_local_traffic,
-};
 pub use effect::{
     OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, Vouching, Witnesses,
 };
 pub use facts::Facts;
 pub use ip_index::Addresses;
 pub use owning_provider::{Claim, Claims, ClaimsError, Owner};
+pub use provider_view::{
+    cloud_service, health_check, needs_health_check, requests_only_local_traffic,
+};
 pub use retained_state::RetainedState;
 pub use source_ranges::{SourceRangesError, is_allow_all, source_ranges};
 pub use stored_state::{

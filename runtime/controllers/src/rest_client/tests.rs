@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
-use super::limit::Bucket;
+use super::rate_limit::Bucket;
 use super::{RateLimit, RestClients};
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::write_refusal::Refusals;
 use super::deletion_guard::{Evidence, Held};
 use super::drain::is_cordoned;
 use super::effect::{LifecycleEffect, LifecycleOutcome};
-use super::history::transition;
+use super::not_ready_history::transition;
 
 /// Maximum re-reads of the node after a conflict in one reconciliation; upstream's number (LIFE-014).
 const MAX_CONFLICTS: u32 = 5;

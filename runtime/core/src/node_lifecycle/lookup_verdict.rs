@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node;
 
-use super::history::Noted;
+use super::not_ready_history::Noted;
 use crate::cloud::instance::{Instance, Lookup};
 use crate::node_ownership::stored_provider_id;
 

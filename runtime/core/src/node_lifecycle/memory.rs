@@ -18,12 +18,12 @@ use crate::node_index::Roll;
 use crate::node_ownership::{Owner, OwnershipContext, owner, stored_provider_id};
 use crate::settings::LifecycleRules;
 
-use super::contradictions::Contradictions;
 use super::deletion_guard::{Evidence, Held, Seen, age, is_wanted};
 use super::facts::{Facts, Finding};
-use super::history::{FOUND, NodeHistory, Noted};
 use super::lookup_verdict::{is_its_machine, power, vouches};
 use super::mass_outage::{Called, MassOutage};
+use super::not_ready_history::{FOUND, NodeHistory, Noted};
+use super::ready_yet_gone::Contradictions;
 use super::remaining_witnesses::LastOfScheme;
 use super::survey::{Company, Survey, scheme, surveys};
 use super::survey_bisection::{Halving, is_crash};

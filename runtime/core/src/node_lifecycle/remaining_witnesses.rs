@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::NodeHistory;
 use super::memory::Pass;
+use super::not_ready_history::NodeHistory;
 use super::survey::scheme;
 use crate::node::object::name;
 use crate::node_ownership::owner;

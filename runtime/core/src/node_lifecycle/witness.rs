@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
 
-use super::contradictions::Contradictions;
+use super::ready_yet_gone::Contradictions;
 use crate::node::object::{name, uid};
 
 /// After this many look-ups in a row that do not find it, a node is no longer a preferred witness. A single bad answer,

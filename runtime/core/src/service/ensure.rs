@@ -12,8 +12,8 @@ use super::stored_state::{load_balancer_status, uid};
 use super::waiting::{Doing, Obstacle};
 use super::work::{Asked, EnsureAnswer, Making, Work};
 use super::{
-    Facts, Step, account_proof, annotation_policy, cloud_service, conditions, finalizer, ingress,
-    normal, service_ref, source_ranges, targets, update, waiting, warning,
+    Facts, Step, account_proof, cloud_service, conditions, finalizer, granted_annotations,
+    ingress_validation, normal, service_ref, source_ranges, targets, update, waiting, warning,
 };
 use crate::answer_check::faults_event;
 use crate::brake::{Brake, Rise};
@@ -344,7 +344,9 @@ fn after_ready<'a>(
     let service = &*facts.service;
     let stored = load_balancer_status(service);
     let rules = &facts.world.rules;
-    if let Err(unusable) = ingress::check(status, &stored, &answered.in_use, &rules.ingress) {
+    if let Err(unusable) =
+        ingress_validation::check(status, &stored, &answered.in_use, &rules.ingress)
+    {
         return Some(Step::Wait(Obstacle::Answer(unusable)));
     }
     let mut patch = ServicePatch::new(uid(service));
@@ -413,7 +415,7 @@ fn write<'a>(
     if facts.state.written.stored != Stored::No {
         return None;
     }
-    let (annotations, faults) = annotation_policy::granted(facts, &answered.reply.annotations);
+    let (annotations, faults) = granted_annotations::granted(facts, &answered.reply.annotations);
     patch.annotations = annotations;
     if let Some(event) = faults_event(&faults).filter(|event| !facts.has_said(&event.reason)) {
         return Some(Step::Do(vec![ServiceAction::RecordEvent(event)]));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::effect::{ServiceAction, ServiceRef};
 use super::facts::{Stored, Trouble};
 use super::source_ranges::SourceRangesError;
-use super::{Facts, conditions, ingress, stored_state, warning};
+use super::{Facts, conditions, ingress_validation, stored_state, warning};
 use crate::answer_check::quoted;
 use crate::brake::Brake;
 use crate::cloud::error::{Owner, ProviderError};
@@ -40,7 +40,7 @@ pub(super) enum Obstacle<'a> {
         again: Duration,
     },
     /// The answer failed the check and may not be written.
-    Answer(ingress::Unusable),
+    Answer(ingress_validation::Unusable),
     /// The cloud answered pending.
     Pending {
         /// The provider's answer.

@@ -33,6 +33,12 @@ impl RateLimit {
     }
 }
 
+/// Whether a request waits for a token. As upstream, watches do not: they are few, and one that is late is a controller
+/// that sees nothing.
+pub(super) fn applies(is_watch: bool) -> bool {
+    !is_watch
+}
+
 /// The tokens of one client.
 #[derive(Debug)]
 pub(super) struct Bucket {
