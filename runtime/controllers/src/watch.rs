@@ -1,4 +1,5 @@
-//! Watches the cluster: pruned objects, kept in a local store. Reads only; decides nothing.
+//! Watches the cluster: pruned objects, kept in a local store; what changes no field that is kept wakes nobody. Reads only;
+//! decides nothing.
 
 mod response_timeout;
 
@@ -6,7 +7,8 @@ use std::fmt::Debug;
 
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use k8s_openapi::api::core::v1::{Node, Service};
-use kube::runtime::reflector::{self, Store};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -23,7 +25,8 @@ const WATCH_SECONDS: u32 = 60;
 pub(crate) struct Watched<S> {
     /// The current nodes.
     pub(crate) store: Store<Node>,
-    /// The changes. Never ends; errors are logged and retried after a delay.
+    /// The changes, without those that only the store has: a kubelet's report that nothing has changed (EDGE-051). Never
+    /// ends; errors are logged and retried after a delay.
     pub(crate) changes: S,
 }
 
@@ -31,15 +34,36 @@ pub(crate) struct Watched<S> {
 pub(crate) fn nodes(
     client: Client,
 ) -> Watched<impl Stream<Item = watcher::Event<Node>> + Send + Unpin> {
-    let (store, writer) = reflector::store();
+    let (store, mut writer) = reflector::store();
+    let stored = store.clone();
     let api: Api<PrunedNode> = Api::all(with_response_timeout(client));
-    let changes = all(api, "nodes")
-        .reflect(writer)
-        .filter_map(|event| future::ready(logged(event, "nodes")));
+    let changes = all(api, "nodes").filter_map(move |event| {
+        let event = logged(event, "nodes").filter(|event| {
+            let is_news = is_news(event, &stored);
+            writer.apply_watcher_event(event);
+            is_news
+        });
+        future::ready(event)
+    });
     Watched {
         store,
         changes: Box::pin(changes),
     }
+}
+
+/// Whether an event changes more than the resource version of a stored node.
+fn is_news(event: &watcher::Event<Node>, stored: &Store<Node>) -> bool {
+    let watcher::Event::Apply(node) = event else {
+        return true;
+    };
+    let Some(before) = stored.get(&ObjectRef::from_obj(node)) else {
+        return true;
+    };
+    let metadata = ObjectMeta {
+        resource_version: before.metadata.resource_version.clone(),
+        ..node.metadata.clone()
+    };
+    metadata != before.metadata || node.spec != before.spec || node.status != before.status
 }
 
 /// Watches all Services. Has no store, because most Services have no load balancer; consumers keep those they need.
@@ -99,3 +123,6 @@ fn unwrapped<T>(event: watcher::Event<Pruned<T>>) -> watcher::Event<T> {
         watcher::Event::InitDone => watcher::Event::InitDone,
     }
 }
+
+#[cfg(test)]
+mod tests;
