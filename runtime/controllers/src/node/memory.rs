@@ -33,12 +33,27 @@ pub(super) struct Memory {
     tainted_since: Option<Moment>,
     /// The last obstacle, for logs.
     obstacle: Option<String>,
-    /// Our last write.
-    written: Option<OwnWrite>,
-    /// Whether the next turn is there only because the cache was behind that write.
-    waits_for_write: bool,
+    last_write: LastWrite,
     /// An answer that could not be stored because the API server was unreachable, when it arrived, and the node's UID.
     answer: Option<(Looked, Moment, Option<String>)>,
+}
+
+/// Our last write of a node, and how far the cache is.
+#[derive(Debug, Default, Clone, Copy)]
+enum LastWrite {
+    /// There is none, or the cache has it.
+    #[default]
+    Cached,
+    /// The cache may be behind it.
+    Uncached(OwnWrite),
+    /// The cache was behind it, and the next turn is there for nothing else.
+    Awaited(OwnWrite),
+}
+
+impl From<Option<OwnWrite>> for LastWrite {
+    fn from(written: Option<OwnWrite>) -> LastWrite {
+        written.map_or(LastWrite::Cached, LastWrite::Uncached)
+    }
 }
 
 impl Memory {
@@ -50,7 +65,9 @@ impl Memory {
 
     /// The next turn is not there for our own write alone.
     pub(super) fn has_more_to_do(&mut self) {
-        self.waits_for_write = false;
+        if let LastWrite::Awaited(written) = self.last_write {
+            self.last_write = LastWrite::Uncached(written);
+        }
     }
 
     /// Makes the next wake-up count as a change.
@@ -63,35 +80,41 @@ impl Memory {
         let fingerprint = Some(fingerprint(node));
         let is_news = self.fingerprint != fingerprint;
         self.fingerprint = fingerprint;
-        self.waits_for_write &= !is_news;
+        if is_news {
+            self.has_more_to_do();
+        }
         is_news
     }
 
     /// Whether `node`, which is no news, is our own write that the next turn waits for: then there is nothing left to do
     /// in it. Each new node is such a one, since its first write is seen while the second is on its way.
     pub(super) fn has_caught_up(&mut self, node: &Node) -> bool {
-        let is_behind = |written: OwnWrite| written.is_newer_than(&node.metadata);
-        if !self.waits_for_write || self.written.is_some_and(is_behind) {
-            return false;
+        match self.last_write {
+            LastWrite::Awaited(written) if !written.is_newer_than(&node.metadata) => {
+                self.last_write = LastWrite::Cached;
+                true
+            }
+            LastWrite::Awaited(_) | LastWrite::Uncached(_) | LastWrite::Cached => false,
         }
-        self.waits_for_write = false;
-        self.written = None;
-        true
     }
 
     /// How long a reconciliation must wait because the cache does not have our last write yet: it would ask the
     /// provider about work already done.
     pub(super) fn waits_for_cache(&mut self, cached: &Node, now: Moment) -> Option<Moment> {
-        let written = self.written?;
+        let (LastWrite::Uncached(written) | LastWrite::Awaited(written)) = self.last_write else {
+            return None;
+        };
         let believed_at = written.believed_at();
-        if written.is_newer_than(&cached.metadata) && now < believed_at {
-            let has_more_to_do = self.past.refresh || self.past.failures > 0;
-            self.waits_for_write = !has_more_to_do && self.fingerprint.is_some();
-            return Some(believed_at);
+        if !written.is_newer_than(&cached.metadata) || now >= believed_at {
+            self.last_write = LastWrite::Cached;
+            return None;
         }
-        self.written = None;
-        self.waits_for_write = false;
-        None
+        let has_more_to_do = self.past.refresh || self.past.failures > 0;
+        self.last_write = match has_more_to_do || self.fingerprint.is_none() {
+            true => LastWrite::Uncached(written),
+            false => LastWrite::Awaited(written),
+        };
+        Some(believed_at)
     }
 
     /// The initial facts of a reconciliation of `node`.
@@ -128,9 +151,8 @@ impl Memory {
             Some(conclusion) => {
                 let node = &conclusion.facts.node;
                 if conclusion.has_written {
-                    self.written = OwnWrite::new(&node.metadata, now);
+                    self.last_write = OwnWrite::new(&node.metadata, now).into();
                     self.fingerprint = Some(fingerprint(node));
-                    self.waits_for_write = false;
                 }
                 match conclusion.facts.unstored_answer() {
                     // A recalled answer keeps its age.
@@ -360,7 +382,7 @@ mod tests {
             let mut answered = cached.metadata.clone();
             answered.resource_version = Some(version.to_string());
             Memory {
-                written: OwnWrite::new(&answered, at(100)),
+                last_write: OwnWrite::new(&answered, at(100)).into(),
                 ..Memory::default()
             }
         };
@@ -395,7 +417,7 @@ mod tests {
         for (what, change, seen, expected) in table {
             let now = Moment(Duration::from_secs(100));
             let mut memory = Memory {
-                written: OwnWrite::new(&version(7, "1").metadata, now),
+                last_write: OwnWrite::new(&version(7, "1").metadata, now).into(),
                 ..Memory::default()
             };
             memory.is_news(&version(7, "1"));
