@@ -66,7 +66,14 @@ pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     let prints_json = flags.log_json;
-    let result = runtime.block_on(serve(flags, None));
+    // On a thread of the pool, like everything that wakes the controllers: on this one, each event would change threads.
+    let serving = runtime.spawn(serve(flags, None));
+    let result = runtime
+        .block_on(serving)
+        .unwrap_or_else(|ended| match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(cancelled) => Err(cancelled.into()),
+        });
     // Name look-ups block runtime threads, which must not keep the process from ending.
     runtime.shutdown_background();
     match result? {
