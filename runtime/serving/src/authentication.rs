@@ -137,23 +137,4 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-
-    #[test]
-    fn a_bearer_token_is_read_as_go_reads_it() {
-        for (value, expected) in [
-            ("Bearer abc", Some("abc")),
-            ("bearer   abc ", Some("abc")),
-            ("Bearer", None),
-            ("Bearer ", None),
-            ("Basic abc", None),
-            ("", None),
-        ] {
-            let headers = HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
-            assert_eq!(bearer(&headers), expected, "{value:?}");
-        }
-    }
-}
+mod tests;

@@ -28,3 +28,24 @@ pub(crate) fn listen(address: SocketAddr, share_port: bool) -> Result<TcpListene
     };
     listen().map_err(|source| ServingError::Listen { address, source })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[tokio::test]
+    async fn two_processes_listen_on_one_port_only_where_both_permit_it() {
+        for (first, second, is_shared) in [
+            (true, true, true),
+            (true, false, false),
+            (false, true, false),
+            (false, false, false),
+        ] {
+            let one = listen(([127, 0, 0, 1], 0).into(), first).unwrap();
+            let another = listen(one.local_addr().unwrap(), second);
+            assert_eq!(another.is_ok(), is_shared, "{first}, {second}");
+        }
+    }
+}

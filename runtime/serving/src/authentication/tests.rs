@@ -1,0 +1,234 @@
+//! Whom the server believes: bearer tokens as they are written, and the cluster's own settings, which may change, be out of
+//! reach or refused.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Mutex;
+
+use http::{Request, Response, StatusCode};
+use kube::client::Body;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use serde_json::{Value, json};
+use tower::service_fn;
+
+use super::*;
+
+#[test]
+fn a_bearer_token_is_read_as_go_reads_it() {
+    for (value, expected) in [
+        ("Bearer abc", Some("abc")),
+        ("bearer   abc ", Some("abc")),
+        ("Bearer", None),
+        ("Bearer ", None),
+        ("Basic abc", None),
+        ("", None),
+    ] {
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
+        assert_eq!(bearer(&headers), expected, "{value:?}");
+    }
+}
+
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Authority {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    /// A client with a certificate of this name.
+    fn client(&self, name: &str) -> PeerCertificates {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        PeerCertificates([certificate.der().clone()].into())
+    }
+}
+
+/// What the API server answers a request for the ConfigMap.
+type Answer = Arc<Mutex<(StatusCode, Value)>>;
+
+fn config_map(data: &Value) -> (StatusCode, Value) {
+    (
+        StatusCode::OK,
+        json!({"metadata": {"name": "extension-apiserver-authentication"}, "data": data}),
+    )
+}
+
+fn failed(code: StatusCode) -> (StatusCode, Value) {
+    let reason = code.canonical_reason();
+    (
+        code,
+        json!({"kind": "Status", "status": "Failure", "reason": reason, "message": "no", "code": code.as_u16()}),
+    )
+}
+
+fn client(answer: &Answer) -> Client {
+    let answer = answer.clone();
+    let api_server = service_fn(move |_: Request<Body>| {
+        let (code, body) = answer.lock().unwrap().clone();
+        let answer = Response::builder().status(code);
+        std::future::ready(answer.body(Body::from(serde_json::to_vec(&body).unwrap())))
+    });
+    Client::new(api_server, "default")
+}
+
+/// As without flags: all comes from the cluster.
+fn settings(tolerates_failed_lookup: bool) -> Authentication {
+    Authentication {
+        cluster: None,
+        cache: Duration::from_secs(10),
+        client_ca: None,
+        request_header: None,
+        skips_lookup: false,
+        tolerates_failed_lookup,
+    }
+}
+
+/// The user's name; none if the credentials do not hold.
+async fn name(authenticator: &Authenticator, peer: &PeerCertificates) -> Option<String> {
+    let user = authenticator.user(peer, &HeaderMap::new()).await;
+    user.ok().map(|user| user.name)
+}
+
+#[tokio::test(start_paused = true)]
+async fn trust_follows_the_clusters_settings_and_outlasts_their_absence() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let (of_old, of_new) = (old.client("jane"), new.client("joe"));
+    let answer = Answer::new(Mutex::new(config_map(
+        &json!({"client-ca-file": old.0.pem()}),
+    )));
+    let authenticator = Authenticator::new(settings(false), Some(client(&answer))).await;
+    let authenticator = Arc::new(authenticator.ok().unwrap());
+    tokio::spawn(authenticator.clone().follow());
+    let both = async || {
+        (
+            name(&authenticator, &of_old).await,
+            name(&authenticator, &of_new).await,
+        )
+    };
+    let (jane, joe) = (Some("jane".to_owned()), Some("joe".to_owned()));
+    assert_eq!(both().await, (jane.clone(), None));
+
+    *answer.lock().unwrap() = config_map(&json!({"client-ca-file": new.0.pem()}));
+    assert_eq!(
+        both().await,
+        (jane, None),
+        "it is read again from time to time only"
+    );
+    let next = LOOK + Duration::from_secs(1);
+    tokio::time::sleep(next).await;
+    assert_eq!(both().await, (None, joe.clone()));
+
+    *answer.lock().unwrap() = failed(StatusCode::INTERNAL_SERVER_ERROR);
+    tokio::time::sleep(next).await;
+    assert_eq!(
+        both().await,
+        (None, joe),
+        "what cannot be read changes nothing"
+    );
+
+    *answer.lock().unwrap() = config_map(&json!({"client-ca-file": "nonsense"}));
+    tokio::time::sleep(next).await;
+    let anonymous = Some("system:anonymous".to_owned());
+    assert_eq!(
+        both().await,
+        (anonymous.clone(), anonymous),
+        "vouches for nobody"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn trust_follows_the_files_of_the_flags() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("clients.crt");
+    std::fs::write(&file, old.0.pem()).unwrap();
+    let settings = Authentication {
+        client_ca: Some(file.clone()),
+        ..settings(false)
+    };
+    let authenticator = Arc::new(Authenticator::new(settings, None).await.ok().unwrap());
+    tokio::spawn(authenticator.clone().follow());
+    let next = LOOK + Duration::from_secs(1);
+    for (text, is_news) in [
+        (new.0.pem(), true),
+        ("half of".to_owned(), true),
+        (old.0.pem(), false),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        tokio::time::sleep(next).await;
+        let found = name(&authenticator, &new.client("joe")).await;
+        assert_eq!(found.is_some(), is_news);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn proc_076_a_refused_look_up_ends_the_start_unless_it_is_tolerated() {
+    let authority = Authority::new();
+    let answer = Answer::new(Mutex::new(failed(StatusCode::FORBIDDEN)));
+    let strict = Authenticator::new(settings(false), Some(client(&answer))).await;
+    assert!(matches!(
+        strict.err(),
+        Some(ServingError::ClusterSettings(_))
+    ));
+
+    let tolerant = Authenticator::new(settings(true), Some(client(&answer))).await;
+    let tolerant = Arc::new(tolerant.ok().unwrap());
+    tokio::spawn(tolerant.clone().follow());
+    let jane = authority.client("jane");
+    let anonymous = Some("system:anonymous".to_owned());
+    assert_eq!(name(&tolerant, &jane).await, anonymous);
+    *answer.lock().unwrap() = config_map(&json!({"client-ca-file": authority.0.pem()}));
+    tokio::time::sleep(RETRY + Duration::from_secs(1)).await;
+    assert_eq!(name(&tolerant, &jane).await, Some("jane".to_owned()));
+}
+
+#[tokio::test]
+async fn proc_075_a_front_proxy_names_all_of_a_user_by_the_headers_that_the_cluster_publishes() {
+    let proxies = Authority::new();
+    let answer = Answer::new(Mutex::new(config_map(&json!({
+        "requestheader-client-ca-file": proxies.0.pem(),
+        "requestheader-allowed-names": r#"["front-proxy"]"#,
+        "requestheader-username-headers": r#"["X-User", "X-Other-User"]"#,
+        "requestheader-uid-headers": r#"["X-Uid"]"#,
+        "requestheader-group-headers": r#"["X-Group"]"#,
+        "requestheader-extra-headers-prefix": r#"["X-Extra-"]"#,
+    }))));
+    let authenticator = Authenticator::new(settings(false), Some(client(&answer))).await;
+    let authenticator = authenticator.ok().unwrap();
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("x-other-user", "jane"),
+        ("x-uid", "u-1"),
+        ("x-group", "developers"),
+        ("x-group", "testers"),
+        ("x-extra-scopes", "read"),
+        ("x-extra-scopes", "list"),
+        // Not among the published ones.
+        ("x-remote-user", "root"),
+        ("x-remote-group", "system:masters"),
+    ] {
+        headers.append(name, value.parse().unwrap());
+    }
+    let text = |values: &[&str]| {
+        values
+            .iter()
+            .map(|&value| value.to_owned())
+            .collect::<Vec<_>>()
+    };
+    let expected = User {
+        name: "jane".to_owned(),
+        uid: "u-1".to_owned(),
+        groups: text(&["developers", "testers", "system:authenticated"]),
+        extra: BTreeMap::from([("scopes".to_owned(), text(&["read", "list"]))]),
+    };
+    let proxy = proxies.client("front-proxy");
+    assert_eq!(authenticator.user(&proxy, &headers).await, Ok(expected));
+    let another = proxies.client("another");
+    assert_eq!(
+        authenticator.user(&another, &headers).await,
+        Err(Unauthorized)
+    );
+}
