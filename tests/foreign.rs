@@ -41,6 +41,8 @@ mod python;
 mod robot;
 #[path = "foreign/sbom.rs"]
 mod sbom;
+#[path = "foreign/status_keyboard.rs"]
+mod status_keyboard;
 #[path = "foreign/status_page.rs"]
 mod status_page;
 

@@ -10,14 +10,15 @@ use tempfile::TempDir;
 use super::CCM;
 
 /// A demo that keeps its page open.
-struct Demo {
+pub(super) struct Demo {
     process: Child,
-    page: String,
+    /// Where its page is.
+    pub(super) page: String,
 }
 
 impl Demo {
     /// Plays the demo to its end.
-    fn start() -> Demo {
+    pub(super) fn start() -> Demo {
         let mut process = Command::new(CCM)
             .args(["demo", "--serve"])
             .stdout(Stdio::piped())
