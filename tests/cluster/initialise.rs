@@ -35,7 +35,7 @@ async fn addresses_are_stored_before_the_taint_goes_with_everything_else() {
 
     let module = format!("--provider-module=file://{}", world.module_file().display());
     let configuration = world.configuration(json!({}));
-    let flags = [module.as_str(), "--node-status-update-frequency=1s"];
+    let flags = [module.as_str(), "--node-status-update-frequency=1s", "-v=0"];
     let mut ccm = world.ccm(&configuration, &flags);
     let node = world.initialised(&mut ccm, "worker-1").await;
 
@@ -94,6 +94,13 @@ async fn addresses_are_stored_before_the_taint_goes_with_everything_else() {
     for request in world.cloud.requests() {
         assert!(request.authorized && !request.write, "{request:?}");
     }
+    // One line says all of a healthy node; the looks that found nothing new say nothing.
+    let log = world.log();
+    let lines: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("worker-1"))
+        .collect();
+    assert_eq!(lines.len(), 1, "{lines:#?}");
 
     world.stop(ccm).await;
 }
