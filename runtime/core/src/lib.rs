@@ -9,11 +9,11 @@
 //! Only `decide` and `absorb` live here. The crate has no async runtime, no Kubernetes client, no Wasm engine and reads
 //! no clock, file or environment variable: its manifest and `clippy.toml` enforce that.
 //!
-//! Reading order, from the ground up: [`well_known`], [`name_syntax`], [`settings`], [`tenure`], [`lease`], [`permit`],
-//! [`cloud`] and [`load_balancer`] and [`cloud_route`] (the port to the clouds), [`provider_id`], [`selector`],
-//! [`ownership`], [`own_write`], [`patch`], [`effect`], [`event`], [`retry`], [`brake`], [`audit`], [`plan`],
-//! [`answer_check`], [`node_index`], [`cloud_node`]; then the controllers' decisions: [`node`], [`node_lifecycle`], [`service`],
-//! [`route`], [`ipam`].
+//! Reading order, from the ground up: [`well_known`], [`name_syntax`], [`moment`], [`settings`], [`tenure`], [`lease`],
+//! [`brake`], [`audit`], [`permit`], [`cloud`] with [`load_balancer`] and [`cloud_route`] (the port to the clouds),
+//! [`failure`], [`provider_id`], [`selector`], [`node_ownership`], [`own_write`], [`patch`], [`effect`], [`event`],
+//! [`retry`], [`plan`], [`answer_check`], [`node_index`], [`cloud_node`]; then the controllers' decisions: [`node`],
+//! [`node_lifecycle`], [`service`], [`route`], [`ipam`]; and [`rollout`], which decides about the versions of a module.
 #![forbid(unsafe_code)]
 
 pub mod answer_check;

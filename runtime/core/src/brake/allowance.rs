@@ -82,9 +82,4 @@ impl Allowances {
     pub fn set(&mut self, brake: Brake, allowance: Allowance) -> bool {
         self.0.insert(brake, allowance).is_none()
     }
-
-    /// Whether the operator has set an allowance for this brake.
-    pub fn is_set(&self, brake: Brake) -> bool {
-        self.0.contains_key(&brake)
-    }
 }
