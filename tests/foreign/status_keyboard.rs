@@ -1,10 +1,11 @@
 //! The status page by keyboard alone: a browser that WebDriver steers presses the keys. Every link and every table that
 //! scrolls is reached, in the order of the page, and shows that it has the focus.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -84,10 +85,19 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser goes with its driver, where that is asked to go.
-        if let Some(driver) = Pid::from_raw(self.driver.id().cast_signed()) {
-            let _ = kill_process(driver, Signal::TERM);
+        // The browser goes with its session, and outlives a driver that is only killed.
+        let (_, rest) = self.session.split_once("//").unwrap();
+        let (address, session) = rest.split_once('/').unwrap();
+        if let Ok(mut stream) = TcpStream::connect(address) {
+            let head = format!(
+                "DELETE /{session} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+            );
+            let _ = stream.write_all(head.as_bytes());
+            // The answer comes when the browser has ended; the connection may stay open after it.
+            let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
+            let _ = stream.read(&mut [0; 512]);
         }
+        let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
 }
