@@ -205,4 +205,4 @@ fn client(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -6,11 +6,12 @@ use std::sync::Mutex;
 
 use http::{Request, Response, StatusCode};
 use kube::client::Body;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 use tower::service_fn;
 
 use super::*;
+use crate::server::tests::world::Authority;
 
 #[test]
 fn a_bearer_token_is_read_as_go_reads_it() {
@@ -27,23 +28,10 @@ fn a_bearer_token_is_read_as_go_reads_it() {
     }
 }
 
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> Authority {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    /// A client with a certificate of this name.
-    fn client(&self, name: &str) -> PeerCertificates {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        PeerCertificates([certificate.der().clone()].into())
-    }
+/// A client with a certificate of this name.
+fn peer(authority: &Authority, name: &str) -> PeerCertificates {
+    let (certificate, _) = authority.issue(name, &[], &[]);
+    PeerCertificates([CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()].into())
 }
 
 /// What the API server answers a request for the ConfigMap.
@@ -95,9 +83,9 @@ async fn name(authenticator: &Authenticator, peer: &PeerCertificates) -> Option<
 #[tokio::test(start_paused = true)]
 async fn trust_follows_the_clusters_settings_and_outlasts_their_absence() {
     let (old, new) = (Authority::new(), Authority::new());
-    let (of_old, of_new) = (old.client("jane"), new.client("joe"));
+    let (of_old, of_new) = (peer(&old, "jane"), peer(&new, "joe"));
     let answer = Answer::new(Mutex::new(config_map(
-        &json!({"client-ca-file": old.0.pem()}),
+        &json!({"client-ca-file": old.pem()}),
     )));
     let authenticator = Authenticator::new(settings(false), Some(client(&answer))).await;
     let authenticator = Arc::new(authenticator.ok().unwrap());
@@ -111,7 +99,7 @@ async fn trust_follows_the_clusters_settings_and_outlasts_their_absence() {
     let (jane, joe) = (Some("jane".to_owned()), Some("joe".to_owned()));
     assert_eq!(both().await, (jane.clone(), None));
 
-    *answer.lock().unwrap() = config_map(&json!({"client-ca-file": new.0.pem()}));
+    *answer.lock().unwrap() = config_map(&json!({"client-ca-file": new.pem()}));
     assert_eq!(
         both().await,
         (jane, None),
@@ -144,7 +132,7 @@ async fn trust_follows_the_files_of_the_flags() {
     let (old, new) = (Authority::new(), Authority::new());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("clients.crt");
-    std::fs::write(&file, old.0.pem()).unwrap();
+    std::fs::write(&file, old.pem()).unwrap();
     let settings = Authentication {
         client_ca: Some(file.clone()),
         ..settings(false)
@@ -153,13 +141,13 @@ async fn trust_follows_the_files_of_the_flags() {
     tokio::spawn(authenticator.clone().follow());
     let next = LOOK + Duration::from_secs(1);
     for (text, is_news) in [
-        (new.0.pem(), true),
+        (new.pem(), true),
         ("half of".to_owned(), true),
-        (old.0.pem(), false),
+        (old.pem(), false),
     ] {
         std::fs::write(&file, text).unwrap();
         tokio::time::sleep(next).await;
-        let found = name(&authenticator, &new.client("joe")).await;
+        let found = name(&authenticator, &peer(&new, "joe")).await;
         assert_eq!(found.is_some(), is_news);
     }
 }
@@ -177,10 +165,10 @@ async fn proc_076_a_refused_look_up_ends_the_start_unless_it_is_tolerated() {
     let tolerant = Authenticator::new(settings(true), Some(client(&answer))).await;
     let tolerant = Arc::new(tolerant.ok().unwrap());
     tokio::spawn(tolerant.clone().follow());
-    let jane = authority.client("jane");
+    let jane = peer(&authority, "jane");
     let anonymous = Some("system:anonymous".to_owned());
     assert_eq!(name(&tolerant, &jane).await, anonymous);
-    *answer.lock().unwrap() = config_map(&json!({"client-ca-file": authority.0.pem()}));
+    *answer.lock().unwrap() = config_map(&json!({"client-ca-file": authority.pem()}));
     tokio::time::sleep(RETRY + Duration::from_secs(1)).await;
     assert_eq!(name(&tolerant, &jane).await, Some("jane".to_owned()));
 }
@@ -189,7 +177,7 @@ async fn proc_076_a_refused_look_up_ends_the_start_unless_it_is_tolerated() {
 async fn proc_075_a_front_proxy_names_all_of_a_user_by_the_headers_that_the_cluster_publishes() {
     let proxies = Authority::new();
     let answer = Answer::new(Mutex::new(config_map(&json!({
-        "requestheader-client-ca-file": proxies.0.pem(),
+        "requestheader-client-ca-file": proxies.pem(),
         "requestheader-allowed-names": r#"["front-proxy"]"#,
         "requestheader-username-headers": r#"["X-User", "X-Other-User"]"#,
         "requestheader-uid-headers": r#"["X-Uid"]"#,
@@ -224,9 +212,9 @@ async fn proc_075_a_front_proxy_names_all_of_a_user_by_the_headers_that_the_clus
         groups: text(&["developers", "testers", "system:authenticated"]),
         extra: BTreeMap::from([("scopes".to_owned(), text(&["read", "list"]))]),
     };
-    let proxy = proxies.client("front-proxy");
+    let proxy = peer(&proxies, "front-proxy");
     assert_eq!(authenticator.user(&proxy, &headers).await, Ok(expected));
-    let another = proxies.client("another");
+    let another = peer(&proxies, "another");
     assert_eq!(
         authenticator.user(&another, &headers).await,
         Err(Unauthorized)

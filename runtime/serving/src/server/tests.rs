@@ -2,7 +2,7 @@
 
 mod handshake;
 mod slow_clients;
-mod world;
+pub(crate) mod world;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

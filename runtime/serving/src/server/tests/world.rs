@@ -27,22 +27,27 @@ use crate::status::report::{StatusReport, Time};
 pub(super) static VERBOSITY: AtomicU32 = AtomicU32::new(0);
 
 /// A certificate authority of a test.
-pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    pub(super) fn new() -> Authority {
+    pub(crate) fn new() -> Authority {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
     /// The authority's own certificate.
-    pub(super) fn certificate(&self) -> CertificateDer<'static> {
+    pub(crate) fn certificate(&self) -> CertificateDer<'static> {
         self.0.der().clone()
     }
 
+    /// The same in PEM form.
+    pub(crate) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
     /// A certificate and its key, in PEM form.
-    pub(super) fn issue(
+    pub(crate) fn issue(
         &self,
         common_name: &str,
         organizations: &[&str],
@@ -136,9 +141,9 @@ impl World {
         Authentication {
             cluster: None,
             cache: Duration::from_secs(10),
-            client_ca: Some(self.file("clients.crt", &self.clients.0.pem())),
+            client_ca: Some(self.file("clients.crt", &self.clients.pem())),
             request_header: Some(RequestHeader {
-                ca: self.file("proxies.crt", &self.proxies.0.pem()),
+                ca: self.file("proxies.crt", &self.proxies.pem()),
                 headers: HeaderNames {
                     allowed_names: vec!["front-proxy".to_owned()],
                     user: vec!["X-Remote-User".to_owned()],
