@@ -71,6 +71,12 @@ pub(super) fn is_replaced(stored: &LoadBalancerStatus, said: &LoadBalancerStatus
     is_same(stored, said) == Some(false)
 }
 
+/// Whether this generation has given one of these addresses before: somebody else has replaced it since.
+pub(super) fn was_given(facts: &Facts, said: &LoadBalancerStatus) -> bool {
+    let past = &facts.past.answers;
+    past.generation == facts.account.generation && shares_address(&past.status, said)
+}
+
 /// Whether a shown and a found load balancer are the same; `None` if one has no IP, but only a name that a user may
 /// have requested.
 pub fn is_same(shown: &LoadBalancerStatus, found: &LoadBalancerStatus) -> Option<bool> {
@@ -79,7 +85,7 @@ pub fn is_same(shown: &LoadBalancerStatus, found: &LoadBalancerStatus) -> Option
 }
 
 /// Whether both have an IP in common.
-pub(super) fn shares_address(one: &LoadBalancerStatus, other: &LoadBalancerStatus) -> bool {
+fn shares_address(one: &LoadBalancerStatus, other: &LoadBalancerStatus) -> bool {
     ips(one).any(|ip| ips(other).any(|same| same == ip))
 }
 

@@ -124,11 +124,16 @@ fn answers(facts: &Facts, phase: &Phase, now: Moment) -> RetainedAnswers {
     let work = &facts.state.work;
     let is_answered = |making: &Making| making.is_withheld || making.ensured.is_some();
     let is_made_now = work.making().is_some_and(is_answered) && matches!(phase, Phase::Made(_));
+    let (status, generation) = match is_made_now {
+        true => {
+            let status = load_balancer_status(&facts.service);
+            (status, facts.account.generation)
+        }
+        false => (past.status.clone(), past.generation),
+    };
     RetainedAnswers {
-        status: match is_made_now {
-            true => load_balancer_status(&facts.service),
-            false => past.status.clone(),
-        },
+        status,
+        generation,
         empty_since: match ensure::is_emptied(facts) {
             Some(true) => past.empty_since.or(Some(now)),
             Some(false) => None,

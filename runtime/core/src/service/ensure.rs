@@ -358,7 +358,7 @@ fn after_ready<'a>(
             return Some(step);
         }
         if account_proof::is_replaced(&stored, status)
-            && !account_proof::shares_address(&facts.past.answers.status, status)
+            && !account_proof::was_given(facts, status)
             && facts.state.written.stored != Stored::WithStatus
             && let Some(step) = account_proof::unknown(facts, now)
         {

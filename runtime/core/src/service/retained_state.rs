@@ -83,6 +83,8 @@ pub(super) struct RetainedTargets {
 pub(super) struct RetainedAnswers {
     /// Status that was stored when the load balancer was last made.
     pub(super) status: LoadBalancerStatus,
+    /// The provider's generation that gave `status`. To another one, whose account may differ, it proves nothing.
+    pub(super) generation: u64,
     /// When the provider first answered that there is no address any more.
     pub(super) empty_since: Option<Moment>,
     /// When the last call failed in a way that leaves open whether the cloud still carries it out.

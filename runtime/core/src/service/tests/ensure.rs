@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
-use crate::effect::When;
+use crate::effect::{ClusterError, When};
 use crate::load_balancer::Ensured;
 use crate::service::{Account, ServiceAction, Witnesses};
 use serde_json::json;
@@ -31,7 +31,7 @@ fn svc_031_finalizer_and_owner_are_written_before_the_first_call() {
 #[test]
 fn svc_031_without_the_finalizer_nothing_is_asked() {
     let mut world = world();
-    world.errors = vec![crate::effect::ClusterError::Denied("403".to_owned())];
+    world.errors = vec![ClusterError::Denied("403".to_owned())];
     let run = world.reconcile();
     assert_eq!(
         run.events.last().unwrap().1,
@@ -131,7 +131,7 @@ fn edge_070_ensured_is_said_after_the_status_is_stored() {
     let mut world = made();
     world.stored["spec"]["ports"][0]["port"] = json!(81);
     world.ensure = [ready(&["192.0.2.2"], 1)].into();
-    world.errors = vec![crate::effect::ClusterError::Unavailable("away".to_owned())];
+    world.errors = vec![ClusterError::Unavailable("away".to_owned())];
     let run = world.reconcile();
     assert_eq!(run.said(), ["EnsuringLoadBalancer"], "it is not stored");
     assert_eq!(
@@ -392,4 +392,31 @@ fn a_new_credential_makes_no_second_load_balancer_before_somebody_has_vouched_fo
         world.reconcile();
         assert_eq!(asked(&world), expected, "{witnesses:?}");
     }
+}
+
+/// The status of the other account was stored while nobody could refute it. Once the credential is right again the status is
+/// replaced, and the answer to that write is lost. Then the credential is wrong again.
+#[test]
+fn an_address_that_another_account_has_given_before_does_not_return_with_it() {
+    let strange = Witnesses {
+        found: Vec::new(),
+        missing: vec!["node/a".to_owned()],
+    };
+    let mut world = world();
+    world.ensure = [ready(&["198.51.100.9"], 1)].into();
+    world.reconcile();
+    assert_eq!(world.addresses(), ["198.51.100.9"]);
+
+    world.account.generation += 1;
+    world.ensure = [ready(&["192.0.2.1"], 1)].into();
+    world.past.drift_due = true;
+    world.errors = vec![ClusterError::Unavailable("reset".to_owned())];
+    world.reconcile();
+    world.stored["status"]["loadBalancer"]["ingress"][0]["ip"] = json!("192.0.2.1");
+
+    world.account.generation += 1;
+    world.witnesses = Ok(strange);
+    world.ensure = [ready(&["198.51.100.9"], 0)].into();
+    let run = world.reconcile();
+    assert_eq!(world.addresses(), ["192.0.2.1"], "{:?}", run.acts());
 }
