@@ -46,7 +46,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Why nothing of an answer may be written: an initialised node stays unchanged, an uninitialised one keeps its taint.
+/// Why an answer is rejected as a whole: an initialised node stays unchanged, an uninitialised one keeps its taint.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Unusable {
     /// Neither the answer nor the node has a provider ID (NODE-022).
@@ -57,7 +57,7 @@ pub enum Unusable {
     ProviderId {
         /// The answered provider ID.
         provider_id: String,
-        /// What is wrong with it.
+        /// Why it is not valid.
         cause: ProviderIdError,
     },
     /// The provider ID has a scheme that this provider does not own.
@@ -98,7 +98,7 @@ pub struct Known<'a> {
 /// Checks `instance` as the answer about a node with the facts `known`.
 ///
 /// # Errors
-/// Why nothing of the answer can be used.
+/// The answer cannot be used at all, for this reason.
 pub fn check(instance: &Instance, known: Known<'_>) -> Result<Checked, Unusable> {
     let mut faults = Vec::new();
     let provider_id = check_provider_id(&instance.provider_id, known.provider_id, known.schemes)?;

@@ -51,13 +51,13 @@ impl fmt::Display for Subject {
 /// The deciding provider and its module.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Author {
-    /// The provider's name.
+    /// The provider's name, such as `hcloud`.
     pub provider: String,
     /// `sha256:…` of its module; empty when there is no module.
     pub digest: String,
 }
 
-/// Kind of change.
+/// The change that a record is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     /// One request that may have changed something at the cloud.
@@ -80,14 +80,14 @@ pub enum Act {
 pub enum End {
     /// The cloud or the API server answered with this status.
     Answered {
-        /// The HTTP status.
+        /// HTTP status code of the answer.
         status: u16,
-        /// The cloud's request ID.
+        /// The cloud's request ID, sanitised; `None` if the answer has none.
         request_id: Option<String>,
     },
     /// Done; for changes whose status is not visible here.
     Done,
-    /// Refused, with a fixed word; for changes whose status is not visible here.
+    /// Refused: `not-found`, `conflict`, `rejected` or `denied`; for changes whose status is not visible here.
     Refused(&'static str),
     /// No complete answer. Whether it was done is unknown.
     Unknown,
@@ -96,9 +96,9 @@ pub enum End {
 /// A brake's budget after the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrakeState {
-    /// The brake.
+    /// The brake that the change is charged to.
     pub brake: Brake,
-    /// Its budget level.
+    /// How much of its budget is taken.
     pub standing: BudgetLevel,
 }
 
@@ -109,9 +109,9 @@ pub struct AuditRecord {
     pub author: Author,
     /// The object and the reason.
     pub subject: Subject,
-    /// The change.
+    /// The change that was made or attempted.
     pub act: Act,
-    /// Its result.
+    /// How the change ended.
     pub end: End,
     /// Time from just before sending to the end; `None` when the end was not awaited.
     pub took: Option<Duration>,
@@ -138,7 +138,7 @@ pub struct Unrecordable;
 pub struct Refused<'a> {
     /// The object that the call is about.
     pub subject: &'a Subject,
-    /// The refused request.
+    /// The request, which is not sent.
     pub request: &'a CloudRequest,
     /// Why it was refused.
     pub refusal: Refusal,
@@ -158,7 +158,7 @@ pub trait AuditSink: Send + Sync {
     /// The request ended, or its end is not awaited any more.
     fn after(&self, record: &AuditRecord);
 
-    /// The request was not sent. In plan mode the first refusal for an object goes into the plan.
+    /// The request is not sent. In plan mode the first refusal for an object goes into the plan.
     fn refused(&self, refused: &Refused<'_>);
 
     /// A module requested what it is not granted. It may do so any number of times, so not every attempt has to be

@@ -22,14 +22,14 @@ pub(crate) type Asked = BTreeMap<Brake, Result<(), Moment>>;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BudgetReservation(BTreeMap<Brake, Moment>);
 
-/// What the budget that an object took is still worth.
+/// Whether budget that an object took earlier covers its change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reservation {
-    /// None was taken recently.
+    /// No budget was taken recently: take some.
     Nothing,
-    /// The change may be made.
+    /// Budget was taken a moment ago: the change may be made.
     Covered,
-    /// No change came of it; until this moment no more is taken for this object.
+    /// Budget was taken and no change was made; before this moment no more is taken for this object.
     InVain(Moment),
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn why_in_vain(brake: Brake) -> String {
 }
 
 impl BudgetReservation {
-    /// What the budget taken for this kind of change is worth at `now`.
+    /// Whether budget taken earlier for this kind of change covers it at `now`.
     pub(crate) fn credit(&self, brake: Brake, now: Moment) -> Reservation {
         match self.0.get(&brake) {
             Some(at) if at.after(COVERS) > now => Reservation::Covered,

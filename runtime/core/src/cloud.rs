@@ -53,7 +53,7 @@ pub trait CloudProvider: Send + Sync {
     fn find<'a>(&'a self, nodes: &'a [CloudNode], permit: Arc<Permit>) -> Reply<'a, FindReply>;
 
     /// Like [`CloudProvider::find`], but independent of every other call: neither cached cloud responses nor the
-    /// provider's own memory are used. Deleting a node needs such a second opinion.
+    /// provider's own memory are used. A node is deleted only after such a second answer.
     fn find_fresh<'a>(
         &'a self,
         nodes: &'a [CloudNode],

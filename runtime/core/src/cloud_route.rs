@@ -27,7 +27,7 @@ pub struct CloudRoute {
     pub id: String,
     /// In the provider's spelling.
     pub destination_cidr: String,
-    /// Where it leads.
+    /// Where it leads, according to the provider.
     pub target: RouteTarget,
     /// Provider-specific data, passed back for deletion.
     pub extra: Vec<(String, String)>,
@@ -45,9 +45,9 @@ pub struct ListRoutesReply {
 /// A request to create a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateRouteRequest {
-    /// The target node.
+    /// The node that the route leads to.
     pub node: Arc<CloudNode>,
-    /// In canonical form.
+    /// The pod network that the route leads to, in canonical form.
     pub destination_cidr: String,
     /// The hint of the last `pending` reply about this route.
     pub hint: Option<Arc<[u8]>>,
@@ -65,7 +65,7 @@ pub struct DeleteRouteRequest {
 /// The reply to a route change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteReply {
-    /// The progress.
+    /// Whether the change is finished or pending.
     pub progress: Progress,
     /// Events about the node of the request; after a deletion they have no object and are only logged.
     pub events: Vec<CloudEvent>,

@@ -1,5 +1,5 @@
-//! What the controllers' effects have in common: the decision that lists them, how one may end, and what it changes. Each
-//! controller's own effects are beside its decisions: `node/effect.rs`, `service/effect.rs` and so on. Performs nothing.
+//! Common parts of the controllers' effects: the decision that lists them, their outcomes, and the changes they make.
+//! Each controller's own effects are beside its decisions: `node/effect.rs` and so on. Performs nothing.
 //!
 //! An effect's `Display` is its only label: log lines, error texts and transcripts all use it.
 
@@ -14,15 +14,15 @@ use crate::moment::{Moment, rounded};
 
 /// One action that a controller's decision lists.
 pub trait Effect: fmt::Display + Send + Sync {
-    /// How it can end.
+    /// How the effect can end.
     type Outcome: Outcome;
     /// The name of the controller that decides it.
     const CONTROLLER: &'static str;
 
-    /// What performing it changes.
+    /// The change that performing the effect makes, if any.
     fn modification(&self) -> Modification<'_>;
 
-    /// Whether a pass performs it for each object, so that its success is no news.
+    /// Whether a pass performs it for each object, so that its success is only traced.
     fn is_routine(&self) -> bool {
         false
     }
@@ -66,14 +66,14 @@ pub enum When {
     },
     /// After a delay, or earlier when the object changes.
     Retry {
-        /// The delay.
+        /// Time until the next reconciliation.
         after: Duration,
         /// What is missing, human-readable.
         why: String,
     },
     /// After a delay and not earlier, whatever changes.
     NotBefore {
-        /// The delay.
+        /// Time until the next reconciliation.
         after: Duration,
         /// What is missing, human-readable.
         why: String,
@@ -120,7 +120,7 @@ impl<'a> Modification<'a> {
     }
 }
 
-/// What became of an effect.
+/// The result of an effect, whether it was performed or not.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Performed<O> {
     /// It was performed, with this outcome.
@@ -142,7 +142,7 @@ impl<O: Outcome> Performed<O> {
 /// The object as the API server has it after a read or a write. `None`: it does not exist.
 pub type ObjectResult<T> = Result<Option<Box<T>>, ClusterError>;
 
-/// Writes the label of such a result.
+/// Writes the label of an [`ObjectResult`].
 pub(crate) fn object_label<T: Resource>(
     result: &ObjectResult<T>,
     f: &mut fmt::Formatter<'_>,
@@ -157,7 +157,7 @@ pub(crate) fn object_label<T: Resource>(
 /// The result of taking one change from a brake's budget.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BudgetOutcome {
-    /// Whether it was taken; the error is when budget is available again.
+    /// `Ok`: it was taken. `Err`: the budget is exhausted until this moment.
     Answered(Result<(), Moment>),
     /// It could not be saved, and nothing was taken.
     Failed(ClusterError),
@@ -183,7 +183,7 @@ pub enum EventOutcome {
 /// A provider's reply, with facts that only the manager knows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answered<T> {
-    /// The reply.
+    /// The provider's reply, unchecked.
     pub reply: T,
     /// How many changes the call made at the cloud.
     pub mutations: u32,
@@ -194,7 +194,7 @@ pub struct Answered<T> {
 /// An IP that another object in the cluster has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InUse {
-    /// The IP, canonical.
+    /// The IP, in canonical form.
     pub ip: IpAddr,
     /// The object that has it, for messages: `node/worker-1`, `service/default/web`.
     pub by: String,
@@ -275,7 +275,7 @@ impl When {
     }
 }
 
-/// What comes next, and the reason.
+/// When the object is reconciled again, and why.
 impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.next())?;

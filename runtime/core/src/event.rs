@@ -19,17 +19,17 @@ const MOST_NAME: usize = MAX_DNS_NAME - 18;
 pub struct EventSubject<'a> {
     /// API version of the object's kind, such as `v1`.
     pub api_version: &'a str,
-    /// The object's kind.
+    /// The object's kind, such as `Node`.
     pub kind: &'a str,
     /// The object's namespace, if its kind is namespaced.
     pub namespace: Option<&'a str>,
-    /// The object's name.
+    /// `metadata.name` of the object.
     pub name: &'a str,
     /// The object's UID, if known.
     pub uid: Option<&'a str>,
     /// The resource version that was observed, where it matters.
     pub resource_version: Option<&'a str>,
-    /// The source component.
+    /// The source component: the controller that reports the Event.
     pub component: &'a str,
 }
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io;
 
-/// What an answer with this status code and message is called.
+/// The log text for an answer with this status code and message.
 pub fn of_status(code: u16, message: &str) -> String {
     match code {
         401 => "the API server refuses the token (401 Unauthorized)".to_owned(),

@@ -105,7 +105,7 @@ fn failed(facts: &Facts, error: &ClusterError) -> Decision<IpamEffect> {
     })
 }
 
-/// The node has pod CIDRs. Reports what is wrong with them; a person has to fix it.
+/// The node has pod CIDRs. Reports the invalid ones; a person has to correct them.
 fn report(facts: &Facts) -> Decision<IpamEffect> {
     if facts.invalid_pod_cidrs.is_empty() || facts.has_told() {
         return Decision::Done(When::AwaitChange);

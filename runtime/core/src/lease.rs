@@ -104,7 +104,7 @@ pub enum LeaseRequest {
 /// Result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LeaseReply {
-    /// The current Lease.
+    /// The Lease as the API server has it now.
     Lease(Box<Lease>),
     /// It does not exist.
     Absent,
@@ -160,7 +160,7 @@ enum Role {
     Lost(Lost),
 }
 
-/// One participant of an election.
+/// One participant of an election: a candidate or the leader.
 #[derive(Debug)]
 pub struct Elector {
     namespace: String,

@@ -39,7 +39,7 @@ impl Protocol {
     }
 }
 
-/// IP family.
+/// IP family of a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IpFamily {
     /// IPv4.
@@ -51,7 +51,7 @@ pub enum IpFamily {
 /// `spec.ipFamilyPolicy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IpFamilyPolicy {
-    /// One family.
+    /// Exactly one family.
     SingleStack,
     /// Both families, if the cluster has both.
     PreferDualStack,
@@ -73,7 +73,7 @@ pub enum TrafficPolicy {
 pub struct ServicePort {
     /// Name of the port; may be `None` if it is the only one.
     pub name: Option<String>,
-    /// Transport protocol.
+    /// Transport protocol of the port.
     pub protocol: Protocol,
     /// `appProtocol`.
     pub app_protocol: Option<String>,
@@ -144,7 +144,7 @@ impl IpMode {
 pub struct PortStatus {
     /// Port number, 1 to 65535.
     pub port: u16,
-    /// Transport protocol.
+    /// Transport protocol of the port.
     pub protocol: Protocol,
     /// CamelCase reason or a qualified name; `None`: the port works.
     pub error: Option<String>,
@@ -155,7 +155,7 @@ pub struct PortStatus {
 pub struct Ingress {
     /// IP address in the provider's spelling.
     pub ip: Option<String>,
-    /// DNS name.
+    /// DNS name in the provider's spelling.
     pub hostname: Option<String>,
     /// Only with an IP; `None`: the cluster's default.
     pub ip_mode: Option<IpMode>,
@@ -193,7 +193,7 @@ impl fmt::Display for Pending {
     }
 }
 
-/// How a label shows a request's hint.
+/// The part of a request's label that shows its hint.
 pub(crate) fn hint_label(hint: &Option<Arc<[u8]>>) -> &'static str {
     match hint {
         Some(_) => " hint",
@@ -204,18 +204,18 @@ pub(crate) fn hint_label(hint: &Option<Arc<[u8]>>) -> &'static str {
 /// A requested change of one annotation of the Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnnotationChange {
-    /// The annotation key.
+    /// The annotation's key, without a check of its prefix.
     pub key: String,
     /// The new value; `None` removes the annotation.
     pub value: Option<String>,
 }
 
-/// What a provider may take over for a Service.
+/// The load balancers that a provider may take over for a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Adoptable {
-    /// What belongs to this owner, which no longer exists.
+    /// Load balancers of this owner, which no longer exists.
     Of(Owner),
-    /// What has no owner.
+    /// Load balancers without an owner.
     Unowned,
 }
 
@@ -228,11 +228,11 @@ impl From<Option<Owner>> for Adoptable {
 /// A request to bring the cloud in line with a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnsureRequest {
-    /// The Service.
+    /// The Service that the cloud has to match.
     pub service: Arc<CloudService>,
     /// The nodes that receive traffic, sorted by name. Many Services share one list.
     pub targets: Arc<[CloudNode]>,
-    /// Only after a conflict: what may be taken over.
+    /// The load balancers that may be taken over; set only after a conflict.
     pub adopt: Option<Adoptable>,
     /// The hint of the last `pending` reply about this Service.
     pub hint: Option<Arc<[u8]>>,
@@ -243,25 +243,25 @@ pub struct EnsureRequest {
 pub enum Ensured {
     /// The cloud matches the Service.
     Ready(LoadBalancerStatus),
-    /// Begun, not finished.
+    /// The cloud has begun and is not finished.
     Pending(Pending),
 }
 
 /// The reply to `ensure`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnsureReply {
-    /// The progress.
+    /// Whether the cloud matches the Service already.
     pub ensured: Ensured,
     /// Events to record about the Service.
     pub events: Vec<CloudEvent>,
-    /// Requested annotation changes.
+    /// Annotation changes that the provider requests; unchecked.
     pub annotations: Vec<AnnotationChange>,
 }
 
 /// A request to change the set of nodes behind a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdateRequest {
-    /// The Service.
+    /// The Service whose load balancer is changed.
     pub service: Arc<CloudService>,
     /// The complete new set, sorted by name.
     pub targets: Arc<[CloudNode]>,
@@ -281,9 +281,9 @@ pub struct DeleteRequest {
 /// Progress of a change or a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// Finished.
+    /// The change or deletion is finished.
     Done,
-    /// Begun, not finished.
+    /// The cloud has begun and is not finished.
     Pending(Pending),
 }
 
@@ -299,11 +299,11 @@ impl fmt::Display for Progress {
 /// The reply to `update-targets` and `delete`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgressReply {
-    /// The progress.
+    /// Whether the change or deletion is finished.
     pub progress: Progress,
     /// Events to record about the Service.
     pub events: Vec<CloudEvent>,
-    /// Requested annotation changes.
+    /// Annotation changes that the provider requests; unchecked.
     pub annotations: Vec<AnnotationChange>,
 }
 
@@ -319,7 +319,7 @@ pub enum Found {
 /// The reply to `get`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GetReply {
-    /// The result.
+    /// Whether the load balancer exists.
     pub found: Found,
     /// Whether the answer may prove absence: as [`crate::cloud::instance::FindReply::complete`].
     pub complete: bool,

@@ -38,7 +38,7 @@ pub fn rounded(duration: Duration) -> Duration {
 pub struct Now {
     /// The monotonic clock: for everything but ages and dates.
     pub moment: Moment,
-    /// The wall clock.
+    /// The wall clock: for ages and dates only.
     pub wall: Timestamp,
 }
 

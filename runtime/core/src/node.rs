@@ -70,7 +70,7 @@ fn next(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffect> {
     }
 }
 
-/// NODE-013 and section 2.3, in this project's order (departs from NODE-044 and NODE-045).
+/// Initialises a tainted node: NODE-013 and section 2.3, in this project's order (departs from NODE-044 and NODE-045).
 fn initialise(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffect> {
     let node = &facts.node;
     let others = match owner(node, &facts.ownership) {
@@ -111,7 +111,7 @@ fn initialise(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEff
     Decision::Do(effects)
 }
 
-/// An initialised node: labels on every change (NODE-012), addresses in the periodic pass.
+/// Maintains an initialised node: labels on every change (NODE-012), addresses in the periodic pass.
 fn maintain(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEffect> {
     let node = &facts.node;
     let owner = owner(node, &facts.ownership);
@@ -307,7 +307,7 @@ fn owner_label(facts: &Facts) -> BTreeMap<String, String> {
     [(OWNER_LABEL.to_owned(), facts.ownership.name.clone())].into()
 }
 
-/// The provider's Events, and one that lists what was left out of its answer.
+/// The provider's Events, and one that lists the parts left out of its answer.
 fn events(facts: &Facts, checked: &Checked) -> Vec<NodeEffect> {
     let mut events = provider_events(facts.looked().and_then(|looked| looked.as_ref().ok()));
     events.extend(answer_check::faults_event(&checked.faults));

@@ -25,8 +25,8 @@ pub struct NodeIndex {
     roll: Roll,
 }
 
-/// What passes over all nodes depend on: while two are equal, no node has come, gone or been recreated in between, and none
-/// has become or ceased to be one of `unready`.
+/// State that passes over all nodes depend on: while two values are equal, no node has come, gone or been recreated in
+/// between, and none has become or ceased to be one of `unready`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Roll {
     /// Number of nodes with [`is_unready_or_shut_down`].
@@ -41,7 +41,7 @@ type Names = Vec<Arc<str>>;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Neighbour {
     uid: String,
-    /// See [`is_unready_or_shut_down`].
+    /// Result of [`is_unready_or_shut_down`].
     is_unready: bool,
     /// The stored provider ID.
     stored: Option<Arc<str>>,
@@ -51,14 +51,14 @@ struct Neighbour {
     found: Option<Moment>,
     /// Consecutive complete answers that reported the machine gone since the node was last Ready.
     gone: u32,
-    /// Addresses of a Ready node. A node that is not Ready may have lost its machine, and its address a new owner.
+    /// InternalIPs of a Ready node; `external` likewise. A lost machine's address may have a new owner.
     internal: Vec<IpAddr>,
     external: Vec<IpAddr>,
-    /// All addresses, whether the node is Ready or not: no other object's traffic may be sent to them.
+    /// InternalIPs and ExternalIPs, whether the node is Ready or not: no other object's traffic may be sent to them.
     all: Vec<IpAddr>,
 }
 
-/// What an answer about one node shares with other nodes.
+/// Provider ID and addresses in an answer about one node that other nodes have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Clashes {
     /// Another node with the same provider ID.
@@ -79,7 +79,7 @@ pub struct DuplicateProviderId {
 /// An address that another node has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressClash {
-    /// The address.
+    /// The address, in canonical form.
     pub address: IpAddr,
     /// The other node's name.
     pub name: String,
@@ -96,7 +96,7 @@ impl NodeIndex {
         self.nodes.is_empty()
     }
 
-    /// What a pass over all nodes depends on, as it is now.
+    /// The state that a pass over all nodes depends on.
     pub fn roll(&self) -> Roll {
         self.roll
     }
@@ -177,7 +177,7 @@ impl NodeIndex {
                 Lookup::Gone | Lookup::NotMine | Lookup::Unknown(_) => None,
             };
             let before = known.answered.as_ref();
-            // One provider not knowing a machine does not discard the answer of the provider that does.
+            // If one provider does not know a machine, the answer of another provider that does stays.
             let is_anothers = before.is_some_and(|(_, who)| *who != by);
             if answered.is_none() && is_anothers || before.map(|(id, _)| &**id) == answered {
                 continue;
@@ -196,8 +196,8 @@ impl NodeIndex {
         known?.found
     }
 
-    /// What the answer `instance` about the node `name` shares with other nodes. Two nodes may share an ExternalIP:
-    /// machines behind one gateway do.
+    /// The provider ID and the addresses in the answer `instance` about the node `name` that other nodes have. Two
+    /// nodes may share an ExternalIP: machines behind one gateway do.
     pub fn clashes(&self, name: &str, instance: &Instance) -> Clashes {
         let own = self.nodes.get(name).and_then(|own| own.stored.as_ref());
         let id = match instance.provider_id.as_str() {

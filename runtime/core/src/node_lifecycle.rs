@@ -112,7 +112,7 @@ fn taint(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
 
 /// Why a change may not be made yet.
 enum Unpaid {
-    /// Perform this first.
+    /// This effect comes first.
     First(Decision<LifecycleEffect>),
     /// The budget is exhausted until this moment.
     Braked(Moment),

@@ -27,7 +27,7 @@ pub struct NodeClaim {
 /// The nodes that one provider claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The provider's name.
+    /// The provider's name, which the owner label records.
     pub name: String,
     /// The provider ID schemes that it owns.
     pub schemes: Vec<String>,
@@ -38,7 +38,7 @@ pub struct Claim {
 /// One provider's view of node ownership: its own claim and those of the other providers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnershipContext {
-    /// The provider's name.
+    /// The provider's name, which the owner label records.
     pub name: String,
     /// The provider ID schemes that it owns.
     pub schemes: Vec<String>,

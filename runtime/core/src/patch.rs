@@ -101,7 +101,7 @@ impl fmt::Display for NodePatch {
 }
 
 impl NodePatch {
-    /// The patch body.
+    /// The patch body, for the API server.
     pub fn to_json(&self) -> Value {
         let mut metadata = Map::new();
         metadata.insert("uid".to_owned(), json!(self.uid));

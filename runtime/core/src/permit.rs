@@ -21,7 +21,7 @@ use crate::tenure::Tenure;
 /// Whether the manager makes changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// Makes changes.
+    /// Makes all changes.
     #[default]
     Enforce,
     /// Reads, reports what it would change, and changes nothing.
@@ -34,7 +34,7 @@ impl Mode {
     /// All modes.
     pub const ALL: [Mode; 3] = [Mode::Enforce, Mode::Plan, Mode::Observe];
 
-    /// A fixed word, for settings, logs and errors.
+    /// The mode's fixed name, for settings, logs and errors.
     pub fn as_str(self) -> &'static str {
         match self {
             Mode::Enforce => "enforce",
@@ -48,7 +48,7 @@ impl Mode {
 /// method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Changes nothing.
+    /// Changes nothing at the cloud.
     Read,
     /// May change something: counted, audited, refused outside [`Mode::Enforce`].
     Write,
@@ -95,7 +95,7 @@ pub enum Refusal {
     /// The tenure is over: leadership is lost or in doubt, or the manager is stopping.
     #[error("the permit of this call was revoked")]
     Revoked,
-    /// Plan or observe mode.
+    /// The mode of the call permits no changes: plan or observe.
     #[error("changes are not made in {0} mode")]
     Mode(&'static str),
     /// The call has used all of its mutations.
@@ -104,7 +104,7 @@ pub enum Refusal {
     /// A brake is engaged; budget is available again from this moment on.
     #[error("the brake {brake} is engaged")]
     Brake {
-        /// The brake.
+        /// The brake whose budget is exhausted.
         brake: Brake,
         /// When budget is available again.
         again: Moment,
@@ -251,7 +251,7 @@ impl Permit {
     /// before this returns; the caller must then call [`Permit::ended`].
     ///
     /// # Errors
-    /// Why the request must not be sent; the audit sink has been told.
+    /// Why the request must not be sent; the refusal is already reported to the audit sink.
     pub fn ask(&self, now: Moment, request: &CloudRequest) -> Result<(), Refusal> {
         let verdict = self.judge(now, request.access).and_then(|()| {
             if request.access == Access::Read {

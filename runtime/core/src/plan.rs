@@ -6,8 +6,8 @@
 //! called empty, and neither is one made before everything was looked at.
 //!
 //! Events and the manager's own records are not changes of an object: the plan omits them, and they are not written.
-//! Bookkeeping, a write of nothing but labels, annotations and conditions in this project's domain, is listed by itself:
-//! nobody else reads it, and a plan that has nothing else counts as empty.
+//! Bookkeeping, a write of nothing but labels, annotations and conditions in this project's domain, is listed by
+//! itself: no other program reads it, and a plan that has nothing else counts as empty.
 
 pub(crate) mod bookkeeping;
 
@@ -31,7 +31,7 @@ const NOT_LOOKED: &str = "not everything was looked at yet";
 /// Kinds of objects in plans.
 pub const KINDS: [&str; 4] = ["node", "service", "route", "cloud"];
 
-/// One withheld change.
+/// One change that was withheld because of the mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
     /// Kind of the object, one of [`KINDS`]; `cloud` if the change concerns no single object.
@@ -187,7 +187,7 @@ impl fmt::Display for Planned {
 /// Object, class and controller. In this order a write to an object precedes its cloud request, as in enforce mode.
 type Key = (String, ChangeClass, &'static str);
 
-/// What of an object's changes is kept separately: bookkeeping must not hide what follows it.
+/// The classes of an object's changes, which are kept separately: bookkeeping must not hide a change that follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ChangeClass {
     Bookkeeping,
@@ -200,7 +200,7 @@ enum ChangeClass {
 pub struct Plan {
     changes: BTreeMap<Key, Planned>,
     more: usize,
-    /// Reasons by object and controller.
+    /// Why an object cannot be judged, by object and controller.
     unsure: BTreeMap<(String, &'static str), String>,
     view: View,
 }
@@ -208,9 +208,9 @@ pub struct Plan {
 /// How much of the cluster was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum View {
-    /// Everything, once.
+    /// Everything was looked at once.
     Whole,
-    /// Not everything, for this reason.
+    /// Something was not looked at yet, for this reason.
     Partial(String),
 }
 

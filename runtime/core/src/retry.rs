@@ -13,7 +13,7 @@ use crate::effect::ClusterError;
 pub struct Backoff {
     /// Delay after the first failure.
     pub first: Duration,
-    /// Upper bound.
+    /// Upper bound of the delay.
     pub most: Duration,
 }
 

@@ -6,7 +6,7 @@
 //!                                           └→ waits for grants or approval
 //!
 //! facts ──decide──► Do(effects) ──performed──► facts ──decide──► … ──► Wait(when to look again)
-//!   └── offered, told, read, ended, tally: what happens meanwhile ──┘
+//!   └─── offered, ordered, read, ended, tallied: changes meanwhile ───┘
 //! ```
 //!
 //! # Guarantees

@@ -1,5 +1,5 @@
 //! Decides what the service controller does about one Service of type LoadBalancer (`tests/conformance.md`, SVC). Pure:
-//! nothing here running to a cluster or a cloud, and the time is an argument.
+//! sends nothing to a cluster or a cloud, and the time is an argument.
 //!
 //! Creation: one patch writes finalizer and owner; the provider is called; its answer is checked; one patch writes
 //! status and condition; an Event reports it. Removal: take budget; the provider deletes; a second look proves that
@@ -165,7 +165,7 @@ fn role(facts: &Facts) -> Role {
         return Role::None;
     }
     let is_recorded = recorded_owner(service).is_some();
-    // The finalizer, whose name is shared, is another implementation's, and no class tells its owner any more
+    // The finalizer, whose name is shared, is another implementation's, and no class names its owner any more
     // (EDGE-067).
     if facts.past.left_alone.was_foreign && !is_recorded && !is_load_balancer(service) {
         return Role::None;

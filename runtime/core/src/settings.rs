@@ -120,16 +120,16 @@ pub struct ServiceRules {
     pub allowances: Allowances,
 }
 
-/// Which load balancers that are called as a Service wants may be adopted for it. One whose owner is a Service of this
-/// cluster never is (F22).
+/// Which existing load balancers may be adopted for a Service that requests their name. One whose owner is a Service of
+/// this cluster is never adopted (F22).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Adoption {
-    /// None.
+    /// No load balancer is adopted.
     #[default]
     Never,
     /// Those without a recorded owner. One that names an owner may be another cluster's.
     Unowned,
-    /// Those, and those whose owner is no Service of this cluster.
+    /// Load balancers without a recorded owner, and those whose owner is no Service of this cluster.
     Orphaned,
 }
 
@@ -205,7 +205,7 @@ pub struct OtherAllocatorRules {
 /// One pod address range, and the size of each node's block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PodNetwork {
-    /// From `--cluster-cidr`.
+    /// The range, one of `--cluster-cidr`.
     pub cluster_cidr: IpNet,
     /// Prefix length of a node's block.
     pub node_mask: u8,

@@ -23,7 +23,7 @@ fn instance() -> Instance {
     }
 }
 
-/// Held against nothing but the stored provider ID and the scheme `sim`.
+/// Checks against the stored provider ID and the scheme `sim` only.
 fn check_stored(instance: &Instance, stored: Option<&str>) -> Result<Checked, Unusable> {
     let known = Known {
         provider_id: stored,
@@ -300,7 +300,7 @@ fn events_are_made_safe_before_they_are_recorded() {
     assert_eq!(faults_event(&[]), None);
 }
 
-/// What is answered beside `192.0.2.9` as ExternalIP, what of it is kept, and what is said about the rest.
+/// The address answered beside `192.0.2.9` as ExternalIP, the addresses that are kept, and the fault reported.
 #[test]
 fn an_address_of_somebody_else_or_outside_of_what_is_allowed_is_left_out() {
     let rules = AddressRules {
@@ -366,7 +366,7 @@ fn an_address_of_somebody_else_or_outside_of_what_is_allowed_is_left_out() {
                 assert!(faults[0].ends_with(why), "{faults:?}");
             }
         }
-        // Without another InternalIP there is nothing to reach the node by, unless none was answered at all.
+        // Without another InternalIP the node cannot be reached, unless no InternalIP was answered at all.
         let alone = Instance {
             addresses: addresses(&[(ExternalIp, "192.0.2.9"), (kind, address)]),
             ..instance()

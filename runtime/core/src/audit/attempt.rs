@@ -20,7 +20,7 @@ pub struct Attempt<'a> {
     pub method: &'a str,
     /// `denied`: not granted. `invalid`: malformed.
     pub outcome: &'static str,
-    /// The reason, human-readable.
+    /// Why it was refused, human-readable.
     pub refusal: &'a str,
 }
 

@@ -128,7 +128,7 @@ fn what_a_cloud_calls_a_request_is_made_harmless() {
     assert_eq!(sanitised(&"x".repeat(9_999)).unwrap().len(), 128);
 }
 
-/// Keeps records of deletions.
+/// An audit sink that keeps the records of deletions.
 #[derive(Default)]
 struct Kept {
     is_broken: bool,

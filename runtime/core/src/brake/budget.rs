@@ -1,4 +1,4 @@
-//! Sliding-window budgets: what of an allowance is spent, and what is left. The caller supplies the current time.
+//! Sliding-window budgets: the spent part of an allowance, and the rest. The caller supplies the current time.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::moment::Moment;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
     allowance: Allowance,
-    /// Oldest first.
+    /// When each change was taken, oldest first.
     spent: VecDeque<Moment>,
 }
 

@@ -21,7 +21,7 @@ const MOST_STEPS: u32 = 4;
 pub struct Rise(u32);
 
 impl Rise {
-    /// No doubling.
+    /// The initial allowance, not doubled.
     pub const NONE: Rise = Rise(0);
     /// The maximum number of doublings.
     pub const MOST: Rise = Rise(MOST_STEPS);

@@ -21,7 +21,7 @@ pub struct PendingRemoval {
 /// What to do about a change of targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemovalVerdict {
-    /// Make the change.
+    /// The change removes no target, or few enough to be made at once.
     Go,
     /// The removal was requested before and may be made. Keep the pending removal until it is done, so that a slow
     /// removal that has begun is not undone.

@@ -13,7 +13,7 @@ fn at(seconds: u64) -> Moment {
     Moment(Duration::from_secs(seconds))
 }
 
-/// max(3, 10 %), at most 20, in ten minutes.
+/// Allowance of max(3, 10 %), at most 20, in ten minutes.
 fn tenth() -> Allowance {
     Allowance::default_of(Brake::NodeDeletion)
 }
@@ -190,12 +190,12 @@ fn a_shared_budget_is_one_budget_for_all_who_take_at_the_same_time() {
     );
 }
 
-/// What a process does with its budget.
+/// The steps of a process that uses a budget.
 #[derive(Debug, Clone)]
 enum Step {
-    /// Time passes, and then one change is wanted among this many objects.
+    /// Time passes, and then one change is taken, given this many objects.
     Take { wait: u64, objects: usize },
-    /// The process starts anew with what was written down, in some order.
+    /// The process restarts with the saved entries, in some order.
     Restart { reversed: bool },
 }
 
@@ -237,7 +237,7 @@ proptest! {
                 }
             }
         }
-        // Each change that was let through was within what its own moment allowed.
+        // Each change that was taken was within the allowance of its own moment.
         for (index, (end, allowed)) in granted.iter().enumerate() {
             let within = granted[..=index].iter().filter(|(at, _)| end - at < 600).count();
             prop_assert!(within <= *allowed, "{within} within ten minutes, {allowed} allowed");
@@ -245,7 +245,7 @@ proptest! {
     }
 }
 
-/// Takes one node's deletion.
+/// Takes one node deletion.
 fn take(
     budgets: &mut ClusterBudgets,
     provider: &str,
@@ -262,7 +262,7 @@ fn take(
     taken.map(|spent| assert_eq!(spent.by.as_deref(), Some(provider)))
 }
 
-/// Where every provider has five objects, and the cluster these.
+/// Every provider has five objects, and the cluster has `all`.
 fn of(all: usize) -> Objects {
     Objects { own: 5, all }
 }
@@ -275,7 +275,7 @@ fn a_provider_spends_its_own_budget_and_all_together_the_clusters() {
         (0, "a", Ok(())),
         (1, "a", Ok(())),
         (2, "a", Ok(())),
-        // Its three are spent; the cluster has a tenth of fifty.
+        // The provider's three are spent; the cluster's budget is a tenth of fifty.
         (3, "a", Err(at(600))),
         (4, "b", Ok(())),
         (5, "b", Ok(())),
@@ -283,7 +283,7 @@ fn a_provider_spends_its_own_budget_and_all_together_the_clusters() {
         (6, "b", Err(at(600))),
         (7, "c", Err(at(600))),
         (600, "c", Ok(())),
-        // Of both the later moment.
+        // The later moment of both budgets.
         (600, "a", Err(at(601))),
         (601, "a", Ok(())),
     ] {
@@ -311,7 +311,7 @@ fn what_was_refused_has_spent_nothing() {
         assert_eq!(refused, Err(at(600)));
     }
     assert_eq!(budgets.spent(brake).len(), 3);
-    // More nodes, and a has two left.
+    // With more nodes, a has two left.
     assert_eq!(take(&mut budgets, "a", 100, of(100)), Ok(()));
     assert_eq!(take(&mut budgets, "a", 100, of(100)), Ok(()));
     assert_eq!(take(&mut budgets, "a", 100, of(100)), Err(at(600)));
@@ -410,7 +410,7 @@ fn what_has_been_held_for_long_takes_more_and_what_is_new_does_not() {
         assert_eq!(budget.take(at(240), 81, twice), Ok(()));
     }
     assert_eq!(budget.take(at(240), 81, twice), Err(at(600)));
-    // Who was held only now has nothing before all of these but eight are free.
+    // A change that has been held since now only waits until all of these entries but eight have expired.
     assert_eq!(budget.take(at(241), 80, Rise::NONE), Err(at(600)));
     let none = Allowance {
         least: 0,

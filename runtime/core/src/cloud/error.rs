@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::instance::CloudEvent;
 
-/// Whom an object of the cloud belongs to, as the cloud has it recorded.
+/// The owner of a cloud object, as the cloud has it recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
     /// The UID of an object of Kubernetes.
@@ -30,12 +30,12 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Why a call about one object failed, and the Events that the provider asks for meanwhile.
+/// Why a call about one object failed, and the Events that the provider requests nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallFailure {
-    /// The error.
+    /// Why the call failed.
     pub error: ProviderError,
-    /// About the object of the call; unchecked.
+    /// Events to record about the object of the call; unchecked.
     pub events: Vec<CloudEvent>,
 }
 
@@ -61,7 +61,7 @@ pub enum ProviderError {
     /// Another object holds the requested resource.
     #[error("conflict: {message}")]
     Conflict {
-        /// Human-readable message.
+        /// The provider's description of the conflict.
         message: String,
         /// The owner, if the cloud has it recorded.
         owner: Option<Owner>,
@@ -69,7 +69,7 @@ pub enum ProviderError {
     /// The cloud's rate limit was reached.
     #[error("throttled: {message}")]
     Throttled {
-        /// Human-readable message.
+        /// The provider's description of the limit.
         message: String,
         /// Between 1 s and 1 h; `None` when the cloud did not say.
         retry_after: Option<Duration>,

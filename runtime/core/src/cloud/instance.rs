@@ -7,7 +7,7 @@ use std::net::IpAddr;
 /// The groups of calls that a provider supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
-    /// [`CloudProvider::find`](crate::cloud::CloudProvider::find).
+    /// Look-ups of machines: [`CloudProvider::find`](crate::cloud::CloudProvider::find).
     pub instances: bool,
     /// Load balancers for Services.
     pub load_balancer: bool,
@@ -22,7 +22,7 @@ pub enum AddressType {
     Hostname,
     /// Reachable inside the cluster's network.
     InternalIp,
-    /// Reachable from outside.
+    /// Reachable from outside of the cluster's network.
     ExternalIp,
     /// A DNS name for internal addresses.
     InternalDns,
@@ -130,7 +130,7 @@ pub enum Readiness {
 }
 
 impl Readiness {
-    /// The contract's spelling.
+    /// The spelling in the contract (`wit/`).
     pub fn as_str(self) -> &'static str {
         match self {
             Readiness::Ready => "true",
@@ -162,7 +162,7 @@ pub struct Instance {
 /// The result of looking up one node's machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
-    /// The machine exists.
+    /// The machine exists; contains its description.
     Found(Box<Instance>),
     /// A complete answer says that it does not exist.
     Gone,
@@ -195,7 +195,7 @@ impl fmt::Display for Lookup {
     }
 }
 
-/// Event type.
+/// The type of a Kubernetes Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
     /// Something happened as expected.
@@ -236,7 +236,7 @@ impl CloudEvent {
     }
 }
 
-/// Type and reason.
+/// Type and reason, without the message.
 impl fmt::Display for CloudEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.event_type.as_str(), self.reason)

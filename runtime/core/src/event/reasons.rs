@@ -1,5 +1,5 @@
-//! Every Event reason of this program, each defined once, with its meaning and what a person can do about it. What a provider
-//! reports under reasons of its own is not here. Holds no logic. `deploy/docs/reference/events.md` is made from it.
+//! Every Event reason of this program, with its meaning and what a person can do about it. The reasons of providers'
+//! own Events are not here. Holds no logic. `deploy/docs/reference/events.md` is made from it.
 
 /// Kind of the object that an Event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,14 +14,14 @@ pub enum Kind {
     Lease,
 }
 
-/// One reason.
+/// An Event reason and its documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventReason {
     /// Reason as written into the Event.
     pub reason: &'static str,
     /// Kinds of the objects that have such Events.
     pub about: &'static [Kind],
-    /// What it means.
+    /// The situation that the Event reports, as a sentence.
     pub meaning: &'static str,
     /// What a person can do; empty: nothing.
     pub action: &'static str,

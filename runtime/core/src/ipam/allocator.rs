@@ -1,6 +1,6 @@
-//! Tracks which node holds which blocks: those that the API server stores for it, and those reserved for it but not yet
-//! written. A node gets a block of every range or none. A reservation lasts until the node is gone or it is certain
-//! that nothing was written. In memory only; writes nothing.
+//! Tracks which node holds which blocks: the stored ones, which the API server has on the Node, and the reserved ones,
+//! which are not written yet. A node gets a block of every range or none. A reservation lasts until the node is gone or
+//! it is certain that nothing was written. In memory only; writes nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,7 +52,7 @@ struct Record {
     holder: Holder,
     /// Its pod CIDRs as stored on the Node.
     stored: Vec<String>,
-    /// Those of them that could be parsed.
+    /// The stored pod CIDRs that could be parsed.
     occupied: Vec<IpNet>,
     /// Blocks reserved for it and, as far as is known, not written.
     pending: Option<Vec<IpNet>>,
@@ -329,7 +329,7 @@ pub fn pod_cidrs(node: &Node) -> &[String] {
     };
     match spec.pod_cidrs.as_deref() {
         Some(cidrs) if !cidrs.is_empty() => cidrs,
-        // From an API server that supports only one family.
+        // The Node comes from an API server that supports only one family.
         _ => match &spec.pod_cidr {
             Some(cidr) if !cidr.is_empty() => std::slice::from_ref(cidr),
             _ => &[],

@@ -53,7 +53,7 @@ pub struct Span {
 /// The result of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocated {
-    /// The allocated block.
+    /// The block, which the requesting holder has now.
     pub block: IpNet,
     /// How many used blocks were skipped to find it (IPAM-040).
     pub tries: usize,
@@ -118,7 +118,7 @@ impl CidrSet {
         self.cluster
     }
 
-    /// Number of blocks.
+    /// Number of blocks, free and used.
     pub fn size(&self) -> usize {
         self.used.len()
     }
@@ -206,7 +206,7 @@ impl CidrSet {
         all.filter(|theirs| *theirs != holder).collect()
     }
 
-    /// Adds `holder` to all blocks that `cidr` overlaps, whoever else holds them. Idempotent.
+    /// Adds `holder` to all blocks that `cidr` overlaps, also if they have other holders. Idempotent.
     pub fn occupy(&mut self, cidr: &IpNet, holder: &Holder) {
         if let Some(span) = self.span(cidr) {
             self.hold(span, holder);

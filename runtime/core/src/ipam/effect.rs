@@ -24,9 +24,9 @@ pub enum IpamEffect {
 /// The outcome of an [`IpamEffect`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum IpamOutcome {
-    /// Of [`IpamEffect::Read`] and [`IpamEffect::Patch`].
+    /// Outcome of [`IpamEffect::Read`] and [`IpamEffect::Patch`].
     Node(ObjectResult<Node>),
-    /// Of [`IpamEffect::RecordEvent`].
+    /// Outcome of [`IpamEffect::RecordEvent`].
     Event(EventOutcome),
 }
 

@@ -68,7 +68,7 @@ impl Facts {
         }
     }
 
-    /// Adds what became of `effect`.
+    /// Adds the result of `effect`.
     pub fn absorb(&mut self, effect: &IpamEffect, performed: Performed<IpamOutcome>) {
         match performed {
             Performed::Ended(IpamOutcome::Node(Ok(Some(node))))

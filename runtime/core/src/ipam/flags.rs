@@ -80,7 +80,7 @@ impl PodNetworks {
 }
 
 impl PodNetworkFlags<'_> {
-    /// ROUTE-002, ROUTE-003, IPAM-005. Spaces around an element are accepted.
+    /// Parses `--cluster-cidr` (ROUTE-002, ROUTE-003, IPAM-005). Spaces around an element are accepted.
     fn cluster_cidrs(&self, mistakes: &mut Vec<String>) -> Vec<IpNet> {
         let text = self.cluster_cidr.trim();
         let parts = text.split(',').map(str::trim);
@@ -142,7 +142,7 @@ impl PodNetworkFlags<'_> {
         }
     }
 
-    /// IPAM-009, IPAM-060.
+    /// Checks `--cidr-allocator-type` (IPAM-009, IPAM-060).
     fn check_allocator(&self, mistakes: &mut Vec<String>) {
         let kind = self.cidr_allocator_type;
         if OF_GCE.contains(&kind) {
@@ -154,7 +154,7 @@ impl PodNetworkFlags<'_> {
         }
     }
 
-    /// IPAM-003, IPAM-006.
+    /// Checks `--service-cluster-ip-range` (IPAM-003, IPAM-006).
     fn check_services(&self, cluster_cidrs: &[IpNet], mistakes: &mut Vec<String>) {
         let services = self.service_cidrs;
         if services.len() > MOST_FAMILIES {
@@ -174,7 +174,7 @@ impl PodNetworkFlags<'_> {
         }
     }
 
-    /// IPAM-007.
+    /// Checks which mask flags are given together (IPAM-007).
     fn check_masks(&self, cluster_cidrs: &[IpNet], mistakes: &mut Vec<String>) {
         let is_given = self.node_cidr_mask_size != 0;
         let (v4, v6) = (

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::node::object::{name, uid};
 
-/// The Services or one node.
+/// The Service ranges or one node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
     /// A Service range: never allocated.

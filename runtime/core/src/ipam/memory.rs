@@ -1,4 +1,4 @@
-//! State that outlives a reconciliation: who holds which blocks, which nodes wait for one, and what was reported.
+//! State that outlives a reconciliation: the holders of blocks, the nodes that wait for one, and the reported failures.
 //! Observes nodes, creates reconciliations and stores their results; has no clock and performs no effects.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,7 @@ impl Memory {
         families.all(|set| set.used() < set.size())
     }
 
-    /// See [`Allocator::take_tries`].
+    /// Number of used blocks skipped by each allocation: see [`Allocator::take_tries`].
     pub fn take_tries(&mut self) -> Vec<(usize, usize)> {
         self.allocator.take_tries()
     }

@@ -1,6 +1,6 @@
 //! Whether another allocator gives nodes their pod CIDRs, such as kube-controller-manager with its own
-//! `--allocate-node-cidrs`: two allocators at once can give two nodes the same block. Asks questions, takes the answers
-//! and says whether this manager may allocate. Sends nothing and reads no clock.
+//! `--allocate-node-cidrs`: two allocators at once can give two nodes the same block. States the questions to the API
+//! server, takes the answers and decides whether this manager may allocate. Sends nothing and reads no clock.
 //!
 //! ```text
 //!            a node waits in vain                a process takes the Lease
@@ -14,8 +14,8 @@
 //! and a holder under which kube-controller-manager wrote pod CIDRs does until the Lease has another holder or none.
 //! Nothing is allocated but within [`FRESH`] of a read of the Lease that says who holds it.
 //!
-//! An allocator without a Lease is known by what it writes: it counts as gone when a node waits in vain for long enough.
-//! What a person or the node itself wrote is no evidence. Requests are made only while a node lacks pod CIDRs.
+//! An allocator without a Lease is known by its writes, and counts as gone when a node waits in vain for long enough.
+//! Pod CIDRs from a person or the node itself prove nothing. Requests are made only while a node lacks pod CIDRs.
 
 mod cidr_writer;
 mod controller_lease;
@@ -35,13 +35,13 @@ pub use observations::{AllocatorEvidence, Bond, News, Question, Standing, Why};
 
 /// For how long after a read of the Lease blocks may be allocated: less than a kube-controller-manager needs to start.
 pub const FRESH: Duration = Duration::from_secs(1);
-/// Time between two reads of the Lease while a node waits for somebody's pod CIDRs, and before a failed request is
-/// repeated.
+/// Time between two reads of the Lease while a node waits for another allocator's pod CIDRs, and before a failed
+/// request is repeated.
 const EVERY: Duration = Duration::from_secs(2);
 /// Time between two reads of a Lease that may not be read: rights change seldom.
 const EVERY_IF_DENIED: Duration = Duration::from_secs(600);
 
-/// What is known about other allocators. See the module's documentation.
+/// The evidence about other allocators, and the decision whether this manager may allocate.
 #[derive(Debug, Clone)]
 pub struct OtherAllocator {
     rules: OtherAllocatorRules,
@@ -58,25 +58,25 @@ pub struct OtherAllocator {
     youngest: Option<String>,
     /// Nodes without pod CIDRs: UID, and since when they are known to have none.
     waiting: BTreeMap<String, (String, Moment)>,
-    /// Those whose turn came while nothing could be allocated.
+    /// Waiting nodes whose turn came while nothing could be allocated.
     held: BTreeSet<String>,
-    /// Nodes whose pod CIDRs somebody wrote who is not known yet.
+    /// Nodes whose new pod CIDRs have a writer that is not known yet.
     appeared: BTreeSet<String>,
     blocks: Blocks,
     news: Vec<News>,
-    /// The field manager of the allocator that was told of last, unless that it is gone was told, too.
+    /// The field manager of the allocator reported last; `None` before, and once its end is reported.
     told: Option<String>,
     has_told_of_watch: bool,
 }
 
-/// Whether an allocator could give a waiting node what it waits for.
+/// Whether another allocator would have a block for a waiting node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Blocks {
     /// Every range has a free block, since this moment.
     Free(Moment),
-    /// There is none: nothing follows from a node that waits.
+    /// A range has no free block, so that a waiting node proves nothing.
     Exhausted,
-    /// There is one again, since this moment. An allocator that has failed for long tries again seldom.
+    /// Every range has a free block again, since this moment. An allocator that has failed for long rarely retries.
     FreeAgain(Moment),
 }
 
@@ -152,7 +152,7 @@ impl OtherAllocator {
         self.tell_of_watch();
     }
 
-    /// Once, when it is clear that nodes have to wait.
+    /// Reports, once, that nodes have to wait.
     fn tell_of_watch(&mut self) {
         let has_looked =
             self.read_at.is_some() && (self.youngest.is_none() || self.lease.holder().is_none());
@@ -196,7 +196,7 @@ impl OtherAllocator {
         };
     }
 
-    /// What was learnt since the last call.
+    /// Takes the changes found since the last call, to be reported.
     pub fn take_news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
     }
@@ -218,7 +218,7 @@ impl OtherAllocator {
             return None;
         }
         let lease = self.lease_due().map(|at| (at, Question::Lease));
-        // Of two that are due at the same moment the Lease is first: what a writer means depends on it.
+        // Of two questions due at the same moment, the Lease comes first: the meaning of a writer depends on it.
         let questions = lease.into_iter().chain(self.writer_due());
         let (at, question) = questions.min_by_key(|(at, _)| *at)?;
         Some((self.retry_at.map_or(at, |retry| at.max(retry)), question))
@@ -260,7 +260,7 @@ impl OtherAllocator {
         Some((at, Question::Writer(node.to_owned(), Why::Waits)))
     }
 
-    /// The node that has waited longest, and when it is clear that another allocator would have served it.
+    /// The node that has waited longest, and the moment from which another allocator would have served it.
     fn in_vain(&self) -> Option<(Moment, &str)> {
         let (since, patience) = match &self.standing {
             Standing::Alone { .. } => return None,
@@ -312,7 +312,7 @@ impl OtherAllocator {
                 let since = *since;
                 self.standing = Standing::Watching { since, holder };
             }
-            // Another process holds it, of which nothing is known.
+            // Another process holds the Lease; whether it allocates is unknown.
             _ => {
                 self.has_told_of_watch = self.told.is_some();
                 self.standing = Standing::Watching { since: now, holder };
@@ -376,7 +376,7 @@ impl OtherAllocator {
                 }
                 self.standing = Standing::Alone { beside: holder };
             }
-            // The watch is late, and will tell.
+            // The watch is late and will deliver the pod CIDRs.
             Writer::Ours | Writer::NoAllocator if why == Why::Waits => self.leaves(node),
             Writer::Ours | Writer::NoAllocator | Writer::Nobody => {}
         }
@@ -390,7 +390,7 @@ impl OtherAllocator {
             manager,
             bond,
         };
-        // The same allocator again, such as after a change of its leader, is no news.
+        // The same allocator again, such as after a change of its leader, is not reported again.
         if self.told.as_ref() != Some(&evidence.manager) {
             self.told = Some(evidence.manager.clone());
             self.news.push(News::StandsBack(evidence.clone()));

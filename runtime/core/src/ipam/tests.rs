@@ -1,4 +1,4 @@
-//! Tables of what upstream tests, reconciliations, and what holds whatever happens.
+//! Upstream's test tables, reconciliations, and properties that always hold.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod blocks;

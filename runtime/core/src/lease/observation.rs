@@ -1,5 +1,5 @@
-//! What others write into a Lease, and for how long it counts. Compares no timestamps of the record: a record ends when
-//! it has not changed for the duration that it states, counted from when it was first seen.
+//! The record that other processes write into a Lease, and how long it is valid. Compares no timestamps of the record:
+//! it ends when it has not changed for the duration that it states, counted from when it was first seen.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl Observation {
         &self.record
     }
 
-    /// Who holds the Lease; `""` if nobody does.
+    /// The holder of the Lease; `""` if it has none.
     pub fn holder(&self) -> &str {
         holder(&self.record)
     }

@@ -1,5 +1,5 @@
-//! What client-go's elector does, and where ours is stricter. Whether two may ever act together is asked in
-//! `safety`.
+//! The behaviour of client-go's elector, and where ours is stricter. `safety` tests that two electors never act
+//! together.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod safety;
@@ -48,7 +48,7 @@ fn lease(holder: &str, renewal: i64) -> Box<Lease> {
             lease_duration_seconds: Some(15),
             lease_transitions: Some(4),
             acquire_time: Some(MicroTime(Timestamp::UNIX_EPOCH)),
-            // Of a clock that is wrong by years; nobody may mind.
+            // From a clock that is wrong by years, which must not matter.
             renew_time: Some(MicroTime(
                 Timestamp::UNIX_EPOCH + SignedDuration::from_secs(renewal),
             )),
@@ -64,7 +64,7 @@ fn asked(turn: LeaseAction) -> LeaseRequest {
     }
 }
 
-/// Lets `elector` ask at `millis` and hear `answer` at once; the answer to a write may be made of what was written.
+/// Lets `elector` ask at `millis` and get `answer` at once; the answer to a write may contain what was written.
 fn exchange(
     elector: &mut Elector,
     millis: u64,
@@ -76,7 +76,7 @@ fn exchange(
     ask
 }
 
-/// The server did what was asked.
+/// The server performs the request.
 fn done(ask: &LeaseRequest) -> LeaseReply {
     match ask {
         LeaseRequest::Create(lease) | LeaseRequest::Replace(lease) => {
@@ -157,7 +157,7 @@ fn a_lease_without_a_namespace_is_tried_again_later() {
 #[test]
 fn another_leader_is_waited_for_from_when_its_record_was_seen_to_change() {
     let mut elector = elector("me");
-    // Each time it is looked at, and the last change was seen at 6000.
+    // The Lease is read at each of these moments; the last change was seen at 6000.
     for (millis, renewal) in [(0, 1), (3_000, 2), (6_000, 3), (9_000, 3), (20_999, 3)] {
         let ask = exchange(&mut elector, millis, |_| {
             LeaseReply::Lease(lease("you", renewal))
@@ -173,7 +173,7 @@ fn another_leader_is_waited_for_from_when_its_record_was_seen_to_change() {
     let LeaseRequest::Replace(taken) = ask else {
         panic!("{ask:?}");
     };
-    // Made from what was read: nothing of others' is lost, and nobody else's write is overwritten.
+    // Made from the Lease that was read: no other writer's fields are lost or overwritten.
     assert_eq!(taken.metadata, lease("you", 3).metadata);
     let record = taken.spec.unwrap();
     assert_eq!(record.holder_identity.as_deref(), Some("me"));
@@ -288,7 +288,7 @@ fn proc_042_a_tenure_counts_from_when_the_last_answered_renewal_was_sent() {
     };
     elector.heard(&ask, at(6_000), at(11_000), LeaseReply::Failed, 0.0);
     assert_eq!(elector.renewed(), Some(at(2_000)));
-    // That it was written is read, and still does not count.
+    // The record shows that the write was made, which still does not count.
     let ask = exchange(&mut elector, 11_000, |_| LeaseReply::Lease(written));
     assert_eq!(ask, LeaseRequest::Read);
     assert_eq!(elector.renewed(), Some(at(2_000)));

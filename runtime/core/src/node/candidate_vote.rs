@@ -13,8 +13,8 @@ use super::effect::{CandidateVote, NodeEffect};
 use super::object::node_ref;
 use super::waiting::{self, Obstacle};
 
-/// What to do before the provider's answer may be used. `None` when it may be used now, or when there is no usable
-/// answer.
+/// The effect or the wait that comes before the provider's answer may be used. `None` when it may be used now, or when
+/// there is no usable answer.
 pub(super) fn confer(
     facts: &Facts,
     now: Moment,

@@ -30,7 +30,7 @@ pub enum NodeEffect {
     Read(NodeRef),
     /// Take one change from a brake's budget. It is not returned.
     TakeBudget(NodeRef, Brake, Rise),
-    /// Write the addresses.
+    /// Write `status.addresses`.
     PatchStatus(NodeRef, NodeStatusPatch),
     /// Write provider ID, labels and taints.
     Patch(NodeRef, NodePatch),
@@ -41,26 +41,26 @@ pub enum NodeEffect {
 /// The outcome of a [`NodeEffect`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeOutcome {
-    /// Of [`NodeEffect::Find`].
+    /// Outcome of [`NodeEffect::Find`].
     Looked(Result<Looked, ProviderError>),
-    /// Of [`NodeEffect::CastVote`]: the combined verdict, and whether to report it.
+    /// Outcome of [`NodeEffect::CastVote`]: the combined verdict, and whether to report it.
     VoteCast(Verdict, bool),
-    /// Of [`NodeEffect::TakeBudget`].
+    /// Outcome of [`NodeEffect::TakeBudget`].
     Budget(Brake, BudgetOutcome),
-    /// Of [`NodeEffect::Read`] and both patches.
+    /// Outcome of [`NodeEffect::Read`] and both patches.
     Node(ObjectResult<Node>),
-    /// Of [`NodeEffect::RecordEvent`].
+    /// Outcome of [`NodeEffect::RecordEvent`].
     Event(EventOutcome),
 }
 
 /// One candidate's vote on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CandidateVote {
-    /// The vote.
+    /// This provider's vote.
     pub opinion: Vote,
-    /// The other candidates.
+    /// Names of the other candidates.
     pub others: Vec<String>,
-    /// Do not report problems yet that may resolve without intervention.
+    /// Whether problems that may resolve without intervention are not reported yet.
     pub is_patient: bool,
 }
 

@@ -70,7 +70,7 @@ struct ReconcileState {
 }
 
 impl ReconcileState {
-    /// The change whose budget was taken has been made.
+    /// The change for which budget was taken has been made.
     fn use_up(&mut self, brake: Brake) {
         self.budgets.remove(&brake);
         self.reservation.forget(brake);
@@ -125,7 +125,7 @@ impl Facts {
         self.state.conferred.as_ref()
     }
 
-    /// Adds what became of `effect`.
+    /// Adds the result of `effect`.
     pub fn absorb(&mut self, effect: &NodeEffect, performed: Performed<NodeOutcome>) {
         let Performed::Ended(outcome) = performed else {
             return self.withhold(effect);
@@ -218,7 +218,7 @@ impl Facts {
         }
     }
 
-    /// What the budget taken earlier for this brake is still worth.
+    /// Whether budget taken earlier for this brake covers the change.
     pub(super) fn credit(&self, brake: Brake, now: Moment) -> Reservation {
         self.state.reservation.credit(brake, now)
     }

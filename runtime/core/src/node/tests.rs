@@ -1,5 +1,5 @@
-//! The node controller's law, statement by statement: a reconciliation is held with an API server of a few
-//! lines and a provider that always answers the same.
+//! The rules of the node controller, statement by statement: each test runs reconciliations with a small API server and
+//! a provider that always gives the same answer.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod candidate_vote;

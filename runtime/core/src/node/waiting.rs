@@ -25,7 +25,7 @@ use super::{Facts, provider_events};
 /// is not reported for every node.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The same where the provider knows no such machine. A machine boots for longer than its cloud needs to list it, so
-/// after some tries its name is probably another one, or it is in another project: somebody is looking for the reason.
+/// after some tries its name probably differs, or it is in another project, and a person is looking for the reason.
 const PATIENCE_WITH_UNKNOWN: Duration = Duration::from_secs(5);
 
 /// The reason why a node cannot be completed now.
@@ -38,7 +38,7 @@ pub(super) enum Obstacle<'a> {
     Candidates {
         /// The combined verdict, human-readable.
         why: String,
-        /// The Event's reason.
+        /// Reason of the Event that reports it.
         reason: &'static str,
         /// Whether this provider reports it now.
         tell: bool,
@@ -47,12 +47,12 @@ pub(super) enum Obstacle<'a> {
     Gone,
     /// The provider knows no machine for the node.
     NotMine {
-        /// The provider's name.
+        /// Name of the provider that was asked.
         provider: &'a str,
-        /// The node as the provider was told of it.
+        /// The node as it was sent to the provider.
         node: &'a Node,
     },
-    /// The provider could not tell.
+    /// The provider could not tell whether the machine exists, for this reason.
     Unknown(&'a str),
     /// The answer may not be written.
     Answer(Unusable),
@@ -170,7 +170,7 @@ fn tell(
     (!effects.is_empty()).then_some(Decision::Do(effects))
 }
 
-/// That a provider knows no instance for a node, by what it was asked.
+/// Message that the provider knows no instance with the node's provider ID or, without one, its name.
 pub(super) fn no_instance(provider: &str, node: &Node) -> String {
     let spec = node.spec.as_ref();
     let provider_id = spec.and_then(|spec| spec.provider_id.as_deref());

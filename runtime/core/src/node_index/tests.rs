@@ -1,4 +1,4 @@
-//! What nodes have of each other.
+//! Provider IDs and addresses that several nodes have.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -70,7 +70,7 @@ fn two_new_nodes_of_one_answer_are_twins_and_neither_has_it_written_down() {
     );
     assert_eq!(twin(&node_index, "a", "sim://1").unwrap(), "b: answered");
     assert_eq!(twin(&node_index, "b", "sim://1").unwrap(), "a: answered");
-    // The next answer takes back what the last one said.
+    // The next answer withdraws the last one.
     answer(&mut node_index, &[(&b, Lookup::NotMine)]);
     assert_eq!(twin(&node_index, "a", "sim://1"), None);
 }
@@ -89,7 +89,7 @@ fn of_several_twins_the_one_that_has_it_written_down_counts() {
     answer(&mut node_index, &[(&a, found("sim://1"))]);
     assert_eq!(twin(&node_index, "b", "sim://1").unwrap(), "c: stored");
     assert_eq!(twin(&node_index, "c", "sim://1").unwrap(), "a: answered");
-    // An answer without provider ID is about the one that is stored.
+    // An answer without a provider ID is about the stored one.
     assert!(node_index.clashes("c", &instance("", &[])).twin.is_some());
 }
 
@@ -199,7 +199,7 @@ fn the_roll_changes_with_what_a_pass_depends_on_and_nothing_else() {
     all.apply(&a);
     all.apply(&b);
     assert!(changes(&all), "two nodes");
-    // What kubelets and answers of providers say all the time.
+    // Ordinary changes by kubelets and by answers of providers.
     a.status.as_mut().unwrap().addresses = None;
     a.spec.as_mut().unwrap().provider_id = Some("sim://1".to_owned());
     all.apply(&a);

@@ -78,7 +78,7 @@ pub enum Held {
     Young(Duration),
     /// A second answer is required; not before this moment.
     Unconfirmed(Moment),
-    /// No answer shows that it is about this cluster's machines.
+    /// The answers found no node that is known to exist, so that they may be about another account.
     NoKnownGood,
     /// The cloud calls the machine of this Ready node gone.
     Contradicted(String),
@@ -90,7 +90,7 @@ pub enum Held {
     MassOutage(Moment),
     /// The brake's budget is exhausted.
     Braked {
-        /// The brake.
+        /// The brake that holds the deletion.
         brake: Brake,
         /// When budget is available again.
         free: Moment,
@@ -183,8 +183,8 @@ pub(super) fn age(node: &Node, seen: Seen, now: Now) -> Duration {
 }
 
 /// One answer may come from a cache, an incomplete list or a momentary fault. The last answer must use no cached data
-/// and come at least this long after the first. A provider that has changed its mind about this node needs more answers
-/// over a longer time.
+/// and come at least this long after the first. A provider that has changed its answer about this node needs more
+/// answers over a longer time.
 fn is_confirmed(evidence: &Evidence, rules: &LifecycleRules) -> Result<(), Held> {
     let gaps = evidence.enough.saturating_sub(1).max(1);
     let until = evidence

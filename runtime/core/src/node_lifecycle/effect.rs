@@ -25,7 +25,7 @@ pub enum LifecycleEffect {
     ReadPods(NodeRef),
     /// Take one change from a brake's budget. It is not returned.
     TakeBudget(NodeRef, Brake, Rise),
-    /// Write the taints.
+    /// Write `spec.taints`.
     Patch(NodeRef, NodePatch),
     /// Delete the node, if UID and resource version still match.
     Delete(NodeRef, NodeDeletion),
@@ -38,17 +38,17 @@ pub enum LifecycleEffect {
 /// The outcome of a [`LifecycleEffect`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum LifecycleOutcome {
-    /// Of [`LifecycleEffect::Read`] and [`LifecycleEffect::Patch`].
+    /// Outcome of [`LifecycleEffect::Read`] and [`LifecycleEffect::Patch`].
     Node(ObjectResult<Node>),
-    /// Of [`LifecycleEffect::ReadPods`]. `false` also when pods may not be read.
+    /// Outcome of [`LifecycleEffect::ReadPods`]. `false` also when pods may not be read.
     Drained(bool),
-    /// Of [`LifecycleEffect::TakeBudget`].
+    /// Outcome of [`LifecycleEffect::TakeBudget`].
     Budget(Brake, BudgetOutcome),
-    /// Of [`LifecycleEffect::Delete`].
+    /// Outcome of [`LifecycleEffect::Delete`].
     Deleted(DeletionResult),
-    /// Of [`LifecycleEffect::Hold`].
+    /// Outcome of [`LifecycleEffect::Hold`]: the condition that holds the deletion.
     Held(&'static str),
-    /// Of [`LifecycleEffect::RecordEvent`].
+    /// Outcome of [`LifecycleEffect::RecordEvent`].
     Event(EventOutcome),
 }
 

@@ -32,7 +32,7 @@ pub enum Finding {
     ShutDown,
     /// Its machine is called gone.
     Gone(Box<Evidence>),
-    /// Repeated answers do not count.
+    /// Repeated answers about it do not count, for this reason.
     Held(Held),
 }
 
@@ -56,11 +56,11 @@ pub struct RetainedState {
 pub struct Facts {
     /// The node: from the cache, or as the API server returned it since.
     pub node: Arc<Node>,
-    /// The provider.
+    /// The ownership context of the provider.
     pub ownership: Arc<OwnershipContext>,
     /// Limits and options for decisions.
     pub rules: Arc<LifecycleRules>,
-    /// What the pass found.
+    /// The result of the pass for this node.
     pub finding: Finding,
     /// State kept from earlier reconciliations.
     pub past: RetainedState,
@@ -105,7 +105,7 @@ impl Facts {
         }
     }
 
-    /// Adds what became of `effect`.
+    /// Adds the result of `effect`.
     pub fn absorb(&mut self, effect: &LifecycleEffect, performed: Performed<LifecycleOutcome>) {
         let Performed::Ended(outcome) = performed else {
             return self.withhold(effect);

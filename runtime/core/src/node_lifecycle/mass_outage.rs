@@ -1,4 +1,4 @@
-//! Whether too many nodes are called gone at once, and how long that has been said of the same nodes. Holds deletions;
+//! Whether too many nodes are called gone at once, and for how long these have been the same nodes. Holds deletions;
 //! deletes nothing.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! State kept between passes, and the course of a pass: which nodes to look up, what the answers mean, which nodes need
-//! action. Performs no I/O.
+//! State kept between passes, and the course of a pass: the nodes to look up, the meaning of the answers, and the nodes
+//! that need action. Performs no I/O.
 
 mod settled;
 

@@ -21,7 +21,7 @@ pub(super) const FOUND: Backoff = Backoff {
 };
 /// How long a provider's wrong "gone" for a node counts against it.
 const MEMORY: Duration = Duration::from_secs(3600);
-/// Consecutive answers that do not count after which that is reported: about half a minute.
+/// Number of consecutive uncounted answers before they are reported: about half a minute.
 const UNCOUNTED: u32 = 3;
 /// Limit: further answers prove no more, and a node that is gone has to be deleted some day.
 const MOST_CHANGES: u32 = 4;
@@ -60,9 +60,9 @@ pub(super) struct NodeHistory {
 /// Result of a pass for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Noted {
-    /// It is Ready.
+    /// The node is Ready.
     Back,
-    /// Its machine runs.
+    /// The node's machine runs.
     Running,
     /// Its machine is switched off.
     ShutDown,
@@ -128,7 +128,7 @@ impl NodeHistory {
         }
     }
 
-    /// An answer does not count, for this reason.
+    /// Notes an answer that does not count, for this reason.
     pub(super) fn is_uncounted(&mut self, held: Held) {
         let before = self.uncounted.take().map_or(0, |(_, before)| before);
         let times = before.saturating_add(1);
@@ -138,7 +138,7 @@ impl NodeHistory {
         self.uncounted = Some((held, times));
     }
 
-    /// An answer counts.
+    /// Notes an answer that counts.
     pub(super) fn counts(&mut self) {
         self.uncounted = None;
         self.company = Company::Everybody;
@@ -149,9 +149,9 @@ impl NodeHistory {
         self.uncounted.as_ref().map(|(held, _)| held)
     }
 
-    /// A complete answer, requested at `asked` and received `now`, calls it gone; `found` are the existing nodes of the
-    /// same answer. The gap between two answers runs from the receipt of one to the request of the next: overlapping
-    /// look-ups count as one.
+    /// Notes a complete answer, requested at `asked` and received `now`, that calls it gone; `found` are the existing
+    /// nodes of the same answer. The gap between two answers runs from the receipt of one to the request of the next:
+    /// overlapping look-ups count as one.
     pub(super) fn is_called_gone(
         &mut self,
         asked: Moment,
@@ -187,7 +187,7 @@ impl NodeHistory {
         }
     }
 
-    /// An answer says that the machine exists.
+    /// Notes an answer that says that the machine exists.
     pub(super) fn is_called_found(&mut self, now: Moment) {
         self.past.braked = None;
         if self.gone.take().is_some() {

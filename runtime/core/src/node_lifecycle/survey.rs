@@ -18,7 +18,7 @@ pub(super) const LARGEST: usize = MOST - VOUCHING;
 /// Number of witnesses per answer. One may be gone itself; three that are gone at once are a mass.
 const VOUCHING: usize = 3;
 
-/// Which nodes share a look-up: one that cannot be answered must not spoil the answers for others.
+/// Which nodes share a look-up: a node that cannot be answered must not spoil the answers for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Company {
     /// All nodes that the provider can identify.

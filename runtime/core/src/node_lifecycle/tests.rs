@@ -1,4 +1,4 @@
-//! Whole passes against a small cluster and a cloud that says what it is told to.
+//! Whole passes against a small cluster and a cloud with prepared answers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod brakes;

@@ -56,7 +56,7 @@ impl Witnesses {
         }
     }
 
-    /// Drops nodes that no longer exist, as told by `is_there` for name and UID.
+    /// Drops nodes for whose name and UID `is_there` is false.
     pub(super) fn retain(&mut self, is_there: impl Fn(&str, &str) -> bool) {
         self.known.retain(|name, uid| is_there(name, uid));
         self.in_vain.retain(|name, (uid, _)| is_there(name, uid));

@@ -32,7 +32,7 @@ pub enum Vote {
 /// The vote of one other candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
-    /// The candidate's name.
+    /// Name of the candidate.
     pub provider: String,
     /// Its vote; `None` if it has not voted yet.
     pub opinion: Option<Vote>,
@@ -68,7 +68,7 @@ struct Entry {
 /// The result of a vote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimed {
-    /// The combined verdict.
+    /// The meaning of all votes for this candidate.
     pub verdict: Verdict,
     /// Whether to report it now: it is new, or the last report is long ago.
     pub tell: bool,

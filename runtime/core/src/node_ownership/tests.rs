@@ -1,4 +1,4 @@
-//! Whose a node is, with one provider and with several; what the configuration may not say.
+//! The owner of a node with one provider and with several, and mistakes in the configuration.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use k8s_openapi::api::core::v1::NodeSpec;
@@ -37,7 +37,7 @@ fn claim(name: &str, scheme: &str, selector: Option<&str>) -> Claim {
     }
 }
 
-/// Each of `claims` in turn, with the others beside it.
+/// The ownership context of each of `claims` in turn.
 fn each(claims: &[Claim]) -> Vec<OwnershipContext> {
     let one = |index: usize| {
         let mut others = claims.to_vec();
@@ -89,7 +89,7 @@ fn without_a_record_the_scheme_decides_and_without_both_nobody_owns() {
     }
 }
 
-/// What each provider sees, in a word.
+/// How each provider sees the node, in one word each.
 fn seen(claims: &[Claim], node: &Node) -> String {
     let words = each(claims)
         .into_iter()
@@ -131,7 +131,7 @@ fn of_several_providers_the_record_decides_then_the_scheme_then_the_selector_and
         (&clouds, "", Some("elsewhere://1"), "other other"),
         (&clouds, "", Some("nonsense"), "other other"),
         (&clouds, "", None, "asks-with-west asks-with-east"),
-        // A shared scheme: the selector, and nobody when none matches.
+        // A shared scheme: the selector decides, and the node has no owner if none matches.
         (
             &accounts,
             "account=1",
@@ -145,14 +145,14 @@ fn of_several_providers_the_record_decides_then_the_scheme_then_the_selector_and
             "other implied other",
         ),
         (&accounts, "", Some("hc://1"), "unserved unserved other"),
-        // One that nobody shares: the selector does not count once a provider ID is written down.
+        // A scheme of one provider: the selector does not count once a provider ID is stored.
         (
             &accounts,
             "account=1",
             Some("metal://1"),
             "other other implied",
         ),
-        // Nothing is written down: only those whose selector matches.
+        // No provider ID is stored: the providers whose selector matches are candidates.
         (&accounts, "account=1", None, "asks other other"),
         (&accounts, "", None, "other other asks"),
         (&accounts, "account=3", None, "unserved unserved unserved"),
@@ -251,8 +251,8 @@ fn traffic_goes_to_the_providers_own_nodes_and_to_those_that_nobody_here_speaks_
     }
 }
 
-/// Who of `routers`, none of which knows machines, makes the routes of `node`, beside `others` that do; those whose names
-/// begin with `r` make routes, too.
+/// Which of `routers`, none of which implements instances, makes the routes of `node`, beside `others` that do
+/// implement them; the others whose names begin with `r` make routes, too.
 fn routed_by(node: &Node, routers: &[Claim], others: &[Claim]) -> String {
     let makes_routes = |other: &&Claim| other.name.starts_with('r');
     let all = routers.iter().chain(others.iter().filter(makes_routes));
@@ -289,28 +289,28 @@ fn routes_to_a_node_are_its_owners_or_else_one_providers_that_knows_no_machines(
     let plain = [claim("plain", "two", None)];
     let owned = |name: &str| format!("{OWNER_LABEL}={name}");
     for (labels, provider_id, routers, others, expected) in [
-        // The owner makes them, written down or by its scheme.
+        // The owner, recorded or by its scheme, makes the routes.
         (owned("routing"), Some("one://1"), &anybody, &others[..], ""),
         (String::new(), Some("one://1"), &anybody, &others, ""),
-        // It makes none.
+        // The owner makes no routes.
         (owned("plain"), Some("two://1"), &anybody, &others, "x"),
         (String::new(), Some("two://1"), &anybody, &others, "x"),
-        // It may still become the owner.
+        // A provider that makes routes may still become the owner.
         (String::new(), None, &anybody, &others, ""),
         ("pool=two".to_owned(), None, &anybody, &others, ""),
         (String::new(), None, &anybody, &plain, "x"),
-        // Nobody here is the owner.
+        // No provider here is the owner.
         (String::new(), Some("three://1"), &anybody, &others, "x"),
         (String::new(), Some("nonsense"), &anybody, &others, "x"),
-        // The owner is on its way, perhaps; where nobody here knows machines, it is elsewhere.
+        // The recorded owner may still be configured here; if no provider here has instances, it is elsewhere.
         (owned("gone"), Some("two://1"), &anybody, &others, ""),
         (owned("gone"), Some("two://1"), &anybody, &[], "x"),
-        // By their selectors.
+        // The selectors decide.
         ("rack=y".to_owned(), Some("two://1"), &racks, &others, "y"),
         ("rack=x".to_owned(), Some("two://1"), &racks, &[], "x"),
         ("rack=z".to_owned(), Some("two://1"), &racks, &others, ""),
         ("rack=y".to_owned(), Some("one://1"), &racks, &others, ""),
-        // What is written down decides.
+        // The recorded owner decides.
         (owned("y"), Some("two://1"), &anybody, &others, "y"),
         (owned("y"), Some("two://1"), &racks, &others, "y"),
     ] {

@@ -31,7 +31,7 @@ pub struct NetworkConditionPatch {
     pub is_unavailable: bool,
     /// The condition's reason, CamelCase.
     pub reason: &'static str,
-    /// The condition's message.
+    /// The condition's message, human-readable.
     pub message: &'static str,
     /// The current time, RFC 3339.
     pub heartbeat: String,

@@ -36,13 +36,13 @@ pub enum FinalizerChange {
 /// One condition of a Service's status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionChange {
-    /// The condition's type.
+    /// The condition's type, such as `LoadBalancerPortsError`.
     pub kind: String,
-    /// `True` or `False`.
+    /// The condition's status, `True` or `False`.
     pub is_true: bool,
-    /// The reason, CamelCase.
+    /// The condition's reason, CamelCase.
     pub reason: String,
-    /// The message.
+    /// The condition's message, human-readable.
     pub message: String,
     /// When the status last changed, RFC 3339.
     pub last_transition: String,

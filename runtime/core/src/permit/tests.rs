@@ -5,7 +5,7 @@ use crate::audit::Unrecordable;
 use crate::brake::{Allowance, BudgetLevel};
 use std::time::Duration;
 
-/// Remembers what it was told; cannot write when it is broken.
+/// An audit sink that keeps its records; if it is broken, none can be written.
 #[derive(Default)]
 struct Heard {
     is_broken: bool,

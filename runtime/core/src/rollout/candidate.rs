@@ -22,7 +22,7 @@ pub enum Step {
         /// Whether its calls can be compared with those of the active version.
         fits: bool,
     },
-    /// Its credential works.
+    /// A test of its credential has succeeded.
     SelfTested {
         /// As in [`Step::Compiled`].
         fits: bool,
@@ -47,13 +47,13 @@ pub enum Step {
 /// A trial under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trying {
-    /// When it began.
+    /// When this phase of the trial began.
     pub since: Moment,
     /// When the host last made calls of its own, for want of traffic.
     pub asked: Option<Moment>,
-    /// The changes that were planned before it began.
+    /// The changes that were planned before the phase began.
     pub plans: Plans,
-    /// Its results so far.
+    /// The results of the phase so far.
     pub tally: TrialTally,
 }
 
@@ -71,10 +71,10 @@ impl Step {
 /// A version being tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// The version.
+    /// The version that is being tried.
     pub release: Release,
     /// Generation of the load policy that it is examined under.
     pub terms: u64,
-    /// Its progress.
+    /// How far the trial has come.
     pub step: Step,
 }

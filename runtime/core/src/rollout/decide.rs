@@ -41,7 +41,7 @@ pub(super) struct DecisionBuilder<'a> {
 
 /// Progress of a version that should serve.
 pub(super) enum Placing<'a> {
-    /// It serves.
+    /// It answers the calls already.
     Serves,
     /// Perform these effects; the last of them may be [`RolloutEffect::Place`].
     Do(Vec<RolloutEffect>),
@@ -257,7 +257,7 @@ impl<'a> DecisionBuilder<'a> {
         Some([keep].into_iter().chain(told).chain(said).collect())
     }
 
-    /// Reports, once for each offer, that the source offers a version which was rejected before: without a word it
+    /// Reports, once for each offer, that the source offers a version which was rejected before: without a report it
     /// would look as if the offer were not seen.
     fn offered_again(&self) -> Option<RolloutEffect> {
         let offered = &self.facts.offer.as_ref()?.release;
@@ -343,7 +343,7 @@ impl<'a> DecisionBuilder<'a> {
     }
 }
 
-/// See [`Release::shown`].
+/// The version for people: see [`Release::shown`].
 pub(super) fn shown(release: &Release) -> String {
     release.shown()
 }

@@ -16,7 +16,7 @@ use crate::moment::Moment;
 /// The current time on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RolloutTime {
-    /// Monotonic, for waits.
+    /// Monotonic clock, for waits.
     pub moment: Moment,
     /// Seconds since the Unix epoch, for the record.
     pub wall: u64,
@@ -35,7 +35,7 @@ pub enum Role {
 /// Version offered by the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// The version.
+    /// The version that the source offers.
     pub release: Release,
     /// When it was first offered. Offering the same bytes again does not change it.
     pub since: Moment,
@@ -46,7 +46,7 @@ pub struct Offer {
 pub struct Loaded {
     /// Number of its generation, unique in the process.
     pub generation: u64,
-    /// The version.
+    /// The version that is loaded.
     pub release: Release,
     /// Generation of the load policy; see [`RolloutFacts::terms`].
     pub terms: u64,
@@ -64,7 +64,7 @@ impl Loaded {
 /// Cause of a version's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The module.
+    /// The module itself is at fault.
     Module,
     /// The operator's grants or configuration do not cover it.
     Terms,
@@ -72,7 +72,7 @@ pub enum Cause {
     Trust,
     /// Its bytes are not available.
     Gone,
-    /// The host, the network or the cloud.
+    /// The host, the network or the cloud is at fault.
     Circumstances,
 }
 
@@ -81,7 +81,7 @@ pub enum Cause {
 pub struct VersionFailure {
     /// Generation of the load policy then; a different policy may permit more.
     pub terms: u64,
-    /// The cause.
+    /// The side at fault, on which the retry depends.
     pub cause: Cause,
     /// Number of consecutive failures.
     pub failures: u32,
@@ -113,11 +113,11 @@ pub enum Work {
     Examine(Release),
     /// Compile it, and start it once.
     Compile(Release),
-    /// Test its credential.
+    /// Test whether its credential works.
     SelfTest(Release),
     /// Plan its changes to load balancers that the active version leaves alone.
     Plan(Release),
-    /// One read call per capability.
+    /// Make one read call per capability.
     Ask(Release),
 }
 
@@ -135,7 +135,7 @@ impl Work {
     }
 }
 
-/// Result of work.
+/// The result of [`Work`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkResult {
     /// Of [`Work::Load`] and [`Work::Compile`]: it is loaded.
@@ -171,7 +171,7 @@ pub enum WorkResult {
 /// An order that is removed once it is carried out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
-    /// [`Orders::roll_back`].
+    /// An order to roll back: [`Orders::roll_back`].
     RollBack,
     /// [`Orders::retry`], for this digest.
     Retry(String),
@@ -183,11 +183,11 @@ pub(super) const UNSERVED: &str = reasons::PROVIDER_NOT_SERVING;
 /// An event to report, as an Event and in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RolloutEvent {
-    /// Normal or Warning.
+    /// Type of the Event: normal or warning.
     pub event_type: EventType,
     /// CamelCase, such as `ProviderActivated`.
     pub reason: &'static str,
-    /// For people.
+    /// Message for people.
     pub message: String,
     /// The version that it is about.
     pub release: Option<Release>,
@@ -212,13 +212,13 @@ pub enum RolloutEffect {
     Canary(Release),
     /// End the trial: the active version answers every call again, and the candidate is dropped.
     EndTrial,
-    /// Remove this order.
+    /// Remove this order, which is carried out.
     Clear(Order),
-    /// Report this event.
+    /// Report this event, as an Event and in the log.
     Tell(RolloutEvent),
 }
 
-/// Result of [`super::decide`].
+/// The result of [`super::decide`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RolloutDecision {
     /// Perform these effects in this order; then decide again.
@@ -230,7 +230,7 @@ pub enum RolloutDecision {
 /// State of one provider's versions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RolloutFacts {
-    /// Limits and durations.
+    /// Limits and durations of a rollout.
     pub rules: RolloutRules,
     /// Role of this process.
     pub role: Role,
@@ -252,13 +252,13 @@ pub struct RolloutFacts {
     pub serving: Option<Loaded>,
     /// A version that is loaded and ready to be placed.
     pub ready: Option<Loaded>,
-    /// Failures by digest.
+    /// The last failure of each version, by digest.
     pub failures: BTreeMap<String, VersionFailure>,
     /// The version being tried.
     pub candidate: Option<Candidate>,
     /// The work under way.
     pub work: Option<Work>,
-    /// That nothing serves was reported, and nothing has served since.
+    /// Whether it was reported that nothing serves, and nothing has served since.
     pub has_told_unserved: bool,
     /// Digest of the offered version, if its rejection was reported since it has been offered.
     pub told_rejected: Option<String>,

@@ -8,7 +8,7 @@ use crate::event::reasons;
 
 /// Result of following the orders.
 pub(super) enum Ordered {
-    /// Nothing to do.
+    /// No order requires an effect now.
     Nothing,
     /// Perform these effects.
     Do(Vec<RolloutEffect>),
@@ -16,7 +16,7 @@ pub(super) enum Ordered {
     Waits,
 }
 
-/// Follows the orders.
+/// Carries out the orders that have not been carried out yet.
 pub(super) fn follow(turn: &mut DecisionBuilder<'_>) -> Ordered {
     match approve(turn).or_else(|| retry(turn)) {
         Some(effects) => Ordered::Do(effects),

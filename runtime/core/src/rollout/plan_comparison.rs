@@ -37,7 +37,7 @@ impl Plans {
         ))
     }
 
-    /// What the candidate would change, for people; `None`: nothing.
+    /// The changes that the candidate would make, for people; `None`: none.
     pub(super) fn shown(&self) -> Option<String> {
         let Plans {
             asked,

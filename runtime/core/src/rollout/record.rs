@@ -47,10 +47,10 @@ pub struct Noted {
     pub highest: Option<String>,
 }
 
-/// An active version.
+/// The record of an active version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// The version.
+    /// The version that is active.
     pub release: Release,
     /// When it became active, in seconds since the Unix epoch.
     pub since: u64,
@@ -91,9 +91,9 @@ impl Phase {
 /// A version that is not active yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// The version.
+    /// The version that is to become active.
     pub release: Release,
-    /// Its phase.
+    /// How far it has come.
     pub phase: Phase,
     /// When the phase began, in seconds since the Unix epoch.
     pub since: u64,
@@ -130,7 +130,7 @@ impl Rejected {
 /// The record of one provider: the `status` of the object `Provider`, or memory where there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Record {
-    /// The active version.
+    /// The version that should serve; `None` before the first one.
     pub active: Option<Placed>,
     /// The version active before, which can be restored.
     pub previous: Option<Release>,

@@ -1,4 +1,4 @@
-//! Rollouts from outside: a world in which modules behave as they are told, and what comes of it.
+//! Rollouts as a whole: a world in which modules behave as configured, and the results.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

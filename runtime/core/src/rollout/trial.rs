@@ -244,7 +244,7 @@ pub(super) fn shown(turn: &DecisionBuilder<'_>) -> Option<Trial> {
     })
 }
 
-/// What the plan saw, if it saw a change: also where that is too little to stop the version.
+/// Lines about the planned changes, if there are any: also where they are too few to stop the version.
 fn seen(plans: Plans) -> Vec<String> {
     plans.shown().into_iter().collect()
 }

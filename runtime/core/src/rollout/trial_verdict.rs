@@ -23,7 +23,7 @@ pub struct TrialTally {
 /// Calls of one version.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Number of calls.
+    /// Number of calls, failed ones included.
     pub calls: u32,
     /// Failed calls, by error kind (`ProviderError::reason`).
     pub errors: BTreeMap<&'static str, u32>,
@@ -32,7 +32,7 @@ pub struct Counts {
 /// Verdict on a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Undecided.
+    /// Undecided: the trial goes on.
     Open,
     /// Nothing speaks against the candidate.
     Passed,

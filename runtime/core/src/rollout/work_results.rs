@@ -133,7 +133,7 @@ impl RolloutFacts {
     }
 }
 
-/// What follows when new grants or settings do not fit the version that serves under the previous ones.
+/// End of the message about new grants or settings that do not fit the version that serves under the previous ones.
 const STAYS: &str = "; the previous settings stay, and the next start will fail";
 /// Maximum number of remembered failures: far more versions than are offered during one wait. When it is reached all
 /// are dropped, which only loses backoff counts.

@@ -15,7 +15,7 @@ use crate::retry::{self, Retry};
 /// State that a reconciliation leaves behind, for [`RetainedState::conclude`](super::RetainedState::conclude).
 #[derive(Debug, Clone, PartialEq)]
 pub struct CarryOver {
-    /// For each change of the facts what is unfinished; `None`: nothing.
+    /// The unfinished rest of each change of the facts; `None`: it is finished.
     pub(super) unfinished: Vec<Option<Remainder>>,
     /// Delay until the retry of a failed write at the API server.
     pub(super) retry: Option<Duration>,
@@ -23,7 +23,7 @@ pub struct CarryOver {
     pub(super) has_told: bool,
 }
 
-/// An unfinished change.
+/// The rest of an unfinished change, with the delay until it is due.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Remainder {
     pub(super) attempts: Attempts,
@@ -62,7 +62,7 @@ pub(super) fn failed(facts: &Facts, error: &ClusterError, now: Moment) -> (When,
     (When::Retry { after, why }, carry_over)
 }
 
-/// What is retained of a reconciliation that ends before everything is done.
+/// The state to retain of a reconciliation that ends before everything is done.
 pub(super) fn interrupted(facts: &Facts, now: Moment) -> CarryOver {
     CarryOver::new(facts, facts.to_tell(now).is_none(), now)
 }
@@ -98,7 +98,7 @@ fn after_trouble(facts: &Facts, error: &ClusterError) -> Duration {
     after.max(BEGUN.first)
 }
 
-/// What a change that ended so waits for, for how long, and why; `None`: for nothing.
+/// The wait after a change that ended with `end`, its delay and the reason; `None`: the change is finished.
 fn wait(change: &Change, end: &End, now: Moment) -> Option<(Wait, Duration, String)> {
     let destination = change.destination;
     let backoff = Wait::Backoff { is_firm: false };

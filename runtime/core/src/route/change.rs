@@ -47,7 +47,7 @@ impl PlannedChange {
 pub(super) struct Change {
     pub(super) destination: IpNet,
     pub(super) remove: Vec<Arc<CloudRoute>>,
-    /// The attempts before this one, and what the last of them waited for.
+    /// The attempts before this one, and the wait after the last of them.
     pub(super) attempts: Attempts,
     wait: Option<Wait>,
     /// Number of routes in `remove` that are gone.
@@ -64,7 +64,7 @@ pub(super) enum End {
     Done,
     /// The maximum number of removals is reached; the next reconciliation continues.
     More,
-    /// The brake is engaged until this moment.
+    /// The brake is engaged; budget is available again from this moment on.
     Held(Moment),
     /// The cloud answered pending.
     Begun(Pending),

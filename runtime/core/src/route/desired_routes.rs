@@ -28,7 +28,7 @@ pub(super) struct NodeRoutes {
 /// Why a pod network gets no route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Not a network.
+    /// Not a network, as written in the spec.
     Unreadable(String),
     /// Outside of the cluster's networks.
     Outside(IpNet),

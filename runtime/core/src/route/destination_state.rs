@@ -30,10 +30,10 @@ pub(super) enum Phase {
     Unfinished(Unfinished),
 }
 
-/// An unfinished change.
+/// A change that a reconciliation did not finish.
 #[derive(Debug, Clone)]
 pub(super) struct Unfinished {
-    /// For a change on behalf of another subject, this one does not count.
+    /// The subject that the change is for. For another subject it does not count.
     pub(super) subject: Key,
     pub(super) attempts: Attempts,
     pub(super) wait: Wait,
@@ -92,7 +92,7 @@ impl Unfinished {
 }
 
 impl DestinationState {
-    /// The unfinished change.
+    /// The unfinished change, also while a reconciliation continues it.
     pub(super) fn unfinished(&self) -> Option<&Unfinished> {
         match &self.phase {
             Phase::Idle => None,
@@ -142,8 +142,8 @@ impl DestinationState {
         }
     }
 
-    /// The attempts so far for this subject, and what the last one waits for. After a change of the node only the
-    /// budget counts that was taken.
+    /// The attempts so far for this subject, and the wait after the last one. After a change of the node only the
+    /// budget already taken counts.
     pub(super) fn attempts(&self, subject: &Key, fingerprint: u64) -> (Attempts, Option<Wait>) {
         let unfinished = self.unfinished().filter(|one| one.subject == *subject);
         match unfinished {
@@ -168,7 +168,7 @@ impl DestinationState {
         self.phase = Phase::InFlight { by, before };
     }
 
-    /// The reconciliation ended.
+    /// The reconciliation of this destination ended; `unfinished` is the rest of its change.
     pub(super) fn end(&mut self, unfinished: Option<Unfinished>, now: Moment) {
         self.ended = Some(now);
         self.phase = unfinished.map_or(Phase::Idle, Phase::Unfinished);

@@ -21,9 +21,9 @@ use crate::well_known::ROUTE_CONTROLLER;
 /// One action about routes, or about the node that wants them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RouteEffect {
-    /// Create a route.
+    /// Create the route of this request.
     Create(Arc<CreateRouteRequest>),
-    /// Delete a route.
+    /// Delete the route of this request.
     Delete(Arc<DeleteRouteRequest>),
     /// Take one change from a brake's budget for the route to this destination; the number is that of the provider's
     /// routes. It is not returned.
@@ -39,17 +39,17 @@ pub enum RouteEffect {
 /// The outcome of a [`RouteEffect`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum RouteOutcome {
-    /// Of [`RouteEffect::Create`] and [`RouteEffect::Delete`].
+    /// Outcome of [`RouteEffect::Create`] and [`RouteEffect::Delete`].
     Changed(Result<Answered<RouteReply>, CallFailure>),
-    /// Of [`RouteEffect::TakeBudget`].
+    /// Outcome of [`RouteEffect::TakeBudget`].
     Budget(BudgetOutcome),
-    /// Of [`RouteEffect::ReadNode`] and [`RouteEffect::PatchCondition`].
+    /// Outcome of [`RouteEffect::ReadNode`] and [`RouteEffect::PatchCondition`].
     Node(ObjectResult<Node>),
-    /// Of [`RouteEffect::RecordEvent`].
+    /// Outcome of [`RouteEffect::RecordEvent`].
     Event(EventOutcome),
 }
 
-/// The question of a pass: all routes of the provider, which is told all its nodes, by name.
+/// The request of a pass: list all routes of the provider. All its nodes are sent along, sorted by name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteListing(pub Arc<[Arc<Node>]>);
 

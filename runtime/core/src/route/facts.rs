@@ -1,5 +1,5 @@
-//! The facts of one reconciliation of routes: those that one node wants, or those to one destination that no node
-//! wants. Decides nothing.
+//! The facts of one reconciliation of routes: the routes of one node, or the unwanted routes to one destination.
+//! Decides nothing.
 
 use crate::event::reasons;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub enum About {
 /// Subject as a map key. Nodes sort before destinations, so that new routes come before removals of old ones.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// Node name.
+    /// Name of the node that wants the routes.
     Node(String),
     /// A destination that no node wants.
     Destination(IpNet),
@@ -91,7 +91,7 @@ impl Facts {
         }
     }
 
-    /// Adds what became of `effect`.
+    /// Adds the result of `effect`.
     pub fn absorb(&mut self, effect: &RouteEffect, performed: Performed<RouteOutcome>) {
         match performed {
             Performed::Ended(RouteOutcome::Changed(result)) => self.absorb_change(effect, result),
@@ -296,7 +296,7 @@ impl Facts {
         (progressing.is_empty() || network == Network::Unavailable).then_some(network)
     }
 
-    /// The same once the pending routes are created.
+    /// The state of [`Facts::network`] once the pending routes are created.
     pub(super) fn network_once_created(&self) -> Option<Network> {
         self.changes.iter().try_fold(self.rest?, |network, change| {
             match &change.end {

@@ -87,7 +87,7 @@ impl ListSchedule {
         }
     }
 
-    /// A listing starts.
+    /// Records that a listing starts.
     pub(super) fn begin(&mut self, now: Moment) {
         self.unsettled = None;
         self.retries = self.retries.split_off(&now);
@@ -95,13 +95,13 @@ impl ListSchedule {
         self.last = Some(now);
     }
 
-    /// The listing succeeded.
+    /// Records that the listing succeeded.
     pub(super) fn succeed(&mut self) {
         self.failures = 0;
         self.not_before = None;
     }
 
-    /// The listing failed. Returns the delay until the next one.
+    /// Records that the listing failed. Returns the delay until the next one.
     pub(super) fn fail(
         &mut self,
         error: &ProviderError,

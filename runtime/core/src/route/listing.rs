@@ -14,7 +14,7 @@ use crate::cloud_route::{CloudRoute, RouteTarget};
 use crate::moment::Moment;
 use crate::node::object::{is_uninitialized, uid};
 
-/// A listing request.
+/// The request for a listing: when it was sent, and with which nodes.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) at: Moment,
@@ -52,7 +52,7 @@ pub(super) struct Entry {
     pub(super) verdict: Verdict,
 }
 
-/// A judged listing.
+/// A listing with the verdicts on its routes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Listing {
     /// Routes in the cluster's networks, by destination.

@@ -17,11 +17,11 @@ use crate::own_write::OwnWrite;
 pub(super) struct NodeState {
     /// Its current fingerprint, while it wants routes.
     pub(super) wants: Option<u64>,
-    /// What earlier reconciliations of the node left behind.
+    /// State left by earlier reconciliations of the node.
     pub(super) record: NodeRecord,
 }
 
-/// What the reconciliations of a node, identified by its UID, left behind.
+/// State left by the reconciliations of a node, identified by its UID.
 #[derive(Debug, Default)]
 pub(super) struct NodeRecord {
     uid: String,
@@ -30,7 +30,7 @@ pub(super) struct NodeRecord {
     pub(super) elsewhere: BTreeMap<IpNet, u64>,
     /// Messages already recorded as Events.
     pub(super) told: BTreeSet<String>,
-    /// Our last write.
+    /// The last write of this process to the node.
     pub(super) written: Option<OwnWrite>,
     /// Number of consecutive failed writes of the condition.
     pub(super) failures: u32,

@@ -56,7 +56,7 @@ pub struct RetainedState {
     known: Known,
     destinations: BTreeMap<IpNet, DestinationState>,
     nodes: BTreeMap<String, NodeState>,
-    /// Those planned or in progress.
+    /// Reconciliations that are planned or in progress, by subject.
     reconciliations: BTreeMap<Key, Reconciliation>,
     /// When any change last completed.
     progress: Option<Moment>,
@@ -64,7 +64,7 @@ pub struct RetainedState {
     unproven: u32,
     tally: Tally,
     foreign: Foreign,
-    /// Destinations whose changes the mode withheld, for the plan's reader: not taken back yet.
+    /// Destinations with a withheld change that the plan still lists.
     withheld: BTreeSet<IpNet>,
 }
 
@@ -79,7 +79,7 @@ pub(super) enum Reconciliation {
 /// Routes in the cluster's networks that are not ours.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Foreign {
-    /// Number of routes.
+    /// Number of such routes.
     pub count: usize,
     /// The first five of them, for logs.
     pub named: Vec<String>,

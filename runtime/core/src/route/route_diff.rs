@@ -1,5 +1,5 @@
-//! Plans the work after a listing: compares the routes each node wants with the listed ones. Keeps no state.
-//! What a listed route is, a blackhole for one, `listing` says; what is replaced at once, `facts`.
+//! Plans the work after a listing: compares the routes each node wants with the listed ones. Keeps no state. `listing`
+//! decides the kind of a listed route, such as a blackhole; `facts` decides what is replaced at once.
 
 use crate::event::reasons;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ use crate::cloud_route::CloudRoute;
 use crate::moment::Moment;
 use crate::node::object::name;
 
-/// One planned reconciliation.
+/// One planned reconciliation, with its changes.
 #[derive(Debug, Clone)]
 pub(super) struct Work {
     /// Earliest start, as requested by the cloud.
@@ -35,7 +35,7 @@ pub(super) struct Work {
     /// Number of the node's other routes that exist.
     pub(super) right: usize,
     pub(super) complaints: Vec<CloudEvent>,
-    /// Of the node; zero without one.
+    /// Fingerprint of the node; zero for a destination without one.
     pub(super) fingerprint: u64,
 }
 
@@ -74,11 +74,11 @@ pub(super) struct Planning<'a> {
     pub(super) led: BTreeSet<&'a str>,
 }
 
-/// A plan.
+/// The reconciliations to start after a listing, and the counts.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) work: BTreeMap<Key, Work>,
-    /// Destinations, and for whom, whose unfinished changes are still wanted.
+    /// Subjects and destinations whose unfinished changes are still wanted.
     pub(super) kept: BTreeSet<(Key, IpNet)>,
     pub(super) tally: Tally,
     /// Some route stays only because the answer was not complete.
@@ -96,7 +96,7 @@ enum Destination {
     Taken(String),
     /// The route leads to this other node, which has the same pod network and is entitled to it.
     Led(String),
-    /// Unknown now.
+    /// Unknown now: the destination is being changed, the node has changed, or the answer is incomplete.
     Unsaid,
 }
 
@@ -149,7 +149,7 @@ impl Planning<'_> {
                 Destination::Right => {}
                 Destination::Unsaid => {
                     work.rest = None;
-                    // One subject at a time: its unfinished change comes before removals for nobody.
+                    // One subject at a time: its unfinished change comes before the removal of unwanted routes.
                     let state = self.destinations.get(destination);
                     if state.is_some_and(|state| state.is_unfinished_for(&key)) {
                         plan.claimed.insert(*destination);

@@ -117,8 +117,8 @@ fn only_a_label_that_would_be_two_things_at_once_proves_that_selectors_are_disjo
     }
 }
 
-/// Of every pair of selectors over two labels with two values: whoever is said not to overlap never matches the same
-/// labels, and whoever is said to overlap does, for some.
+/// For every pair of selectors over two labels with two values: selectors that are said not to overlap never match the
+/// same labels, and the others do for some labels.
 #[test]
 fn what_is_said_about_overlaps_is_true_of_all_labels() {
     let requirements = |key: &str| {
@@ -144,7 +144,7 @@ fn what_is_said_about_overlaps_is_true_of_all_labels() {
             selectors.push(parsed(&parts.join(",")));
         }
     }
-    // `z` is a value that nobody names.
+    // `z` is a value that no selector names.
     let values = [None, Some("x"), Some("y"), Some("z")];
     let mut worlds = Vec::new();
     for a in values {

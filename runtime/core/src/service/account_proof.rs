@@ -1,6 +1,6 @@
 //! Checks that the provider uses this cluster's account. With the credential of another one it answers honestly that
 //! none of our load balancers exists, and creates new ones there. So nothing is released, no address replaced and
-//! nothing created on the word of an account that lacks the known witnesses. Performs no I/O.
+//! nothing created because of answers from an account that lacks the known witnesses. Performs no I/O.
 
 use std::net::IpAddr;
 
@@ -40,8 +40,8 @@ pub(super) fn unproven(facts: &Facts, now: Now) -> Option<Step<'_>> {
     vouched(facts, false, now)
 }
 
-/// Step required before believing what only the cluster's own account may say; `None` when it is proven, when there is
-/// no witness, or when a person has given up the old load balancer.
+/// Step required before an answer is used that only the cluster's own account may give; `None` when the account is
+/// proven, when there is no witness, or when a person has given up the old load balancer.
 pub(super) fn unknown(facts: &Facts, now: Now) -> Option<Step<'_>> {
     vouched(facts, true, now)
 }
@@ -71,7 +71,7 @@ pub(super) fn is_replaced(stored: &LoadBalancerStatus, said: &LoadBalancerStatus
     is_same(stored, said) == Some(false)
 }
 
-/// Whether this generation has given one of these addresses before: somebody else has replaced it since.
+/// Whether this generation has given one of these addresses before, and another writer has replaced it since.
 pub(super) fn was_given(facts: &Facts, said: &LoadBalancerStatus) -> bool {
     let past = &facts.past.answers;
     past.generation == facts.account.generation && shares_address(&past.status, said)

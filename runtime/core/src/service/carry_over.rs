@@ -148,7 +148,7 @@ fn answers(facts: &Facts, phase: &Phase, now: Moment) -> RetainedAnswers {
     }
 }
 
-/// An Event about a failure that nothing ends would look as if the failure lasted.
+/// Whether an Event about success is due: without it, an Event about a failure would look as if the failure lasted.
 fn owes_ensured(facts: &Facts) -> bool {
     let begins = [
         reasons::ENSURING_LOAD_BALANCER,

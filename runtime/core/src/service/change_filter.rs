@@ -35,7 +35,7 @@ pub fn needs_update(old: &Service, new: &Service) -> bool {
     }
 }
 
-/// All but our own annotations, which providers do not see.
+/// All annotations but our own, which providers do not see.
 fn seen_annotations(service: &Service) -> Vec<(&String, &String)> {
     let all = annotations(service).iter();
     all.filter(|(key, _)| super::provider_view::is_shown(key))

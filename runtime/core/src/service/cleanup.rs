@@ -140,7 +140,7 @@ fn let_go<'a>(facts: &Facts, role: Role, now: Now) -> Step<'a> {
     Step::Do(vec![ServiceAction::Patch(patch), deleted()])
 }
 
-/// SVC-044, after the last write.
+/// The Event of SVC-044, after the last write.
 pub(super) fn said<'a>(facts: &Facts) -> Step<'a> {
     match facts.has_said(DELETED) {
         true => Step::Rest,

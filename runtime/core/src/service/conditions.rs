@@ -11,7 +11,7 @@ use crate::moment::Now;
 use crate::patch::ConditionChange;
 use crate::well_known::{LOAD_BALANCER_CONDITION, PORTS_CONDITION};
 
-/// The load balancer is as wanted.
+/// Condition of a load balancer that is as wanted.
 pub(super) fn ensured(service: &Service, now: Now) -> Option<ConditionChange> {
     let message = "Ensured load balancer";
     change(
@@ -24,7 +24,7 @@ pub(super) fn ensured(service: &Service, now: Now) -> Option<ConditionChange> {
     )
 }
 
-/// Another controller makes the load balancer.
+/// Condition of a load balancer that another controller makes.
 pub(super) fn elsewhere(service: &Service, now: Now) -> Option<ConditionChange> {
     let (reason, message) = (
         "ImplementedElsewhere",
@@ -33,7 +33,7 @@ pub(super) fn elsewhere(service: &Service, now: Now) -> Option<ConditionChange> 
     change(service, LOAD_BALANCER_CONDITION, true, reason, message, now)
 }
 
-/// The load balancer is not as wanted.
+/// Condition of a load balancer that is not as wanted.
 pub(super) fn failed(
     service: &Service,
     reason: &str,
@@ -50,13 +50,13 @@ pub(super) fn failed(
     )
 }
 
-/// The load balancer is deleted; only if the condition exists.
+/// Condition of a deleted load balancer; only if the condition exists.
 pub(super) fn removed(service: &Service, now: Now) -> Option<ConditionChange> {
     condition(service, LOAD_BALANCER_CONDITION)?;
     failed(service, "Deleted", "Deleted load balancer", now)
 }
 
-/// Whether all ports are served, according to the provider. Not written before there has been a port error.
+/// The ports condition: whether the provider serves all ports. Not written before there has been a port error.
 pub(super) fn ports(
     service: &Service,
     status: &LoadBalancerStatus,

@@ -50,13 +50,13 @@ impl fmt::Display for ServiceRef {
 /// One action about one Service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceEffect {
-    /// The Service.
+    /// The Service that the action is about.
     pub service: ServiceRef,
-    /// What to do about it.
+    /// The action itself.
     pub action: ServiceAction,
 }
 
-/// What to do about a Service.
+/// An action about a Service.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServiceAction {
     /// Create or update the load balancer.
@@ -87,23 +87,23 @@ pub enum ServiceAction {
 /// The outcome of a [`ServiceEffect`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServiceOutcome {
-    /// Of [`ServiceAction::Ensure`].
+    /// Outcome of [`ServiceAction::Ensure`].
     Ensured(Result<Answered<EnsureReply>, CallFailure>),
-    /// Of [`ServiceAction::UpdateTargets`] and [`ServiceAction::Delete`].
+    /// Outcome of [`ServiceAction::UpdateTargets`] and [`ServiceAction::Delete`].
     Progressed(Result<Answered<ProgressReply>, CallFailure>),
-    /// Of [`ServiceAction::Get`].
+    /// Outcome of [`ServiceAction::Get`].
     Got(Result<GetReply, ProviderError>),
-    /// Of [`ServiceAction::FindOwner`].
+    /// Outcome of [`ServiceAction::FindOwner`].
     Owner(OwnerState),
-    /// Of [`ServiceAction::Vouch`].
+    /// Outcome of [`ServiceAction::Vouch`].
     Vouched(Result<Witnesses, ProviderError>),
-    /// Of [`ServiceAction::ReadNamespace`]. `false` also when the namespace may not be read.
+    /// Outcome of [`ServiceAction::ReadNamespace`]. `false` also when the namespace may not be read.
     NamespaceGoes(bool),
-    /// Of [`ServiceAction::Read`] and [`ServiceAction::Patch`].
+    /// Outcome of [`ServiceAction::Read`] and [`ServiceAction::Patch`].
     Service(ObjectResult<Service>),
-    /// Of [`ServiceAction::TakeBudget`].
+    /// Outcome of [`ServiceAction::TakeBudget`].
     Budget(Brake, BudgetOutcome),
-    /// Of [`ServiceAction::RecordEvent`].
+    /// Outcome of [`ServiceAction::RecordEvent`].
     Event(EventOutcome),
 }
 
@@ -118,7 +118,7 @@ pub enum OwnerState {
     Unsynced,
 }
 
-/// What an account proof has to cover.
+/// The scope of an account proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vouching {
     /// The provider's [generation](crate::cloud::CloudProvider::generation) that the proof is about.

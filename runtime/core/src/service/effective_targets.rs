@@ -23,7 +23,7 @@ pub(super) struct EffectiveTargets {
     pub(super) wish: Option<PendingRemoval>,
 }
 
-/// Why they differ from the wanted ones.
+/// Why the effective targets differ from the wanted ones.
 enum Held {
     Unsynced,
     /// Time until the confirmation.
@@ -40,7 +40,7 @@ impl EffectiveTargets {
         LazyCell::new(Box::new(move || effective_targets(facts, now)))
     }
 
-    /// Why they differ from the wanted ones.
+    /// The obstacle, if the effective targets differ from the wanted ones.
     pub(super) fn hold(&self) -> Option<Obstacle<'static>> {
         self.held.as_ref().map(|held| match held {
             Held::Unsynced => Obstacle::NodesUnsynced,

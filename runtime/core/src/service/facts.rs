@@ -61,7 +61,7 @@ pub(super) struct ReconcileState {
     pub(super) is_over: bool,
 }
 
-/// What the API server has refused.
+/// Refusals of the API server in this reconciliation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ApiRefusals {
     pub(super) refusals: Refusals<MAX_CONFLICTS>,
@@ -85,10 +85,10 @@ struct Events {
     said: Vec<String>,
 }
 
-/// What was written to the Service, or its write withheld, since it was last read.
+/// Writes to the Service since it was last read, made or withheld.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Written {
-    /// Finalizer and owner.
+    /// Whether finalizer and owner were written.
     pub(super) is_marked: bool,
     pub(super) stored: Stored,
 }
@@ -147,7 +147,7 @@ impl Facts {
         without_status(&cloud_service(&self.service))
     }
 
-    /// Adds what became of `effect`.
+    /// Adds the result of `effect`.
     pub fn absorb(&mut self, effect: &ServiceEffect, performed: Performed<ServiceOutcome>) {
         let effect = &effect.action;
         let Performed::Ended(outcome) = performed else {
@@ -407,7 +407,7 @@ fn is_only_conditions(effect: &ServiceAction) -> bool {
     patch.finalizer.is_none() && patch.annotations.is_empty() && patch.status.is_none()
 }
 
-/// Upstream's wording (SVC-031, SVC-043, SVC-084), where it does the same.
+/// The operation as the end of "failed to …": upstream's wording (SVC-031, SVC-043, SVC-084), where there is one.
 fn doing(effect: &ServiceAction) -> &'static str {
     match effect {
         ServiceAction::Patch(patch) if finalizer::is_mark(patch) => {

@@ -46,7 +46,7 @@ pub(super) enum Unusable {
     Misplaced {
         /// Index of the entry.
         index: usize,
-        /// The IP.
+        /// The IP that is refused.
         ip: IpAddr,
         /// Why it is refused.
         problem: String,
@@ -56,7 +56,7 @@ pub(super) enum Unusable {
     InUse {
         /// Index of the entry.
         index: usize,
-        /// The IP.
+        /// The IP that is refused.
         ip: IpAddr,
         /// The object that uses it.
         by: String,

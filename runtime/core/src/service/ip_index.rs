@@ -45,12 +45,12 @@ impl Addresses {
         self.services.insert(name, next);
     }
 
-    /// Removes `service`.
+    /// Removes the Service with this namespace and name.
     pub fn forget(&mut self, service: &ServiceRef) {
         self.remove(&service.to_string());
     }
 
-    /// Those of `ips` that a Service with another UID uses.
+    /// The `ips` that a Service with another UID uses.
     pub fn in_use(&self, uid: &str, ips: impl IntoIterator<Item = IpAddr>) -> Vec<InUse> {
         let used = ips.into_iter().filter_map(|ip| {
             let ip = ip.to_canonical();

@@ -11,7 +11,7 @@ use super::stored_state::{annotations, class, has_finalizer, recorded_owner};
 /// Services that one provider serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The provider's name.
+    /// The provider's name, which the owner annotation records.
     pub name: String,
     /// `spec.loadBalancerClass` values that it serves.
     pub classes: BTreeSet<String>,
@@ -42,7 +42,7 @@ pub enum ClaimsError {
 /// Owner of a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner<'a> {
-    /// The recorded owner.
+    /// The recorded owner, which is configured here.
     Recorded(&'a Claim),
     /// The provider that serves its class, or the default one for a Service without a class; not recorded yet. Services
     /// of another cloud-controller-manager look the same.

@@ -20,15 +20,15 @@ pub struct RetainedState {
     pub drift_due: bool,
     /// How far the last request to the provider is.
     pub(super) phase: Phase,
-    /// What is known of the nodes behind the load balancer.
+    /// State of the nodes behind the load balancer.
     pub(super) targets: RetainedTargets,
-    /// What ensure calls have answered.
+    /// State from the answers to ensure calls.
     pub(super) answers: RetainedAnswers,
     /// The load balancer could not be made as wanted.
     pub(super) ensure_failure: Option<EnsureFailure>,
     /// The budget for the removal.
     pub(super) removal: RemovalBudget,
-    /// What is known of the Service while it is not this provider's.
+    /// State of the Service while it is not this provider's.
     pub(super) left_alone: LeftAlone,
 }
 
@@ -63,22 +63,22 @@ pub(super) struct PendingOperation {
     /// Whether an Event has reported it.
     pub(super) is_told: bool,
     pub(super) poll_at: Moment,
-    /// Of the last answer. Dropped when the provider's module changes.
+    /// Hint of the last answer. Dropped when the provider's module changes.
     pub(super) hint: Option<Arc<[u8]>>,
 }
 
-/// What is known of the nodes behind the load balancer.
+/// State of the nodes behind the load balancer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct RetainedTargets {
-    /// Those that the provider has confirmed; not those that were merely sent.
+    /// Targets that the provider has confirmed; not those that were merely sent.
     pub(super) confirmed: Option<Arc<[CloudNode]>>,
     /// A removal of most targets, waiting for confirmation.
     pub(super) removal: Option<PendingRemoval>,
-    /// An Event has reported that there are none.
+    /// An Event has reported that there are no targets.
     pub(super) is_lack_told: bool,
 }
 
-/// What ensure calls have answered.
+/// State from the answers to ensure calls.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct RetainedAnswers {
     /// Status that was stored when the load balancer was last made.
@@ -96,16 +96,16 @@ pub(super) struct RetainedAnswers {
 /// The budget for the removal of the load balancer, since it was last wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) enum RemovalBudget {
-    /// Not asked for.
+    /// No budget was asked for.
     #[default]
     Unasked,
     /// The brake has held the removal since then.
     Held(Moment),
-    /// Taken, once for all attempts.
+    /// Budget was taken, once for all attempts.
     Taken,
 }
 
-/// What is known of a Service while it is not this provider's.
+/// State of a Service while it is not this provider's.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct LeftAlone {
     /// Reported reason for leaving it alone.
@@ -140,12 +140,12 @@ impl Phase {
         }
     }
 
-    /// The last request.
+    /// The last request that may change something.
     pub(super) fn asked(&self) -> Option<&Asked> {
         self.request().map(|request| &request.asked)
     }
 
-    /// The pending operation.
+    /// The operation that the last answer called pending.
     pub(super) fn pending(&self) -> Option<&PendingOperation> {
         self.request()?.pending.as_ref()
     }

@@ -12,12 +12,12 @@ use crate::well_known::SOURCE_RANGES;
 /// A configured value is not a list of networks. Treating it as "everyone" would open the load balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SourceRangesError {
-    /// In the spec.
+    /// The ranges of the spec, one of which cannot be parsed.
     #[error(
         "service.spec.loadBalancerSourceRanges: {0:?} is not valid. Expecting a list of IP ranges. For example, 10.0.0.0/24"
     )]
     Spec(Vec<String>),
-    /// In the annotation.
+    /// The text of the annotation, which cannot be parsed.
     #[error(
         "{SOURCE_RANGES}: {0:?} is not valid. Expecting a comma-separated list of source IP ranges. For example, 10.0.0.0/24,192.168.2.0/24"
     )]

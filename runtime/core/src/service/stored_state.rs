@@ -70,7 +70,7 @@ pub(super) fn uid(service: &Service) -> &str {
     service.metadata.uid.as_deref().unwrap_or_default()
 }
 
-/// Reference to `service`.
+/// Namespace, name and UID of `service`.
 pub fn service_ref(service: &Service) -> ServiceRef {
     let metadata = &service.metadata;
     ServiceRef {

@@ -13,7 +13,7 @@ use crate::well_known::{EXCLUDE_FROM_LOAD_BALANCERS, TO_BE_DELETED_TAINT};
 /// Nodes that receive traffic. All Services share one list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Targets {
-    /// Sorted by name.
+    /// The eligible nodes, sorted by name.
     pub nodes: Arc<[CloudNode]>,
     /// Whether it was made from a complete list of the cluster's nodes.
     pub is_synced: bool,

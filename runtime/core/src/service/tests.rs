@@ -1,5 +1,5 @@
-//! The service controller's law, statement by statement: reconciliations are held with an API server of a few lines and
-//! a provider that answers what it is told to.
+//! The rules of the service controller, statement by statement: each test runs reconciliations with a small API server
+//! and a provider with prepared answers.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod annotations;

@@ -25,7 +25,7 @@ pub(super) fn ask(facts: &Facts, targets: Arc<[CloudNode]>) -> Step<'_> {
     Step::Do(vec![ServiceAction::UpdateTargets(Arc::new(request))])
 }
 
-/// SVC-032, once per occurrence.
+/// The Event of SVC-032, once per occurrence.
 pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<ServiceAction> {
     const REASON: &str = reasons::UNAVAILABLE_LOAD_BALANCER;
     let is_known = facts.past.targets.is_lack_told || facts.has_said(REASON);
@@ -33,7 +33,7 @@ pub(super) fn unavailable(facts: &Facts, targets: &[CloudNode]) -> Option<Servic
         .then(|| warning(REASON, "There are no available nodes for LoadBalancer"))
 }
 
-/// SVC-068 to SVC-070. Any failure but throttling causes a full ensure at once.
+/// The step after an update of the targets (SVC-068 to SVC-070). Any failure but throttling causes an ensure at once.
 pub(super) fn after(facts: &Facts) -> Option<Step<'_>> {
     const UPDATED: &str = reasons::UPDATED_LOAD_BALANCER;
     const FAILED: &str = reasons::UPDATE_LOAD_BALANCER_FAILED;

@@ -25,9 +25,9 @@ const ASKED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 pub(super) enum Obstacle<'a> {
     /// A provider call failed.
     Provider {
-        /// The failed operation.
+        /// The operation that failed.
         doing: Doing,
-        /// Its error.
+        /// The error of the provider call.
         error: &'a ProviderError,
     },
     /// The source ranges cannot be parsed.
@@ -43,7 +43,7 @@ pub(super) enum Obstacle<'a> {
     Answer(ingress_validation::Unusable),
     /// The cloud answered pending.
     Pending {
-        /// The provider's answer.
+        /// The provider's answer, with its retry delay.
         pending: &'a Pending,
         /// Pending for so long that an Event is due.
         is_long: bool,
@@ -140,7 +140,7 @@ pub(super) fn report(facts: &Facts, now: Now, obstacle: &Obstacle<'_>) -> Option
     None
 }
 
-/// When to retry.
+/// When the Service is reconciled again.
 pub(super) fn until(facts: &Facts, obstacle: &Obstacle<'_>) -> When {
     let why = obstacle.why();
     let failures = facts.past.failures.saturating_add(1);
@@ -210,7 +210,7 @@ impl Obstacle<'_> {
         }
     }
 
-    /// Message for operators.
+    /// The obstacle in a message for operators.
     fn why(&self) -> String {
         match self {
             Obstacle::Answer(unusable) => {
@@ -381,7 +381,7 @@ impl Obstacle<'_> {
     }
 }
 
-/// How a text calls an owner.
+/// The name of an owner in messages.
 fn with(owner: &Owner) -> String {
     match owner {
         Owner::Uid(uid) => format!("with the UID {}", quoted(uid)),

@@ -1,6 +1,5 @@
-//! What one reconciliation has requested of the provider, and the answers. Either of making the load balancer or of
-//! removing it: when the Service changes its mind in between, the answers about the other no longer apply. Decides
-//! nothing.
+//! The requests of one reconciliation to the provider, and the answers: for the load balancer or for its removal. When
+//! the Service changes in between, the answers about the other one no longer apply. Decides nothing.
 
 use std::sync::Arc;
 
@@ -16,17 +15,17 @@ use crate::patch::ServicePatch;
 /// An answer to an ensure call.
 pub(super) type EnsureAnswer = Result<Answered<EnsureReply>, ProviderError>;
 
-/// What one reconciliation has requested of the provider.
+/// The requests of one reconciliation to the provider.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) enum Work {
-    /// Nothing.
+    /// No request was made.
     #[default]
     None,
     /// Only a look, in observe mode.
     Looked(Result<GetReply, ProviderError>),
-    /// The load balancer, or its targets.
+    /// Requests for the load balancer, or for its targets.
     Making(Making),
-    /// Its removal.
+    /// Requests to remove the load balancer.
     Removing(Removing),
     /// Nothing is left at the cloud; the removal of finalizer and owner was written, or withheld.
     Released,
@@ -35,7 +34,7 @@ pub(super) enum Work {
 /// The requests for a load balancer, and the answers.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Making {
-    /// The last request.
+    /// The last request that may change something.
     pub(super) asked: Asked,
     /// The load balancer that the last ensure call may adopt.
     pub(super) adopt: Option<Adoptable>,
@@ -66,7 +65,7 @@ pub(super) struct Removing {
 pub(super) struct Asked {
     /// The Service, without its status.
     pub(super) service: Arc<CloudService>,
-    /// The target nodes.
+    /// The nodes that receive traffic.
     pub(super) targets: Arc<[CloudNode]>,
 }
 
@@ -95,7 +94,7 @@ impl Work {
         }
     }
 
-    /// The last request.
+    /// The last request that may change something.
     pub(super) fn asked(&self) -> Option<&Asked> {
         match self {
             Work::Making(making) => Some(&making.asked),

@@ -12,7 +12,7 @@ use crate::settings::ServiceRules;
 /// Context shared by all reconciliations of one controller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct World {
-    /// The acting provider.
+    /// The ownership context of the acting provider.
     pub ownership: Arc<OwnershipContext>,
     /// Annotation prefixes that it may set.
     pub prefixes: Arc<[String]>,

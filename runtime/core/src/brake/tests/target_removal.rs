@@ -63,7 +63,7 @@ fn more_than_half_or_all_need_the_same_wish_half_a_minute_later() {
             "asking early moves nothing: {current} -> {wanted}"
         );
         let third = confirmed(ask(current, wanted, Some(&second), 130));
-        // It takes its time.
+        // The removal takes time, and stays confirmed.
         confirmed(ask(current, wanted, Some(&third), 131));
     }
 }
@@ -92,7 +92,7 @@ fn a_wish_that_grows_begins_anew_and_one_that_shrinks_does_not() {
     assert_eq!(again, at(70));
     let (before, _) = wish(ask("a b c d e", "a", None, 0));
     let second = confirmed(ask("a b c d e", "a b", Some(&before), 40));
-    // What was wanted again meanwhile is not among what may go.
+    // A target that was wanted in between is not covered by the earlier confirmation.
     let (_, again) = wish(ask("a b c d e", "a", Some(&second), 41));
     assert_eq!(again, at(71));
 }

@@ -1,4 +1,4 @@
-//! Who wrote the pod CIDRs of a node, by its managed fields. Reads metadata; decides nothing.
+//! Finds the writer of a node's pod CIDRs in its managed fields. Reads metadata; decides nothing.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
@@ -9,24 +9,24 @@ use crate::well_known::FIELD_MANAGER;
 /// Field managers of kube-controller-manager: its own name, and the binaries of distributions that contain it. A field
 /// manager is named after the binary, unless the binary says otherwise.
 const KUBE_CONTROLLER_MANAGERS: [&str; 3] = ["kube-controller-manager", "k3s", "kubelite"];
-/// Field managers that write what a person told them to, or what their own node was started with: they allocate nothing.
+/// Field managers that write a person's values, or those that the node was started with: they allocate nothing.
 const NO_ALLOCATORS: [&str; 3] = ["kubectl", "kubelet", "kubeadm"];
-/// Stands for a writer of which the API server has recorded no name.
+/// Name of a writer without a recorded field manager.
 const UNNAMED: &str = "an unnamed client";
 
-/// The answer to the question who wrote the pod CIDRs of a node.
+/// The answer to the question who wrote a node's pod CIDRs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriterAnswer {
-    /// Who wrote them.
+    /// The writer of the pod CIDRs.
     pub writer: Writer,
     /// When the node was created, by the API server's clock.
     pub created: Option<Timestamp>,
 }
 
-/// Who wrote the pod CIDRs of a node.
+/// The writer of a node's pod CIDRs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Writer {
-    /// Nobody: the node has none.
+    /// No writer: the node has no pod CIDRs.
     Nobody,
     /// This manager, or an earlier leader of it.
     Ours,
@@ -37,14 +37,14 @@ pub enum Writer {
 }
 
 impl WriterAnswer {
-    /// Reads the metadata of a node. `has_pod_cidrs`: whether the node is known to have any, which says whether nobody
-    /// or an unnamed client wrote them if no manager of the fields is recorded.
+    /// Reads the metadata of a node. Without a recorded field manager, `has_pod_cidrs` decides between an unnamed
+    /// client and [`Writer::Nobody`].
     pub fn read(metadata: &ObjectMeta, has_pod_cidrs: bool) -> WriterAnswer {
         let entries = metadata.managed_fields.iter().flatten();
         let managers = entries.filter(|entry| has_written_pod_cidrs(entry));
         let managers = managers.map(|entry| entry.manager.as_deref().unwrap_or(UNNAMED));
         let writers = managers.map(Writer::named);
-        // What another allocator wrote is of more weight than that we, or a person, wrote the same.
+        // Another allocator's write outweighs one of the same fields by this manager or a person.
         let found = writers.max_by_key(Writer::weight);
         let otherwise = || match has_pod_cidrs {
             true => Writer::Allocator(UNNAMED.to_owned()),

@@ -1,4 +1,4 @@
-//! What the Lease of kube-controller-manager says: whether a process holds it, which one, and since when. Sends nothing.
+//! The Lease of kube-controller-manager: whether a process holds it, which one, and since when. Sends nothing.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const UNSTATED: Duration = Duration::from_secs(15);
 /// How much longer than its duration a Lease has to stay unchanged until its holder counts as gone: the time in which
 /// another kube-controller-manager takes the Lease over, and in which the last writes of the holder arrive.
 const MARGIN: Duration = Duration::from_secs(10);
-/// How late a write is noticed, at most, as far as it matters whose it was.
+/// Maximum time between a write of pod CIDRs and its observation: a process that has held the Lease for longer made it.
 const LATENESS: Duration = Duration::from_secs(10);
 /// How far the clocks of the API server and of kube-controller-manager may differ.
 const MOST_SKEW: SignedDuration = SignedDuration::from_secs(60);
@@ -21,13 +21,13 @@ const MOST_SKEW: SignedDuration = SignedDuration::from_secs(60);
 /// The answer to a read of the Lease.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LeaseAnswer {
-    /// What is written in it.
+    /// The Lease's content.
     Found(LeaseSpec),
     /// It does not exist.
     Absent,
     /// This manager may not read it.
     Denied,
-    /// There was no answer, or none that says anything.
+    /// No answer, or an unusable one.
     Failed,
 }
 
@@ -47,7 +47,7 @@ pub(super) enum ControllerLease {
 }
 
 impl ControllerLease {
-    /// Takes the answer to a read that was sent at `sent`. Returns whether it says anything.
+    /// Takes the answer to a read that was sent at `sent`. Returns whether the answer is usable.
     pub(super) fn read(&mut self, answer: LeaseAnswer, sent: Moment, now: Moment) -> bool {
         match (answer, &mut *self) {
             (LeaseAnswer::Failed, _) => return false,
@@ -94,7 +94,7 @@ impl ControllerLease {
         is_alive.then(|| observed.holder())
     }
 
-    /// The process that holds the Lease, if it held it already when what is noticed now was written.
+    /// The holder of the Lease, if it was the holder already when a write that is observed now was made.
     pub(super) fn author(&self, now: Moment) -> Option<&str> {
         let ControllerLease::Found { held, .. } = self else {
             return None;

@@ -1,4 +1,4 @@
-//! What is known about other allocators, asked about them and told of them, as values.
+//! Values about other allocators: the state, its evidence, the questions to the API server, and the changes to report.
 
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::event::reasons;
@@ -14,7 +14,7 @@ const TAKES_OVER: &str = reasons::POD_CIDR_ALLOCATION_TAKEN_OVER;
 pub enum Standing {
     /// It is not known whether there is another allocator. Nothing is allocated.
     Watching {
-        /// Since when.
+        /// From this moment on, a node that waits in vain is evidence.
         since: Moment,
         /// The holder of kube-controller-manager's Lease.
         holder: Option<String>,
@@ -26,68 +26,68 @@ pub enum Standing {
     },
     /// There is another allocator. Nothing is allocated.
     StandingBack {
-        /// What shows that.
+        /// Evidence of the other allocator.
         evidence: AllocatorEvidence,
         /// When it was last seen to allocate.
         since: Moment,
     },
 }
 
-/// What shows that there is another allocator.
+/// Evidence of another allocator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllocatorEvidence {
     /// The node whose pod CIDRs it wrote.
     pub node: String,
-    /// Its field manager.
+    /// The field manager that wrote them.
     pub manager: String,
-    /// What has to change until it counts as gone.
+    /// The condition under which it counts as gone.
     pub bond: Bond,
 }
 
-/// What has to change until another allocator counts as gone.
+/// The condition under which another allocator counts as gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bond {
     /// It is this holder of kube-controller-manager's Lease, and allocates until the Lease has another holder or none.
     Holder(String),
-    /// It is kube-controller-manager, and it is not certain that the present holder of the Lease wrote what was seen. It
-    /// is gone when a node waits in vain.
+    /// It is kube-controller-manager, perhaps an earlier holder of its Lease than the present one. It is gone when a
+    /// node waits in vain.
     AnyHolder,
     /// It is a kube-controller-manager that does not hold its Lease. It is gone when a node waits in vain for long.
     NoLease,
-    /// It is something else, and gone when a node waits in vain.
+    /// It is another program, and gone when a node waits in vain.
     Unknown,
 }
 
 /// A question to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
-    /// What kube-controller-manager's Lease says; answered by [`super::OtherAllocator::lease_read`].
+    /// The content of kube-controller-manager's Lease; answered by [`super::OtherAllocator::lease_read`].
     Lease,
-    /// Who wrote the pod CIDRs of this node; answered by [`super::OtherAllocator::writer_read`].
+    /// The writer of this node's pod CIDRs; answered by [`super::OtherAllocator::writer_read`].
     Writer(String, Why),
 }
 
-/// Why it is asked who wrote a node's pod CIDRs.
+/// The reason for asking who wrote a node's pod CIDRs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// They have appeared, and this process did not write them.
+    /// Pod CIDRs have appeared that this process did not write.
     Appeared,
     /// The node is the youngest one that had pod CIDRs when this process began.
     Youngest,
-    /// As far as is known here the node has none, and nobody gives it any.
+    /// The node has no pod CIDRs in the cache, and no allocator seems to serve it.
     Waits,
 }
 
-/// Something to be told once.
+/// A change that is reported once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// Nodes wait until it is known whether there is another allocator; the holder of kube-controller-manager's Lease.
+    /// Nodes wait until another allocator is found or excluded; contains the holder of the Lease.
     Watches(Option<String>),
     /// kube-controller-manager's Lease may not be read.
     LeaseDenied,
     /// There is another allocator.
     StandsBack(AllocatorEvidence),
-    /// The allocator with this field manager is gone; this node waits.
+    /// The allocator with this field manager is gone; the second name is that of the node that waits.
     TakesOver(String, String),
 }
 
@@ -99,7 +99,7 @@ impl Bond {
 }
 
 impl News {
-    /// The Event that tells of it, and the name of the node that the Event is about.
+    /// The Event that reports the change, and the name of the node that it is about.
     pub fn event(&self) -> Option<(&str, CloudEvent)> {
         let (node, event_type, reason, message) = match self {
             News::Watches(_) | News::LeaseDenied => return None,

@@ -1,4 +1,4 @@
-//! Ranges and blocks of them, as tests write them down.
+//! Parsers for ranges and blocks in tests.
 
 use crate::ipam::{CidrSet, Holder};
 use ipnet::IpNet;
@@ -7,7 +7,7 @@ pub(super) fn cidr(text: &str) -> IpNet {
     text.parse().unwrap()
 }
 
-/// Reads `10.0.0.0/8 /24`.
+/// Parses `10.0.0.0/8 /24`.
 pub(super) fn set(text: &str) -> CidrSet {
     let (cluster, mask) = text.split_once(" /").unwrap();
     CidrSet::new(cidr(cluster), mask.parse().unwrap()).unwrap()

@@ -1,4 +1,4 @@
-//! The arithmetic of blocks, where upstream's vectors leave something open.
+//! The arithmetic of blocks in cases that upstream's vectors leave open.
 
 use super::blocks::{cidr, holder, next, set};
 use crate::ipam::bits::Bits;
@@ -98,13 +98,13 @@ fn a_wide_range_that_goes_leaves_what_others_hold_of_it() {
     assert_eq!(set.used(), 4);
 }
 
-/// Against a plain list of booleans.
+/// Compares with a plain list of booleans.
 #[test]
 fn the_next_clear_bit_is_the_one_that_a_search_finds() {
     for len in [1, 63, 64, 65, 4095, 4096, 4097, 262_145] {
         let mut bits = Bits::new(len);
         let mut plain = vec![false; len];
-        // A fixed walk that fills and clears ranges of all sizes.
+        // A deterministic sequence that fills and clears ranges of all sizes.
         let mut state = 12_345_usize;
         for step in 0..60 {
             state = state

@@ -1,10 +1,10 @@
-//! What the flags have to be. Upstream's own cases under their IDs in `tests/conformance.md`.
+//! Values of the flags, right and wrong. Upstream's own cases under their IDs in `tests/conformance.md`.
 
 use crate::ipam::{PodNetworkFlags, PodNetworks};
 use ipnet::IpNet;
 use std::time::Duration;
 
-/// Reads `cluster-cidr services mask mask4 mask6 type`, where `-` is nothing.
+/// Parses `cluster-cidr services mask mask4 mask6 type`, where `-` is an empty value.
 fn read(line: &str) -> Result<PodNetworks, Vec<String>> {
     read_with(line, true, true)
 }
@@ -30,7 +30,7 @@ fn read_with(line: &str, allocate: bool, routes: bool) -> Result<PodNetworks, Ve
     })
 }
 
-/// The ranges and masks, or the mistakes.
+/// The ranges and masks that result, or the mistakes.
 fn told(line: &str) -> String {
     match read(line) {
         Ok(networks) => {

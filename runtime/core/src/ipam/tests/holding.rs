@@ -1,10 +1,10 @@
-//! Which node holds what: upstream's cases of the range allocator under their IDs in `tests/conformance.md`, and what
-//! happens to blocks that two want.
+//! The holders of blocks: upstream's cases of the range allocator under their IDs in `tests/conformance.md`, and blocks
+//! that two nodes want.
 
 use super::world::*;
 use crate::ipam::Memory;
 
-/// Lets the memory see all nodes, as at the start, and says what is wrong with them.
+/// Lets the memory see all nodes, as at the start, and returns their invalid pod CIDRs.
 fn start(memory: &mut Memory, api: &Api) -> Vec<String> {
     let mut wrong = Vec::new();
     for node in api.nodes.values() {
@@ -89,7 +89,7 @@ fn ipam_022_what_existing_nodes_have_is_theirs_and_a_bad_one_stops_nobody() {
             told.iter().all(|told| told.ends_with(wrong)),
             "{id}: {told:?}"
         );
-        // The other one was promised a block of each range.
+        // For the other node a block of each range is reserved.
         let promised = families.split(',').count();
         let sets = memory.allocator().families().iter();
         let node0 = usize::from(cidrs.is_empty()) * promised;
@@ -263,7 +263,7 @@ fn a_promise_is_broken_when_the_api_server_has_the_block_for_somebody_else() {
     api.add(node("a", "a", ""));
     api.add(node("b", "b", ""));
     start(&mut memory, &api);
-    // Both were promised one; a's write has no answer, and a leader before has given a's block to b.
+    // Blocks are reserved for both; a's write has no answer, and an earlier leader has given a's block to b.
     reconcile(&mut memory, &mut api, "a", Fate::Lost);
     let late = node("b", "b", "10.0.0.0/24");
     api.add(late.clone());

@@ -1,4 +1,4 @@
-//! When this manager may allocate, step by step: what was read, what happened, and what follows.
+//! When this manager may allocate, step by step: the answers, the events, and the result.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::moment::Moment;
 use crate::settings::OtherAllocatorRules;
 
 const KCM: &str = "kube-controller-manager";
-/// How long a process of it has held the Lease when a test begins, in seconds.
+/// How long the holder has held the Lease when a test begins, in seconds.
 const HELD: i64 = 600;
 
 fn at(seconds: u64) -> Moment {
@@ -28,9 +28,9 @@ fn wall(seconds: i64) -> Timestamp {
 struct World {
     other: OtherAllocator,
     now: u64,
-    /// The answer to a read of the Lease, if there is a process that renews it or not.
+    /// The answer to a read of the Lease, which a process may renew or not.
     lease: Lease,
-    /// The answer about any node.
+    /// The writer of any node's pod CIDRs.
     writer: Writer,
     created: i64,
     asked: Vec<(u64, Question)>,
@@ -42,7 +42,7 @@ enum Lease {
     Denied,
     Failed,
     Renewed(&'static str),
-    /// It was renewed last at this second.
+    /// Its holder renewed it for the last time at this second.
     Left(&'static str, u64),
 }
 
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// Begins with a node that waits, and with another one that this writer served.
+    /// Begins with a node that waits, and with another node whose pod CIDRs this writer wrote.
     fn begun(lease: Lease, youngest: Option<Writer>) -> World {
         let mut world = World::new(lease);
         world.other.waits("new", "u", at(0));
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// Lets time pass until this second, as a controller does that wakes when it is time.
+    /// Lets time pass until this second, as a controller that wakes when a question is due.
     fn until(&mut self, second: u64) {
         while self.now < second {
             self.now += 1;
@@ -116,7 +116,7 @@ impl World {
         }
     }
 
-    /// The second at which allocation begins, at most this one.
+    /// The second at which allocation begins; `None` if it does not until `most`.
     fn begins(&mut self, most: u64) -> Option<u64> {
         while self.now < most {
             if self.other.may_allocate(at(self.now)) {
@@ -156,14 +156,14 @@ fn a_node_has_to_wait_in_vain_as_long_as_the_lease_demands() {
         (Lease::Failed, None, None),
         (Lease::Renewed(""), None, Some(10)),
         (Lease::Renewed("a"), None, Some(30)),
-        // Nobody renews it: 15 s and the margin of 10 s are over with the next read.
+        // The Lease is not renewed: 15 s and the margin of 10 s are over with the next read.
         (Lease::Left("a", 0), None, Some(26)),
-        // An earlier leader of ours served a node of this process of kube-controller-manager: no wait at all.
+        // An earlier leader of ours wrote the pod CIDRs of a node that was created under this holder: no wait at all.
         (Lease::Renewed("a"), Some(Writer::Ours), Some(0)),
         (Lease::Absent, Some(Writer::Ours), Some(10)),
         (Lease::Renewed("a"), Some(Writer::NoAllocator), Some(30)),
         (Lease::Renewed("a"), of_other, Some(30)),
-        // It served that node itself.
+        // kube-controller-manager itself wrote the pod CIDRs of that node.
         (Lease::Renewed("a"), kcm.clone(), None),
         (Lease::Left("a", 0), kcm, Some(26)),
     ];
@@ -207,7 +207,7 @@ fn pod_cidrs_that_kube_controller_manager_wrote_are_told_once_and_bind_until_its
         panic!("{news:?}");
     };
     assert_eq!((told.node.as_str(), told.manager.as_str()), ("new", KCM));
-    // Nobody waits, so nobody asks; and a node that waits for long is no reason.
+    // No node waits, so no question is asked; and a node that waits for long is no evidence.
     let reads = world.reads();
     world.until(1_000);
     assert_eq!(world.reads(), reads);
@@ -215,14 +215,14 @@ fn pod_cidrs_that_kube_controller_manager_wrote_are_told_once_and_bind_until_its
     world.other.hold("slow");
     assert_eq!(world.begins(2_000), None);
     assert_eq!(world.reads() - reads, 500, "every other second");
-    // Another process leads, and serves that node: no news.
+    // Another process leads, and serves that node: nothing new is reported.
     world.lease = Lease::Renewed("b");
     world.until(2_012);
     assert!(!world.stands_back());
     world.appears("slow", KCM);
     assert!(world.stands_back());
     assert_eq!(world.other.take_news(), []);
-    // It is gone.
+    // The holder is gone.
     world.lease = Lease::Left("b", world.now);
     world.other.waits("late", "u", at(world.now));
     world.other.hold("late");
@@ -239,7 +239,7 @@ fn a_process_that_takes_the_lease_ends_the_allocation_within_a_second() {
     assert_eq!(world.begins(10), Some(0));
     world.other.leaves("new");
     world.until(100);
-    // Nobody waits: the Lease is read when somebody does, before anything is allocated.
+    // No node waits: the Lease is read when one does, before anything is allocated.
     assert_eq!(world.reads(), 1);
     world.lease = Lease::Renewed("b");
     world.other.waits("later", "u", at(100));
@@ -252,7 +252,7 @@ fn a_process_that_takes_the_lease_ends_the_allocation_within_a_second() {
 #[test]
 fn an_allocator_without_a_lease_is_gone_when_a_node_waits_in_vain() {
     for (lease, manager, expected) in [
-        // Heartbeats of the nodes make kube-controller-manager try again.
+        // Heartbeats of the nodes make kube-controller-manager retry.
         (Lease::Absent, "k3s", 330),
         (Lease::Denied, KCM, 330),
         (Lease::Absent, "cloud-controller-manager", 10),
@@ -271,7 +271,7 @@ fn an_allocator_without_a_lease_is_gone_when_a_node_waits_in_vain() {
 
 #[test]
 fn who_wrote_while_the_lease_was_handed_over_is_gone_when_nobody_holds_it() {
-    // The holder has been known for five seconds, so that it may have been the one before.
+    // The holder has been known for five seconds only, so that an earlier holder may have been the writer.
     let mut world = World::begun(Lease::Renewed("a"), None);
     world.until(5);
     world.appears("new", KCM);
@@ -281,7 +281,7 @@ fn who_wrote_while_the_lease_was_handed_over_is_gone_when_nobody_holds_it() {
     assert_eq!(world.begins(120), None);
     world.lease = Lease::Left("a", 120);
     assert_eq!(world.begins(900), Some(130));
-    // Once it is known who it was, a node that waits in vain is no reason.
+    // Once the writer is known, a node that waits in vain is no evidence.
     let mut world = World::begun(Lease::Renewed("a"), None);
     world.until(5);
     world.appears("new", KCM);
@@ -333,7 +333,7 @@ fn what_cannot_be_read_is_read_again_and_nothing_is_allocated_meanwhile() {
     assert_eq!(world.reads(), 6);
     world.lease = Lease::Absent;
     assert_eq!(world.begins(100), Some(12));
-    // A node that is made again under the same name has not waited.
+    // A node that is recreated under the same name has not waited.
     let mut world = World::begun(Lease::Absent, None);
     world.until(9);
     world.other.waits("new", "v", at(9));

@@ -1,9 +1,9 @@
-//! Whatever nodes come and go, whatever becomes of writes, and however leaders change: no two nodes get the same, and
-//! nothing is lost.
+//! For any sequence of node changes, failed writes and changes of the leader: no two nodes get the same block, and no
+//! block is lost.
 //!
-//! The world: an API server, a watch that may be late, reconciliations that stand at any point, and writes that are still on
-//! their way. What the tenure allows of a leader that is gone: its last writes land before the next one has settled, be it
-//! after that one's list; and by then the watch has told of them (`settle` in the settings).
+//! The world: an API server, a late watch, reconciliations that have reached any step, and writes in flight. The tenure
+//! guarantees that the last writes of an earlier leader arrive before the next one has settled, perhaps after the next
+//! one's list; and by then the watch has delivered them (`settle` in the settings).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::ipam::{CidrSet, Facts, Holder, IpamEffect, IpamOutcome, Memory, decid
 use crate::patch::PodCidrsPatch;
 use crate::settings::IpamSettings;
 
-/// Seven blocks of IPv4 besides the Services' one, and four of IPv6: fewer than there are nodes.
+/// Seven blocks of IPv4 besides that of the Services, and four of IPv6: fewer than there are nodes.
 const FAMILIES: &str = "10.0.0.0/27 /30,fd00::/62 /64";
 const SERVICES: &str = "10.0.0.4/30,fd01::/112";
 const NAMES: u8 = 6;
@@ -27,23 +27,23 @@ const NAMES: u8 = 6;
 #[derive(Debug, Clone)]
 enum Step {
     Create(u8),
-    /// With pod CIDRs of somebody else's making.
+    /// A node is created with pod CIDRs that another writer has given it.
     CreateWith(u8, &'static str),
-    /// One of those that there are.
+    /// One of the existing nodes is deleted.
     Delete(u8),
-    /// The watch tells of so many changes.
+    /// The watch delivers this many changes.
     Tell(u8),
-    /// About one of those that the leader knows.
+    /// A reconciliation begins for one of the nodes that the leader knows.
     Begin(u8),
-    /// The next act of one of the reconciliations.
+    /// The next effect of one of the reconciliations is performed.
     Act(u8, Fate),
-    /// The write of one of them stays on the way, and nobody waits for it any more.
+    /// The write of one of them stays in flight, and its answer is not awaited any more.
     Delay(u8),
-    /// One of the writes on the way arrives.
+    /// One of the writes in flight arrives.
     Land(u8),
-    /// Another leader lists all nodes; what this one has sent is on the way.
+    /// Another process becomes leader and lists all nodes; the writes of this one are in flight.
     Change,
-    /// So much time has gone by since the list that every write of the leader before has arrived, or never will.
+    /// So much time passes after the list that every write of the earlier leader has arrived, or never will.
     Settle,
 }
 
@@ -78,11 +78,11 @@ struct World {
     settings: IpamSettings,
     api: Api,
     uids: u32,
-    /// UIDs of nodes whose pod CIDRs are not ours.
+    /// UIDs of nodes with pod CIDRs from another writer.
     odd: BTreeSet<String>,
     memory: Memory,
     is_settled: bool,
-    /// What the leader knows, and what the watch has not told it yet.
+    /// The leader's cache, and the changes that the watch has not delivered yet.
     cache: BTreeMap<String, Arc<Node>>,
     news: VecDeque<(String, Option<Arc<Node>>)>,
     running: BTreeMap<String, Facts>,
@@ -93,7 +93,7 @@ fn name(number: u8) -> String {
     format!("n{number}")
 }
 
-/// One of these.
+/// Picks one of the names.
 fn pick<'a>(names: impl Iterator<Item = &'a String>, which: u8) -> Option<String> {
     let names: Vec<&String> = names.collect();
     let which = usize::from(which).checked_rem(names.len())?;
@@ -172,7 +172,7 @@ impl World {
         self.changed(name);
     }
 
-    /// The watch will tell of it.
+    /// The watch will deliver the change.
     fn changed(&mut self, name: &str) {
         self.news.push_back((name.to_owned(), self.api.get(name)));
     }
@@ -186,7 +186,7 @@ impl World {
             Some((name, None)) => {
                 self.cache.remove(&name);
                 self.memory.forget(&name);
-                // Whoever says it twice frees nothing of another's.
+                // A second call frees no block of another node.
                 self.memory.forget(&name);
             }
             None => {}
@@ -247,9 +247,9 @@ impl World {
         }
     }
 
-    /// Also a crash: nothing but what the API server has is left.
+    /// Also a crash: only the state of the API server is left.
     fn change_leader(&mut self) {
-        // Of leaders two before nothing is on the way any more: the one before has settled, or not begun.
+        // The writes of the leader before the last one have all arrived: the last one has settled, or not begun.
         if !self.is_settled {
             self.settle();
         }
@@ -270,7 +270,7 @@ impl World {
             return;
         }
         for (index, (name, patch)) in std::mem::take(&mut self.on_the_way).into_iter().enumerate() {
-            // Some get lost.
+            // Some writes are lost.
             if index % 3 != 2 {
                 self.land(&name, &patch);
             }
@@ -281,13 +281,13 @@ impl World {
         self.is_settled = true;
     }
 
-    /// Nothing goes wrong any more, and everybody gets what there is.
+    /// No failure happens any more, and every node gets a free block.
     fn heal(&mut self) {
         self.settle();
         for (name, patch) in std::mem::take(&mut self.on_the_way) {
             self.land(&name, &patch);
         }
-        // A reconciliation is over after a few acts, and another one may be due for what it has found.
+        // A reconciliation ends after a few effects, and its result may require another one.
         for _ in 0..40 {
             while !self.news.is_empty() {
                 self.tell();
@@ -339,9 +339,9 @@ impl World {
                 seen.push((name, is_odd, cidr));
             }
         }
-        // What the leader knows to be used is never less than what it has heard of.
+        // Every pod CIDR in the leader's cache counts as used.
         for set in self.memory.allocator().families() {
-            // A read may have said already that a node is gone, of which the watch has not told.
+            // A read may have shown already that a node is gone, before the watch delivers it.
             let is_there = |node: &&Arc<Node>| {
                 let name = node.metadata.name.as_deref().unwrap();
                 let there = self.api.nodes.get(name);

@@ -1,4 +1,4 @@
-//! One node's reconciliation, from the promise of its blocks to its end.
+//! One node's reconciliation, from the reservation of its blocks to its end.
 
 use super::world::*;
 use crate::effect::{ClusterError, Decision, EventOutcome, Performed, When};
@@ -100,7 +100,7 @@ fn ipam_027_a_write_without_an_answer_keeps_the_block_until_the_node_was_read() 
         assert!(is_retry(&when) && used(&memory) == 1, "{when}");
         let mut cached = api.clone();
         cached.add(node("a", "1", ""));
-        // The cache has not heard of it.
+        // The cache does not show the change yet.
         let mut facts = memory.begin(cached.get("a").unwrap()).unwrap();
         let (done, when) = lead(&mut facts, &mut api, Fate::Made);
         memory.conclude(&facts, &when);
@@ -339,7 +339,7 @@ fn ipam_023_a_deletion_that_nobody_told_of_is_noticed_by_the_next_list() {
 fn a_node_that_was_made_again_has_nothing_of_the_one_before() {
     let (mut memory, mut api) = one_node();
     reconcile(&mut memory, &mut api, "a", Fate::Made);
-    // Its deletion was not heard of.
+    // The watch did not deliver its deletion.
     api.add(node("a", "2", ""));
     assert!(memory.see(&api.get("a").unwrap()));
     assert_eq!(used(&memory), 0);

@@ -1,4 +1,4 @@
-//! What is counted of blocks: upstream's cases of its metrics, each under its ID in `tests/conformance.md`.
+//! The counts of blocks: upstream's cases of its metrics, each under its ID in `tests/conformance.md`.
 
 use crate::ipam::{BlockCounts, CidrSet, Holder};
 use ipnet::IpNet;
@@ -7,7 +7,7 @@ fn cidr(text: &str) -> IpNet {
     text.parse().unwrap()
 }
 
-/// Reads `10.0.0.0/8 /24`.
+/// Parses `10.0.0.0/8 /24`.
 fn set(text: &str) -> CidrSet {
     let (cluster, mask) = text.split_once(" /").unwrap();
     CidrSet::new(cidr(cluster), mask.parse().unwrap()).unwrap()
@@ -78,7 +78,7 @@ fn ipam_045_only_real_changes_are_counted() {
 fn ipam_045_the_tries_are_the_used_blocks_that_were_skipped() {
     let id = "TestCidrSetMetricsHistogram/01";
     let mut set = set("10.0.0.0/16 /24");
-    // Half of it is another's: 128 are skipped once, and then none.
+    // Half of the range is another holder's: 128 blocks are skipped once, and then none.
     set.occupy(&cidr("10.0.0.0/17"), &holder("a"));
     let tries: Vec<usize> = (0..128)
         .filter_map(|_| set.allocate(&holder("b")))
@@ -87,7 +87,7 @@ fn ipam_045_the_tries_are_the_used_blocks_that_were_skipped() {
     assert_eq!(tries.iter().sum::<usize>(), 128, "{id}");
     assert_eq!(tries[0], 128, "{id}");
     assert_eq!(set.used(), 256, "{id}");
-    // Past the end, and round to what was freed.
+    // The search goes past the end and around to the freed block.
     set.release(&cidr("10.0.130.0/24"), &holder("b"));
     let again = set.allocate(&holder("c")).unwrap();
     assert_eq!(

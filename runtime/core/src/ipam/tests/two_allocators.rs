@@ -1,10 +1,10 @@
-//! Beside kube-controller-managers that come, allocate or not, and go, however slow everybody is: no two nodes overlap,
-//! every node gets pod CIDRs in the end, and what is told is told once.
+//! With kube-controller-managers that come, allocate or not, and go, however slow all processes are: no two nodes
+//! overlap, every node gets pod CIDRs in the end, and each change is reported once.
 //!
-//! What is assumed: a kube-controller-manager renews its Lease every 2 s and lists the nodes 2 s at the earliest after it
-//! has taken the Lease; of those that wait it serves one within 3 s. Watches are late by a second at most, and a request
-//! takes half a second at most. The clocks of the cluster agree. One without leader election does not start while ours
-//! allocates.
+//! Assumptions: a kube-controller-manager renews its Lease every 2 s and lists the nodes at the earliest 2 s after it
+//! has taken the Lease; it serves one of the waiting nodes within 3 s. A watch is at most a second late, and a request
+//! takes at most half a second. The clocks of the cluster agree. A kube-controller-manager without leader election does
+//! not start while ours allocates.
 
 mod kube_controller_manager;
 mod ours;
@@ -35,22 +35,22 @@ use ours::Ours;
 
 const TICK: u64 = 50;
 const KCM: &str = "kube-controller-manager";
-/// 128 blocks, which are enough: who has none left tries again seldom, and that is another test's.
+/// 128 blocks are enough for all nodes: another test covers an allocator without a free block, which rarely retries.
 const FAMILY: &str = "10.0.0.0/24 /31";
 const MOST_NODES: usize = 120;
-/// What ours waits for the writes of an earlier leader.
+/// How long this manager waits for the writes of an earlier leader.
 const SETTLE: u64 = 5_000;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// So many nodes join at the same moment.
+    /// This many nodes join at the same moment.
     Join(u8),
     Delete(u8),
-    /// A kube-controller-manager stands for the Lease, with `--allocate-node-cidrs` or without.
+    /// A kube-controller-manager joins the election, with `--allocate-node-cidrs` or without.
     Start(bool),
-    /// One of them ends, and releases its Lease or not.
+    /// One of the kube-controller-managers ends, and releases its Lease or not.
     End(u8, bool),
-    /// Another process of ours leads.
+    /// Another process of this manager becomes leader.
     Restart,
 }
 
@@ -66,14 +66,14 @@ fn step() -> impl Strategy<Value = (u64, Step)> {
     (pause, what)
 }
 
-/// A view of the nodes that is late.
+/// A late view of the nodes.
 #[derive(Default)]
 struct Late {
     news: Vec<(u64, String, Option<Arc<Node>>)>,
 }
 
 impl Late {
-    /// What has arrived by now, in order.
+    /// Takes the changes that have arrived by now, in order.
     fn arrived(&mut self, now: u64) -> Vec<(String, Option<Arc<Node>>)> {
         let count = self.news.iter().take_while(|(at, ..)| *at <= now).count();
         let arrived = self.news.drain(..count);
@@ -89,7 +89,7 @@ struct World {
     lease: Option<LeaseSpec>,
     controllers: Vec<Controller>,
     ours: Ours,
-    /// On the way: when it arrives, whose it is, and the write.
+    /// Writes in flight: time of arrival, writer, node and patch.
     writes: Vec<(u64, Writer, String, PodCidrsPatch)>,
     nodes: usize,
     processes: usize,
@@ -129,7 +129,7 @@ impl World {
         world
     }
 
-    /// Up to so many milliseconds.
+    /// A random number of at most `most` milliseconds.
     fn up_to(&mut self, most: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -170,7 +170,7 @@ impl World {
         });
     }
 
-    /// A process of ours begins with what the API server has.
+    /// A process of this manager begins with the state of the API server.
     fn lead(&mut self) {
         self.ours = Ours::new(self.now);
         self.ours.cache = self.api.nodes.clone();
@@ -215,7 +215,7 @@ impl World {
                     self.changed(&name);
                 }
             }
-            // One cluster has them with election, or the one without.
+            // A cluster has kube-controller-managers with election, or a single one without.
             Step::Start(allocates) if !self.is_without_election => self.start(*allocates, true),
             Step::Start(_) => {}
             Step::End(which, releases) => {
@@ -246,7 +246,7 @@ impl World {
         Ok(())
     }
 
-    /// Writes arrive.
+    /// Performs the writes that have arrived by now.
     fn land(&mut self) -> Result<(), TestCaseError> {
         let now = self.now;
         let (landing, later) = std::mem::take(&mut self.writes)
@@ -294,7 +294,7 @@ impl World {
     }
 }
 
-/// The world above is one in which allocators collide.
+/// Shows that allocators collide in this world unless they watch.
 #[test]
 fn an_allocator_that_does_not_watch_is_caught() {
     let caught = (0..20).filter(|seed| {
@@ -320,7 +320,7 @@ proptest! {
             world.run(*pause)?;
             world.take(step);
         }
-        // Longer than any patience.
+        // Longer than the longest wait for another allocator.
         world.run(400_000)?;
         for (name, node) in &world.api.nodes {
             prop_assert!(
@@ -328,7 +328,7 @@ proptest! {
                 "{} has nothing: {:?}", name, world.ours.other
             );
         }
-        // Who stands back does so for somebody who is there.
+        // A manager that stands back does so for a process that exists.
         if let Standing::StandingBack { evidence, .. } = world.ours.other.standing()
             && let Bond::Holder(holder) = &evidence.bond
         {

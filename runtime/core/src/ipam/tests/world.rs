@@ -1,5 +1,4 @@
-//! An API server of a few lines, which has nodes and is as strict about them as the real one, and what reconciliations with
-//! it come to.
+//! A small API server that has nodes and is as strict about them as the real one, and reconciliations against it.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -14,7 +13,7 @@ use crate::ipam::{CidrSet, Facts, IpamEffect, IpamOutcome, Memory, decide, pod_c
 use crate::patch::PodCidrsPatch;
 use crate::settings::{IpamSettings, OtherAllocatorRules, PodNetwork};
 
-/// Reads `10.0.0.0/16 /24, fd00::/56 /64` and `10.0.0.0/20,fd00::/60`.
+/// Parses `10.0.0.0/16 /24, fd00::/56 /64` and `10.0.0.0/20,fd00::/60`.
 pub(super) fn settings(families: &str, services: &str) -> IpamSettings {
     let family = |text: &str| {
         let (cidr, mask) = text.trim().split_once(" /").unwrap();
@@ -47,20 +46,20 @@ pub(super) fn node(name: &str, uid: &str, cidrs: &str) -> Node {
     serde_json::from_value(node).unwrap()
 }
 
-/// What becomes of a write.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is made.
+    /// It is made, and the answer arrives.
     Made,
-    /// It is refused for a reason of the API server's own.
+    /// It is refused by the API server.
     Refused,
-    /// It is not made, and nobody says so.
+    /// It is not made, and no answer arrives.
     Lost,
-    /// It is made, and nobody says so.
+    /// It is made, and no answer arrives.
     Unheard,
 }
 
-/// See the module's documentation.
+/// A small API server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Api {
     pub(super) nodes: BTreeMap<String, Arc<Node>>,
@@ -72,12 +71,12 @@ impl Api {
             .insert(node.metadata.name.clone().unwrap(), Arc::new(node));
     }
 
-    /// The node as it is now; all of them have their own UIDs.
+    /// The present node of this name; each creation has its own UID.
     pub(super) fn get(&self, name: &str) -> Option<Arc<Node>> {
         self.nodes.get(name).cloned()
     }
 
-    /// A patch of a node's pod CIDRs: only of exactly this node, and only once.
+    /// Patches a node's pod CIDRs: only of exactly this node, and only once.
     pub(super) fn patch(&mut self, name: &str, patch: &PodCidrsPatch) -> ObjectResult<Node> {
         let Some(node) = self.nodes.get_mut(name) else {
             return Ok(None);
@@ -94,7 +93,7 @@ impl Api {
         Ok(Some(Box::new(Node::clone(node))))
     }
 
-    /// Performs one act.
+    /// Performs one effect.
     pub(super) fn perform(&mut self, effect: &IpamEffect, fate: Fate) -> Performed<IpamOutcome> {
         Performed::Ended(IpamOutcome::Node(match effect {
             IpamEffect::Read(node) => {
@@ -117,7 +116,7 @@ impl Api {
         }))
     }
 
-    /// How many blocks the nodes and the Services have, by this range.
+    /// Number of blocks that the nodes and the Services have in this range.
     pub(super) fn used(&self, settings: &IpamSettings, family: usize) -> usize {
         let PodNetwork {
             cluster_cidr,
@@ -139,7 +138,7 @@ pub(super) fn unheard() -> ObjectResult<Node> {
     Err(ClusterError::Unavailable("no answer".to_owned()))
 }
 
-/// A whole reconciliation: what was done, and how it ended.
+/// Runs a whole reconciliation. Returns the effects and the end.
 pub(super) fn reconcile(
     memory: &mut Memory,
     api: &mut Api,
@@ -155,7 +154,7 @@ pub(super) fn reconcile(
     (done, when)
 }
 
-/// The same without its ends.
+/// Runs a reconciliation without its begin and conclusion.
 pub(super) fn lead(facts: &mut Facts, api: &mut Api, fate: Fate) -> (Vec<String>, When) {
     let mut done = Vec::new();
     for _ in 0..20 {

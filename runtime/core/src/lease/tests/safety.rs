@@ -1,6 +1,6 @@
-//! Several electors, one Lease, and everything that can come between: clocks that differ by half, requests and
-//! answers that are late or lost, processes that stand still, and somebody who writes annotations. Never may two begin
-//! anything at one moment.
+//! Several electors, one Lease, and everything that can happen in between: clocks that differ by half, late or lost
+//! requests and answers, processes that are suspended, and another writer of annotations. No two electors may ever
+//! begin anything at the same moment.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use proptest::prelude::*;
 use super::*;
 use crate::tenure::Tenure;
 
-/// Fine enough that a limit is not stepped over unseen.
+/// Fine enough that no limit is stepped over.
 const TICK: u64 = 50;
 
-/// What one participant's world does to it.
+/// The clock, the network and the suspension of one participant.
 #[derive(Debug, Clone)]
 struct Nature {
-    /// Its clock runs this much faster than time, in hundredths.
+    /// How much faster its clock runs than time, in hundredths.
     rate: u64,
-    /// Where its clock began.
+    /// The time at which its clock began.
     offset: u64,
-    /// For each of its requests in turn: milliseconds to the server, milliseconds back, and what is lost.
+    /// For each of its requests in turn: milliseconds to the server, milliseconds back, and which part is lost.
     ways: Vec<(u64, u64, Fate)>,
-    /// It stands still from here, for so long.
+    /// When the process is suspended, and for how long.
     pause: (u64, u64),
 }
 
@@ -82,7 +82,7 @@ impl Server {
         LeaseReply::Lease(lease)
     }
 
-    /// Somebody keeps a note on the Lease.
+    /// Another client writes an annotation of the Lease.
     fn note(&mut self) {
         if let Some(mut lease) = self.lease.take() {
             let notes = lease.metadata.annotations.get_or_insert_default();
@@ -135,7 +135,7 @@ impl Participant {
         (from..from + how_long).contains(&time)
     }
 
-    /// What happens to its request at the server, whether it runs or not.
+    /// Moves its request to the server and the answer back, whether the process runs or not.
     fn travel(&mut self, time: u64, server: &mut Server) {
         let Some(pending) = &mut self.pending else {
             return;
@@ -167,7 +167,7 @@ impl Participant {
         match self.elector.turn(now, wall(time)) {
             LeaseAction::Rest(_) => {}
             LeaseAction::Lost(_) => {
-                // The process ends and another one begins in its place.
+                // The process ends, and another one begins in its place.
                 self.lives += 1;
                 self.elector = elector(&format!("{name}-{}", self.lives));
                 self.tenure.close();
@@ -219,7 +219,7 @@ proptest! {
                     participant.run(name, time);
                 }
             }
-            // Also one that stands still could begin something if it woke up now.
+            // A suspended process counts, too: it could begin something if it woke up now.
             let may_begin: Vec<_> = participants
                 .iter()
                 .enumerate()
@@ -229,7 +229,7 @@ proptest! {
             prop_assert!(may_begin.len() <= 1, "at {time} ms: {may_begin:?}");
             has_led |= !may_begin.is_empty();
         }
-        // Where nothing is lost or late and nobody stands still, whoever creates the Lease leads.
+        // Where nothing is lost or late and no process is suspended, the one that creates the Lease leads.
         let well = |one: &Participant| one.nature.pause.1 == 0
             && one.nature.ways.iter().all(|(there, back, fate)| {
                 there + back < 1_000 && *fate == Fate::Arrives

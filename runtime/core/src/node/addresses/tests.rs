@@ -5,7 +5,7 @@ use super::*;
 
 mod upstream;
 
-/// Reads `InternalIP=10.0.0.1 Hostname=a`.
+/// Parses `InternalIP=10.0.0.1 Hostname=a`.
 fn list(text: &str) -> Vec<Address> {
     text.split_whitespace()
         .map(|one| {

@@ -1,4 +1,4 @@
-//! A new node that several providers could speak for, seen by one of them.
+//! A new node with several candidate providers, seen by one of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::node_index::Clashes;
 use crate::node_ownership::{Claim, Heard, OwnershipContext, Verdict, Vote};
 use crate::settings::NodeRules;
 
-/// A tainted node without a provider ID, of which the provider `b` could be the owner, too; it has waited so long.
+/// A tainted node without a provider ID, with `b` as a second candidate, that has waited this many seconds.
 fn facts(waited: Option<u64>) -> Facts {
     let node = json!({
         "metadata": { "name": "a", "uid": "u", "resourceVersion": "1" },
@@ -48,7 +48,7 @@ fn now() -> Moment {
 fn looked(lookup: Lookup) -> NodeOutcome {
     NodeOutcome::Looked(Ok(Looked {
         lookup,
-        // Of somebody who may not be the owner nothing is recorded.
+        // The Events of a provider that may not be the owner are not recorded.
         events: vec![CloudEvent {
             event_type: EventType::Warning,
             reason: "Advertisement".to_owned(),
@@ -70,7 +70,7 @@ fn found() -> Lookup {
     }))
 }
 
-/// What the provider says to the others when it was answered this.
+/// The provider's vote after this answer.
 fn word(waited: Option<u64>, answer: NodeOutcome) -> (Facts, CandidateVote) {
     let mut facts = facts(waited);
     let Decision::Do(effects) = decide(&facts, now()) else {
@@ -93,7 +93,7 @@ fn cast(facts: &mut Facts, word: CandidateVote, verdict: Verdict, tell: bool) {
     facts.absorb(&cast, Performed::Ended(outcome));
 }
 
-/// The Events and the end of a reconciliation in which everybody together says this.
+/// The Events and the end of a reconciliation with this combined verdict.
 fn end(waited: Option<u64>, answer: Lookup, verdict: Verdict, tell: bool) -> (Vec<String>, When) {
     let (mut facts, word) = word(waited, looked(answer));
     cast(&mut facts, word, verdict, tell);

@@ -1,4 +1,4 @@
-//! Changes for which one answer is not enough, and machines and addresses that are somebody else's.
+//! Changes for which one answer is not enough, and machines and addresses of other nodes.
 
 use super::world::*;
 use crate::brake::Brake;
@@ -81,7 +81,7 @@ fn an_answer_that_is_another_one_every_time_never_changes_anything() {
         changes_nothing(&mut world);
         later(&mut world, 60);
     }
-    // The stored address takes the proposal back.
+    // An answer with the stored address discards the proposal.
     answers(&mut world, &[(InternalIp, "10.0.0.9")]);
     changes_nothing(&mut world);
     answers(
@@ -143,7 +143,7 @@ fn a_change_that_is_refused_for_ever_leaves_the_budget_to_the_others() {
     later(&mut world, 300);
     world.reconcile();
     assert_eq!(internal_ips(&world), ["10.0.0.9"]);
-    // Another change is paid for.
+    // Another change takes budget of its own.
     answers(&mut world, &[(InternalIp, "10.0.0.8")]);
     world.reconcile();
     later(&mut world, 10);
@@ -162,7 +162,7 @@ fn a_brake_that_never_opens_is_asked_again_every_five_minutes() {
     assert!(matches!(braked.end, When::Retry { after, .. } if after == Duration::from_secs(300)));
 }
 
-/// What a Ready node with 10.0.0.1 is answered, and whether that needs confirming.
+/// The answer about a Ready node with 10.0.0.1, and whether it needs confirmation.
 #[test]
 fn what_counts_as_a_change_of_an_internal_ip() {
     let rows: [(&[(crate::cloud::instance::AddressType, &str)], bool); 6] = [

@@ -1,4 +1,4 @@
-//! NODE-010 to NODE-048: what happens to a tainted node.
+//! NODE-010 to NODE-048: the initialisation of a tainted node.
 
 use super::world::*;
 use crate::cloud::instance::Instance;
@@ -238,7 +238,7 @@ fn node_046_a_lost_answer_to_the_last_write_loses_no_event() {
             (first.events, world.stored["spec"]["taints"].clone()),
             (vec![], json!([]))
         );
-        // The cache may have seen the write by now, or not.
+        // The cache may contain the write by now, or not.
         let cached = if is_cached { world.node() } else { stale };
         let next = world.reconcile_from(cached);
         assert_eq!(next.events.len(), 1, "{:?}", next.effects);

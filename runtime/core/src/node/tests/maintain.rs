@@ -1,4 +1,4 @@
-//! NODE-012 and NODE-050 to NODE-072: what happens to an initialised node.
+//! NODE-012 and NODE-050 to NODE-072: the maintenance of an initialised node.
 
 use super::world::*;
 use crate::cloud::error::ProviderError;

@@ -1,4 +1,4 @@
-//! Whatever a provider answers, and whatever the node looks like: what must never happen does not.
+//! Properties that hold for any answer of a provider and any state of the node.
 
 use super::world::*;
 use crate::cloud::instance::{Address, AddressType, Instance, Lookup};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// Texts that are often nearly right.
+/// Texts that are often nearly valid.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "sim://[0-9]{0,2}",
@@ -23,7 +23,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Mostly the provider's own, and of those only two, so that stored and answered ones meet.
+/// Mostly provider IDs of the provider, and of those only two, so that stored and answered ones meet.
 fn provider_id() -> impl Strategy<Value = String> {
     prop_oneof![4 => "sim://[12]", 1 => text()]
 }
@@ -67,7 +67,7 @@ fn lookup() -> impl Strategy<Value = Lookup> {
     ]
 }
 
-/// A node with and without the taint, a provider ID, an owner, the kubelet's IP, and labels of others.
+/// A node with and without the taint, a provider ID, an owner, the kubelet's IP, and other writers' labels.
 fn node() -> impl Strategy<Value = Value> {
     let owner = option::of(prop_oneof![Just("sim"), Just("other")]);
     let parts = (

@@ -1,6 +1,6 @@
-//! Upstream's own cases about labels, taints and metadata, each row under its ID in `tests/conformance.md`.
-//! Where upstream tests a function that is none here, the row is a whole reconciliation in which the same has
-//! to come out. Its provider `fake` is `sim` here.
+//! Upstream's own cases about labels, taints and metadata, each row under its ID in `tests/conformance.md`. Where
+//! upstream tests a function that does not exist here, the row is a whole reconciliation with the same result.
+//! Upstream's provider `fake` is `sim` here.
 
 use super::world::*;
 use crate::cloud::instance::{Address, AddressType, Instance};
@@ -8,11 +8,11 @@ use crate::node::object::is_uninitialized;
 use serde_json::{Value, json};
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-/// What upstream's fake cloud answers.
+/// The answer of upstream's fake cloud.
 const MACHINE: &str =
     "Hostname=node0.cloud.internal InternalIP=10.0.0.1 ExternalIP=132.143.154.163";
 
-/// Reads `InternalIP=10.0.0.1 Hostname=a`.
+/// Parses `InternalIP=10.0.0.1 Hostname=a`.
 fn list(text: &str) -> Vec<Address> {
     let one = |word: &str| {
         let (kind, address) = word.split_once('=').unwrap();
@@ -72,8 +72,8 @@ fn upstream_reconcile_node_labels_the_deprecated_names_lead() {
     }
 }
 
-/// Stored provider ID, answered provider ID, answered type; the provider ID and the type in the end,
-/// or that the taint stays.
+/// Stored provider ID, answered provider ID, answered type; the provider ID and the type in the end, or the information
+/// that the taint stays.
 type MetadataCase = (
     &'static str,
     Option<&'static str>,
@@ -207,8 +207,8 @@ fn upstream_taint_exists_the_taint_is_recognised_by_its_key() {
     }
 }
 
-/// What a reconciliation leaves of `taints`, and whether it wrote anything. Upstream's functions do not ask for
-/// the node's other parts, so here they ask for nothing.
+/// The taints after a reconciliation that began with `taints`, and whether it wrote anything. Upstream's functions do
+/// not depend on other fields of the node, so no refresh is requested.
 fn left_of(taints: &Value) -> (Value, bool) {
     let mut world = initialised();
     world.refresh = false;

@@ -1,4 +1,4 @@
-//! NODE-020 to NODE-025 and NODE-041 to NODE-043: why a tainted node keeps its taint, and who is told.
+//! NODE-020 to NODE-025 and NODE-041 to NODE-043: why a tainted node keeps its taint, and how that is reported.
 
 use super::world::*;
 use crate::cloud::error::ProviderError;

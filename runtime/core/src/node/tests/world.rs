@@ -1,4 +1,4 @@
-//! The smallest world in which a reconciliation can be held: one node, one answer, no time.
+//! The smallest world for a reconciliation: one node, one answer, and a fixed time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,39 +17,39 @@ use crate::node_index::Clashes;
 use crate::node_ownership::OwnershipContext;
 use crate::settings::NodeRules;
 
-/// The moment at which every reconciliation is held, if the world does not say another.
+/// The moment of every reconciliation, unless the world has another one.
 pub(super) const NOW: Moment = Moment(Duration::from_secs(1_000));
 
 pub(super) struct World {
     /// The node as the API server has it.
     pub(super) stored: Value,
-    /// What the provider answers.
+    /// The provider's answer to every look-up.
     pub(super) answer: Result<Looked, ProviderError>,
     /// Errors for the next writes, in order.
     pub(super) errors: Vec<ClusterError>,
-    /// Performed before the first write: what somebody else does meanwhile.
+    /// Another writer's change of the node, made before the first write.
     pub(super) meanwhile: Option<fn(&mut Value)>,
     /// Whether writes are withheld, as in plan mode.
     pub(super) withholds: bool,
-    /// Whether somebody puts the taint back at every write, before the answer.
+    /// Whether an admission webhook restores the taint at every write, before the answer.
     pub(super) puts_taint_back: bool,
     pub(super) refresh: bool,
     pub(super) failures: u32,
     pub(super) waiting_since: Option<Moment>,
-    /// What the last reconciliation proposed, and when.
+    /// The proposal of the last reconciliation, and when it was made.
     pub(super) proposal: Option<(Proposal, Moment)>,
     pub(super) is_unanswered: bool,
-    /// What was paid in vain.
+    /// Budget taken for changes that were refused.
     pub(super) reservation: crate::budget_reservation::BudgetReservation,
-    /// Whether the next write is made and its answer lost.
+    /// Whether the next write is made and its answer is lost.
     pub(super) loses: bool,
     pub(super) rules: NodeRules,
     pub(super) now: Moment,
-    /// What a brake says.
+    /// The answer of every brake.
     pub(super) budget: Result<(), Moment>,
 }
 
-/// How a reconciliation went: what was done, and when to come back.
+/// The course of a reconciliation: its effects, its Events and its end.
 pub(super) struct Run {
     pub(super) effects: Vec<String>,
     /// Reason and message of every Event.
@@ -85,7 +85,7 @@ pub(super) fn world() -> World {
     }
 }
 
-/// The same after its initialisation, in the periodic pass.
+/// The same node after its initialisation, in the periodic pass.
 pub(super) fn initialised() -> World {
     let mut world = world();
     world.stored["metadata"]["labels"] = json!({ "wasm-ccm.dev/provider": "sim" });
@@ -140,13 +140,13 @@ impl World {
         serde_json::from_value(self.stored.clone()).unwrap()
     }
 
-    /// Holds one reconciliation about the node as it is stored now.
+    /// Runs one reconciliation of the node as it is stored now.
     pub(super) fn reconcile(&mut self) -> Run {
         let cached = self.node();
         self.reconcile_from(cached)
     }
 
-    /// The same, beginning with a cached copy.
+    /// Runs one reconciliation that begins with a cached copy.
     pub(super) fn reconcile_from(&mut self, cached: Node) -> Run {
         let ownership = OwnershipContext::alone("sim", vec!["sim".to_owned()]);
         let mut facts = Facts::new(
@@ -252,7 +252,7 @@ impl World {
     }
 }
 
-/// Objects are merged, everything else is replaced; an index into `Value` leaves a null that says nothing.
+/// Objects are merged, everything else is replaced; an index into `Value` leaves a null, which is ignored.
 fn merge(target: &mut Value, patch: &Value) {
     match patch {
         Value::Object(fields) => {
@@ -265,7 +265,7 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Holds a reconciliation that must leave the stored node exactly as it is.
+/// Runs a reconciliation that must leave the stored node exactly as it is.
 pub(super) fn changes_nothing(world: &mut World) -> Run {
     let before = world.stored.clone();
     let run = world.reconcile();

@@ -1,4 +1,4 @@
-//! Each condition alone: a node that may be deleted, and one thing that is different.
+//! Each condition alone: a node that may be deleted, with one thing changed.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn node(change: impl FnOnce(&mut Value)) -> Node {
     serde_json::from_value(node).unwrap()
 }
 
-/// Everything holds, and nothing more than that.
+/// Evidence for which every condition holds, by the smallest margin.
 fn evidence() -> Evidence {
     Evidence {
         not_ready_since: at(NOW - 30),

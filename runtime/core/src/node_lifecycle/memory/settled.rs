@@ -1,5 +1,5 @@
-//! What is left to be done: about one node, and whether a pass would do anything. A cluster in which every node is Ready
-//! costs the same however many nodes it has. Decides nothing about a node.
+//! Whether work is left, about one node and for a pass as a whole. A cluster in which every node is Ready costs the
+//! same however many nodes it has. Decides nothing about a node.
 
 use super::{MassOutage, Memory};
 use crate::node_index::Roll;

@@ -1,4 +1,4 @@
-//! A brake stops a mistake, not a person: how long it takes until the last of many nodes is gone.
+//! A brake delays a mistake and no intended deletion: the time until the last of many nodes is deleted.
 
 #![allow(clippy::print_stdout, reason = "the delays belong to the result")]
 
@@ -12,7 +12,7 @@ fn names(count: usize) -> Vec<String> {
     (0..count).map(|index| format!("n{index:04}")).collect()
 }
 
-/// After how many seconds the last of `gone` of `all` nodes is deleted, which vanish together.
+/// The number of seconds until the last of `gone` nodes, which vanish together, is deleted; there are `all`.
 fn last_after(all: usize, gone: usize, prepare: impl Fn(&mut World, &str)) -> Option<u64> {
     let names = names(all);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! One node that cannot be answered costs nobody else anything.
+//! One node that cannot be answered does not delay the others.
 
 use super::world::{Answer, World};
 use crate::cloud::error::ProviderError;
@@ -84,7 +84,7 @@ fn poison() -> Lookup {
 fn a_ready_node_that_the_cloud_calls_gone_delays_others_once() {
     let mut world = World::new(&["a", "b", "c", "d", "restored"]);
     world.cloud.insert("restored".to_owned(), Lookup::Gone);
-    // The first to be asked are known to be good then; somebody else takes the place of the one that is gone.
+    // The first witnesses are then known to be good; another node takes the place of the one that is gone.
     world.run(60).dies("a");
     world.run(60).dies("b");
     world.run(600);
@@ -99,7 +99,7 @@ fn a_ready_node_that_the_cloud_calls_gone_delays_others_once() {
 #[test]
 fn a_clock_that_was_slow_at_the_start_keeps_nobody_young_for_ever() {
     let mut world = World::new(&["a", "b", "c"]);
-    // By the wall's clock it will be made in a day.
+    // By the wall clock the node will be created in a day.
     world.add("a", 3_600 + 86_400);
     world.run(60).dies("a");
     world.run(400);

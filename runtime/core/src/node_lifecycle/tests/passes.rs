@@ -1,4 +1,4 @@
-//! When a node goes, and when it stays.
+//! When a node is deleted, and when it stays.
 
 use super::super::*;
 use super::world::World;
@@ -75,7 +75,7 @@ fn a_pass_is_held_while_a_node_is_not_ready_and_once_after_each_change_of_the_no
     assert_eq!(held(|world| world.ready("a", "False")), 10);
     assert_eq!(held(|world| world.ready("a", "True")), 1);
     assert_eq!(held(|world| world.add("c", 3700)), 1);
-    // Recreated under its name.
+    // A node that is recreated under its name.
     assert_eq!(held(|world| world.add("c", 3700)), 1);
     assert_eq!(held(|world| drop(world.nodes.remove("c"))), 1);
     assert_eq!(held(|_| {}), 0);
@@ -312,7 +312,7 @@ fn a_node_that_was_ready_in_between_begins_anew() {
     let mut world = World::new(&["a", "b"]);
     world.dies("a");
     world.run(25);
-    // Between two passes, so that only the transition time says so.
+    // It is Ready between two passes, so that only the transition time shows it.
     world.ready("a", "Unknown");
     world.run(25);
     assert!(world.exists("a"));
@@ -332,7 +332,7 @@ fn a_doubt_of_long_ago_is_no_oddity_when_it_comes_again() {
         world.says_found("a", None);
         world.says_found("b", None);
     };
-    // So that the cloud is known to know b.
+    // From this look-up on, the cloud is known to list b.
     world.ready("a", "Unknown");
     world.run(30);
     lie(&mut world);
@@ -355,7 +355,7 @@ fn an_answer_about_the_node_that_had_the_name_before_counts_for_nobody() {
     world.dies("a");
     world.run(30);
     assert!(world.exists("a"), "{:#?}", world.done());
-    // It came while we watched, so that its own date says nothing about its age.
+    // The node appeared while we watched, so that its creation date does not matter for its age.
     world.run(330);
     assert!(!world.exists("a"));
 }
@@ -413,7 +413,7 @@ fn a_process_that_has_just_begun_doubts_what_is_said_of_an_old_ready_node() {
 fn all_that_are_not_ready_are_asked_about_before_one_of_them_goes() {
     let names = ["a", "b", "c", "d", "e", "f"];
     let mut world = World::new(&names);
-    // Their machines exist, and each is asked about at another time.
+    // Their machines exist, and each is looked up at another time.
     for name in &names[..3] {
         world.ready(name, "Unknown");
         world.run(25);

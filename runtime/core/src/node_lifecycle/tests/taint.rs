@@ -145,7 +145,7 @@ fn a_taint_that_cannot_be_taken_away_is_tried_again_less_and_less_often() {
     assert!((8..=16).contains(&tries), "{tries}: {done:#?}");
     let said = done.iter().filter(|line| line.contains("event")).count();
     assert_eq!(said, 1, "{done:#?}");
-    // A node that is NotReady then is asked about at once, whatever was waited for.
+    // A node that becomes NotReady then is looked up at once, whatever delay applied before.
     world.ready("a", "Unknown");
     let asked = world.asked;
     world.run(5);

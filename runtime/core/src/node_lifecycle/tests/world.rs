@@ -1,4 +1,4 @@
-//! A cluster of nodes, a cloud, and a manager that holds passes. Time goes on in steps.
+//! A cluster of nodes, a cloud, and a manager that runs passes. Time goes on in steps.
 
 use k8s_openapi::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,20 +24,20 @@ pub(super) type Answer = Result<FindReply, ProviderError>;
 
 pub(super) struct World {
     pub(super) nodes: BTreeMap<String, Value>,
-    /// By node: what the cloud says.
+    /// The cloud's answer, by node.
     pub(super) cloud: BTreeMap<String, Lookup>,
-    /// Changes what the cloud says on its way: the answer, whether it is fresh, how many answers came before.
+    /// Changes the cloud's answer on its way: the answer, whether it is fresh, and the number of earlier answers.
     pub(super) lie: fn(Answer, bool, usize) -> Answer,
     pub(super) rules: LifecycleRules,
     pub(super) now: u64,
-    /// What was done, with the second it was done in.
+    /// The effects, each with the second in which it was performed.
     pub(super) log: Vec<String>,
     pub(super) asked: usize,
-    /// What is spent of the budgets cannot be written down.
+    /// Whether taken budget cannot be saved.
     pub(super) is_ledger_away: bool,
     /// The answers of the API server to the next deletions.
     pub(super) refusals: Vec<ClusterError>,
-    /// The nodes that an admission webhook lets nobody change.
+    /// Nodes that an admission webhook protects from changes.
     pub(super) locked: BTreeSet<String>,
     drained: BTreeSet<String>,
     /// Passes that could have been left out.
@@ -49,7 +49,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// These nodes, Ready and an hour old, each with its machine.
+    /// A world with these nodes, Ready and an hour old, each with its machine.
     pub(super) fn new(names: &[&str]) -> World {
         let mut world = World {
             nodes: BTreeMap::new(),
@@ -107,13 +107,13 @@ impl World {
         node["status"]["conditions"][0]["lastTransitionTime"] = json!(at.to_string());
     }
 
-    /// The machine is gone, and the kubelet with it.
+    /// The machine vanishes, and the kubelet with it.
     pub(super) fn dies(&mut self, name: &str) {
         self.ready(name, "Unknown");
         self.cloud.insert(name.to_owned(), Lookup::Gone);
     }
 
-    /// Somebody who takes machines away says so on the node.
+    /// An autoscaler or a person marks the node with this taint.
     pub(super) fn mark(&mut self, name: &str, taint: &str) {
         let taints = self.nodes.get_mut(name).unwrap()["spec"]["taints"].as_array_mut();
         taints
@@ -121,7 +121,7 @@ impl World {
             .push(json!({ "key": taint, "effect": "NoSchedule" }));
     }
 
-    /// Somebody empties the node, and comes to the end of it or not.
+    /// A person drains the node, completely or not.
     pub(super) fn drain(&mut self, name: &str, is_drained: bool) {
         self.nodes.get_mut(name).unwrap()["spec"]["unschedulable"] = json!(true);
         if is_drained {
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// The manager is another process now; what was spent is written down.
+    /// Another process takes over; the spent entries are restored.
     pub(super) fn restart(&mut self) {
         self.memory = Memory::default();
     }
@@ -138,7 +138,7 @@ impl World {
         self.nodes.contains_key(name)
     }
 
-    /// Passes, every five seconds, until so many seconds are over.
+    /// Runs a pass every five seconds for this many seconds.
     pub(super) fn run(&mut self, seconds: u64) -> &mut World {
         for _ in 0..seconds / 5 {
             self.pass();
@@ -171,7 +171,7 @@ impl World {
             now: self.both(),
         };
         let mut memory = std::mem::take(&mut self.memory);
-        // Held all the same: what may be left out must not make a difference.
+        // The pass runs all the same: a pass that may be skipped must not make a difference.
         let is_settled = memory.is_settled(self.node_index.roll());
         self.settled += usize::from(is_settled);
         for survey in memory.begin(&pass) {
@@ -292,7 +292,7 @@ impl World {
         self.log.push(format!("{} {what}", self.now - 3600));
     }
 
-    /// What was done since the last time, without the questions.
+    /// Takes the effects since the last call, without the look-ups.
     pub(super) fn done(&mut self) -> Vec<String> {
         let mut log = std::mem::take(&mut self.log);
         log.retain(|line| !line.contains(" find "));

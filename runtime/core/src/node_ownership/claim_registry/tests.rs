@@ -8,7 +8,7 @@ fn names(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// `provider` says this, patiently no more.
+/// Casts the vote of `provider`, with all problems reported.
 fn say(claims: &mut ClaimRegistry, provider: &str, opinion: Vote, others: &str) -> Claimed {
     claims.confer("u", provider, opinion, &names(others), false, at(0))
 }
@@ -34,8 +34,8 @@ fn who_finds_the_machine_goes_on_when_every_other_one_has_said_that_it_is_not_th
     assert!(ours.wakes.is_empty());
 }
 
-/// Every order in which three providers say twice what they say: at no time do two of them go ahead, and with exactly
-/// one finder that one does in the end.
+/// Every order in which three providers cast their votes twice: at no time do two of them proceed, and with exactly one
+/// finder that one does in the end.
 #[test]
 fn two_never_both_go_ahead_in_any_order() {
     let opinions = [Vote::Found, Vote::NotMine, silent()];

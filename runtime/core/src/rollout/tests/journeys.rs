@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::world::{KINDS, Kind, World, digest};
 use crate::rollout::*;
 
-/// Longer than any rollout that waits for nobody takes.
+/// Longer than any rollout that waits for no person takes.
 const LONG: u64 = 400;
 
 #[test]
@@ -164,7 +164,7 @@ fn g7_a_version_that_would_change_everything_is_rejected_before_it_is_tried_unti
  {
     let mut world = World::serving();
     world.offer(2, Kind::Rewrites);
-    // An approval is of requests, and may have been given before anybody knew.
+    // An approval covers requests, and may have been given before the planned changes were known.
     world.order(Orders {
         approve: Some(digest(2)),
         ..Orders::default()
@@ -262,7 +262,7 @@ fn terms_on_which_the_version_that_serves_does_not_load_change_nothing_but_what_
         "{}",
         world.stored.trouble
     );
-    // What these terms do cover takes over all the same.
+    // A version that the new load policy covers takes over all the same.
     world.offer(2, Kind::Good);
     world.run(LONG);
     assert_eq!(world.serves(), Some(digest(2)));
@@ -288,7 +288,7 @@ fn ten_offers_in_a_second_start_one_compilation_of_the_last() {
     let mut world = World::serving();
     for second in 0..60 {
         for _ in 0..10 {
-            // Never the same twice in a row.
+            // Never the same version twice in a row.
             let number = if second % 2 == 0 { 3 } else { 4 };
             world.offer(number, Kind::Good);
             world.settle();
@@ -459,7 +459,7 @@ fn that_nothing_serves_is_told_once_and_stands_in_the_record() {
     world.seconds += 3_600;
     lose(&mut world);
     assert_eq!(world.told(), ["ProviderNotServing"], "once is enough");
-    // Somebody has brought them back.
+    // The bytes are available again.
     world.seconds += 3_600;
     world.run(10);
     assert_eq!(world.serves(), Some(digest(1)));

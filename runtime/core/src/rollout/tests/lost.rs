@@ -1,12 +1,12 @@
-//! Versions that are written down as serving and cannot be had any more, and what is offered in their place.
+//! Versions that are recorded as active and can no longer be loaded, and the versions offered in their place.
 
 use super::world::{Kind, World, digest, release};
 use crate::rollout::*;
 
-/// Longer than any rollout that waits for nobody takes.
+/// Longer than any rollout that waits for no person takes.
 const LONG: u64 = 400;
 
-/// A world in which version 1 serves by what is written down, and a process that has not got it and cannot get it.
+/// A world in which version 1 is recorded as active, and a new process that cannot load it.
 fn lost() -> World {
     let mut world = World::serving();
     world.gone.insert(digest(1));
@@ -43,7 +43,7 @@ fn what_requests_no_more_stands_in_for_a_version_that_is_lost_and_it_is_said_why
         "and not first that nothing serves"
     );
     assert!(message.ends_with(why), "{message}");
-    // What comes after it is tried again.
+    // The version after it has a trial again.
     world.offer(3, Kind::Good);
     world.run(LONG);
     let active = world.stored.active.clone().unwrap();
@@ -105,7 +105,7 @@ fn a_version_that_stands_in_is_looked_at_by_the_leader_alone_and_not_given_up_wi
         (None, None)
     );
     world.facts.leads(Some(world.stored.clone()));
-    // It leads for a moment, which is too short to load anything.
+    // It leads for a moment, too short to load anything.
     world.settle();
     assert!(!is_loaded(&world, 2));
     world.work();

@@ -1,9 +1,9 @@
-//! What people order.
+//! People's orders.
 
 use super::world::{Kind, World, digest};
 use crate::rollout::*;
 
-/// Longer than any rollout that waits for nobody takes.
+/// Longer than any rollout that waits for no person takes.
 const LONG: u64 = 400;
 
 #[test]
@@ -101,7 +101,7 @@ fn pinned_and_paused_providers_try_nothing() {
         (paused, RolloutState::Paused),
     ] {
         let mut world = World::serving();
-        // In the middle of a trial.
+        // A new version is in the middle of its trial.
         world.offer(2, Kind::Good);
         world.run(20);
         world.order(orders.clone());
@@ -188,7 +188,7 @@ fn a_source_that_goes_back_to_a_rejected_version_is_reported_once() {
         again.count()
     };
     assert_eq!(again(&world), 0, "its rejection was reported");
-    // A tag is moved back.
+    // A tag is moved back repeatedly.
     for _ in 0..3 {
         world.offer(2, Kind::Broken);
         world.run(LONG);

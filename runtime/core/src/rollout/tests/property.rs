@@ -1,5 +1,4 @@
-//! Whatever comes in whatever order: the world's own checks hold, and when it gets quiet, the newest acceptable offer
-//! serves.
+//! For any sequence of events the world's own checks hold, and when the events end, the newest acceptable offer serves.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +11,7 @@ use crate::rollout::*;
 enum Event {
     Offer(u8, Kind),
     Withdraw,
-    /// Of this version there are no bytes any more.
+    /// The bytes of this version are not available any more.
     Vanish(u8),
     Unreachable,
     Seconds(u64),
@@ -27,7 +26,7 @@ enum Event {
     RollBack,
     Approve(u8),
     Retry(u8),
-    /// The work under way ends badly, by nobody's fault.
+    /// The work under way fails because of the network.
     Hiccup,
     Trap,
 }
@@ -59,7 +58,7 @@ fn event() -> impl Strategy<Value = Event> {
 fn happens(world: &mut World, event: Event) {
     let mut orders = world.orders.clone();
     match event {
-        // The same bytes behave the same for ever.
+        // The same bytes always behave the same.
         Event::Offer(number, kind) => {
             let kind = world.kinds.get(&digest(number)).copied().unwrap_or(kind);
             world.offer(number, kind);
@@ -116,7 +115,7 @@ fn happens(world: &mut World, event: Event) {
     }
 }
 
-/// Everybody leaves it alone, and `number` is offered.
+/// No further events happen, and `number` is offered.
 fn quiet(world: &mut World, number: u8, kind: Kind) {
     world.is_online = true;
     if world.facts.role == Role::Follower {
@@ -148,24 +147,24 @@ proptest! {
         let covered = world.facts.terms >= world.enough;
         let serves = world.serves() == Some(digest(100));
         let had_none = world.stored.previous.is_none() && serves;
-        // What served before is nowhere any more.
+        // The version that served before is not available any more.
         let active = world.stored.active.clone();
         let stands_in = active.as_ref().is_some_and(|it| it.untried.is_some()) && serves;
         let expected = match last {
             Kind::Good | Kind::Adjusts | Kind::Reshaped | Kind::Flaky => true,
             Kind::Ungranted | Kind::Distrusted => covered,
-            // Serves only if it was the first.
+            // It serves only if it was the first version.
             Kind::Wider => had_none,
-            // Or if there is nothing that it could be tried beside.
+            // It also serves if there is no version to compare it with.
             kind => kind.starts() && (had_none || stands_in),
         };
         prop_assert_eq!(world.serves() == Some(digest(100)), expected, "{:?} {:?}", last, world.stored);
         prop_assert_eq!(world.stored.is_rejected(&digest(100)), last.is_bad() && !expected);
-        // Written down is what is, unless that is nowhere any more: then what this process has goes on serving, if anything.
+        // The serving version is recorded, unless the recorded one is unavailable: then this process keeps its own.
         let active = active.map(|it| it.release.digest);
         let is_lost = active.as_ref().is_some_and(|it| world.gone.contains(it));
         prop_assert!(active == world.serves() || is_lost);
-        // And it is quiet: much later nothing has changed.
+        // Much later nothing has changed.
         let before = (world.stored.clone(), world.begun(|work| matches!(work, Work::Compile(_))));
         world.run(900);
         prop_assert_eq!(&before.0.active, &world.stored.active);

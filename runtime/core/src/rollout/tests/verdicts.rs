@@ -1,4 +1,4 @@
-//! What follows from a tally, case by case.
+//! The verdict on a tally, case by case.
 
 use std::time::Duration;
 
@@ -158,7 +158,7 @@ fn g7_from_three_load_balancers_or_all_and_ten_times_as_many_on_it_is_too_much()
         (6, 0, 2, None),
         (6, 0, 3, Some(alone)),
         (6, 0, 6, Some(alone)),
-        // In a small cluster few are all.
+        // In a small cluster, few load balancers are all of them.
         (1, 0, 1, Some(alone)),
         (2, 0, 2, Some(alone)),
         (2, 0, 1, None),

@@ -1,5 +1,5 @@
-//! A world for one provider: a source, people, a book, and modules that behave as they are told. It performs what is
-//! decided, and holds whatever must never happen against every single effect.
+//! A world for one provider: a source, people, a record store, and modules that behave as configured. It performs the
+//! decided effects, and checks the guarantees before each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,23 +13,23 @@ pub(super) enum Kind {
     Good,
     /// Requests more than any [`Kind::Good`] one.
     Wider,
-    /// Requests what only later terms grant.
+    /// Requests more than the grants, until a later load policy.
     Ungranted,
-    /// Somebody vouches for it on later terms only.
+    /// Is signed by no trusted signer, until a later load policy.
     Distrusted,
     /// Cannot be compiled.
     Broken,
     /// Cannot prove its credential.
     FailsSelfTest,
-    /// Would change all load balancers.
+    /// Plans to change all load balancers.
     Rewrites,
-    /// Would change some, which is not too many.
+    /// Plans to change some load balancers, but not too many.
     Adjusts,
-    /// Answers otherwise.
+    /// Gives other answers than the active version.
     Differs,
     /// Fails when it is called.
     FailsCalls,
-    /// Has another shape.
+    /// Makes calls that cannot be compared with those of the active version.
     Reshaped,
     /// Loads at the third attempt.
     Flaky,
@@ -68,17 +68,17 @@ impl Kind {
 pub(super) struct World {
     pub(super) facts: RolloutFacts,
     pub(super) seconds: u64,
-    /// What is written down.
+    /// The record in the record store.
     pub(super) stored: Record,
     pub(super) orders: Orders,
     pub(super) kinds: BTreeMap<String, Kind>,
-    /// Of these there are no bytes any more, unless they are offered.
+    /// Versions whose bytes are not available any more, unless they are offered.
     pub(super) gone: BTreeSet<String>,
-    /// Whether the book can be written.
+    /// Whether the record store can be written.
     pub(super) is_online: bool,
-    /// The terms that cover everything.
+    /// Generation of the load policy from which on it covers every module.
     pub(super) enough: u64,
-    /// Every effect so far.
+    /// Every effect so far, in order.
     pub(super) done: Vec<RolloutEffect>,
     attempts: u32,
     /// Generations whose code the controller still has.
@@ -162,7 +162,7 @@ impl World {
         self.facts.ordered(orders);
     }
 
-    /// The state as people read it.
+    /// The summary state of the provider.
     pub(super) fn state(&self) -> RolloutState {
         state(&self.stored, &self.orders, self.serves().is_some())
     }
@@ -178,7 +178,7 @@ impl World {
         self.facts.record.as_ref().unwrap()
     }
 
-    /// What was told, by reason.
+    /// The reasons of all events so far.
     pub(super) fn told(&self) -> Vec<&'static str> {
         let told = self.done.iter().filter_map(|effect| match effect {
             RolloutEffect::Tell(event) => Some(event.reason),
@@ -187,7 +187,7 @@ impl World {
         told.collect()
     }
 
-    /// How often this was begun.
+    /// How often such work was begun.
     pub(super) fn begun(&self, which: impl Fn(&Work) -> bool) -> usize {
         let begun = self.done.iter();
         begun
@@ -195,7 +195,7 @@ impl World {
             .count()
     }
 
-    /// So many seconds go by; in each, work ends and calls are made.
+    /// Lets this many seconds pass; in each, work ends and calls are made.
     pub(super) fn run(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.settle();
@@ -245,14 +245,14 @@ impl World {
         self.done.push(effect);
     }
 
-    /// What must never happen.
+    /// Asserts the guarantees before `effect` is performed.
     fn check(&self, effect: &RolloutEffect) {
         let record = self.record();
         let serves = self.serves();
         let approved = |digest: &str| {
             record.is_approved(digest)
                 || self.facts.rules.approve_within_grants
-                // Nothing was compared with anything yet, or what is written down is obeyed.
+                // No approval is needed without an active version, nor for it, the serving or the previous one.
                 || record.active.as_ref().is_none_or(|it| it.release.digest == digest)
                 || serves.as_deref() == Some(digest)
                 || record

@@ -49,7 +49,7 @@ fn merged(mut planned: Work, mut before: Work) -> Work {
     if planned.changes.is_empty() {
         planned.at = before.at;
     }
-    // The answer cannot tell the node's state; the earlier state together with the changes can.
+    // The listing does not show the node's state; the earlier state together with the changes does.
     planned.rest = before.rest;
     planned.right = planned.right.max(before.right);
     planned.changes.append(&mut before.changes);

@@ -1,4 +1,4 @@
-//! What nodes say of their network.
+//! The condition NetworkUnavailable of nodes.
 
 use serde_json::{Value, json};
 
@@ -163,7 +163,7 @@ fn edge_081_while_something_else_is_in_its_place_the_node_says_that_its_route_is
     assert_eq!(world.condition("a"), "False/RouteCreated");
 }
 
-/// Two nodes with the same pod CIDR: `a` has the route, and `b` says that it has none.
+/// Two nodes with the same pod CIDR: `a` has the route, and the condition of `b` says that it has none.
 fn twins() -> World {
     let mut world = one();
     world.settle();
@@ -180,7 +180,7 @@ fn twins() -> World {
     world
 }
 
-/// Somebody has led the only route to the other one.
+/// Another client has replaced the only route by one to the other node.
 fn lead_to_b(world: &mut World) {
     world.routes.clear();
     world.route_to(TO_A, "b");
@@ -202,7 +202,7 @@ fn f25_of_two_nodes_with_the_same_pod_cidr_the_one_that_lost_its_route_to_the_ot
     world.log.clear();
     world.run(3_600_000);
     assert_eq!(world.acts(), [""; 0], "whoever has it keeps it");
-    // Whoever had it first gets it again when it is free.
+    // The node that had the network first gets it again when it is free.
     world.routes.clear();
     world.run(3_600_000);
     assert_eq!(world.condition("a"), "False/RouteCreated");
@@ -222,7 +222,7 @@ fn f25_of_two_nodes_with_the_same_pod_cidr_the_one_that_lost_its_route_says_so_a
             "patch node/b/status NetworkUnavailable=false(RouteCreated)"
         ]
     );
-    // An answer that is not complete does not prove that a route is not there.
+    // An incomplete answer does not prove that a route does not exist.
     let mut world = twins();
     world.restart();
     world.is_complete = false;
@@ -288,7 +288,7 @@ fn a_network_of_the_cluster_that_is_written_down_wrongly_takes_no_node_out_of_se
         ["event node/a Warning ClusterCIDRMisconfigured"]
     );
     assert_eq!(world.condition("a"), "");
-    // And a family that the cluster has no network of is somebody else's business.
+    // A family for which the cluster has no network is another component's.
     world.add("b", &["10.9.0.0/24", "fd00::/64"], "10.0.0.2");
     world.settle();
     assert_eq!(world.condition("b"), "False/RouteCreated");
@@ -304,7 +304,7 @@ fn a_cache_that_has_not_seen_our_own_write_makes_no_second_one() {
     world.log.clear();
     world.pass();
     assert_eq!(world.acts(), [""; 0]);
-    // An etcd that was restored from a backup is believed after a while.
+    // After a while, an object from an etcd that was restored from a backup is believed.
     world.now += 10_000;
     world.pass();
     assert_eq!(world.acts().len(), 1);

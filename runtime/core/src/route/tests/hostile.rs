@@ -1,4 +1,4 @@
-//! Listings that nobody who is honest sends.
+//! Listings that no honest provider answers.
 
 use super::world::*;
 use crate::cloud_route::{CloudRoute, ListRoutesReply, RouteTarget};

@@ -1,4 +1,4 @@
-//! What happens while a listing is on the wire: the answer does not know of it.
+//! Changes while a listing is in flight: the answer does not show them.
 
 use super::super::*;
 use super::world::{Hop, World, network, pending, unavailable, world};
@@ -8,7 +8,7 @@ use crate::load_balancer::Progress;
 const TO_A: &str = "10.1.0.0/24";
 const TO_B: &str = "10.1.1.0/24";
 
-/// A reconciliation about each of two nodes ends with `answer` while routes are listed again, which takes this long.
+/// The reconciliations of two nodes end with `answer` while routes are listed again, which takes this long.
 fn ends_meanwhile(answer: Result<Progress, ProviderError>, milliseconds: u64) -> World {
     let mut world = world(&["10.1.0.0/16"]);
     world.add("a", &[TO_A], "10.0.0.1");
@@ -76,7 +76,7 @@ fn what_has_failed_meanwhile_is_tried_again_also_when_that_was_due_before_the_an
 #[test]
 fn what_has_begun_stays_in_hand_when_its_node_has_something_to_say_meanwhile() {
     let mut world = ends_meanwhile(Ok(pending(500)), 10);
-    // Another destination of the same node, that the answer to come knows.
+    // Another destination of the same node, which the coming answer shows.
     world.add("a", &[TO_A, "10.1.2.0/24"], "10.0.0.1");
     world.run(10_000);
     assert_eq!(world.condition("a"), "False/RouteCreated");
@@ -93,7 +93,7 @@ fn a_node_whose_change_is_not_due_any_more_says_nothing_of_it() {
     world.add("e", &[TO_B], "192.168.0.4");
     world.add("a", &[TO_A], "192.168.0.1");
     world.run(1_000);
-    // The route that was to go is another node's now, and stays.
+    // The route that was to be removed is wanted by another node now, and stays.
     world.add("e", &[TO_A], "192.168.0.4");
     world.changes.clear();
     world.run(100_000);
@@ -116,7 +116,7 @@ fn strays_wait_for_the_unfinished_change_of_the_node_that_wants_their_destinatio
         world.route_to(TO_A, "b");
         world.now += 100;
         let listed = world.begin_listing();
-        // Where the other route leads is not known: its node is another one by now.
+        // The target of the other route is unknown: its node was recreated meanwhile.
         world.add("b", &[TO_B], "10.0.0.2");
         world.end_listing(listed);
         let begun = std::iter::from_fn(|| world.next());

@@ -1,4 +1,4 @@
-//! When routes are listed, and when what has failed is tried again.
+//! When routes are listed, and when a failed change is retried.
 
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ fn a_node_that_waits_for_its_initialisation_or_its_networks_gets_no_route_yet_an
         node["spec"]["podCIDRs"] = json!(["10.1.1.0/24"])
     });
     world.run(5_000);
-    // Its arrival on a machine was news for a moment, before it had the taint.
+    // The node's arrival was a change for a moment, before it had the taint.
     assert_eq!(world.acts(), [""; 0]);
     world.change("b", |node| node["spec"]["taints"] = json!([]));
     world.log.clear();
@@ -220,7 +220,7 @@ fn route_031_people_are_told_once_for_each_kind_of_error_in_upstream_s_words() {
         events.collect::<Vec<_>>(),
         ["event node/a Warning FailedToCreateRoute"; 2]
     );
-    // When it has been right meanwhile, it is news again.
+    // After a success in between, a failure is reported again.
     world.changes.clear();
     world.run(600_000);
     world.routes.clear();
@@ -312,7 +312,7 @@ fn what_never_ends_is_asked_about_more_and_more_slowly_after_a_minute_and_each_t
     world.run(60_000);
     assert_eq!(world.condition("a"), "False/RouteCreated");
 
-    // A node that works says so for as long as nothing has failed.
+    // The condition of a node that works stays as long as no change has failed.
     world.changes.insert(TO_A.to_owned(), Ok(pending(1_000)));
     world.routes.clear();
     world.run(900_000);
@@ -396,7 +396,7 @@ fn whose_nodes_are_whose_decides_who_makes_their_routes() {
             "create route 10.1.4.0/24 to node/ours"
         ]
     );
-    // A provider that knows no machines makes routes to all that it may reach.
+    // A provider without instances makes routes to all nodes that it may reach.
     let other = Claim {
         name: "other".to_owned(),
         schemes: vec!["sim".to_owned()],

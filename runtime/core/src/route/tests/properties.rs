@@ -1,4 +1,4 @@
-//! Whatever a cloud lists and whatever happens to nodes: what must never happen does not, and the end is the same.
+//! For any listing and any changes of nodes: no route is removed that must not be, and the end is the same.
 
 use std::collections::BTreeSet;
 
@@ -70,7 +70,7 @@ fn cidr(net: u8) -> String {
     format!("10.1.{net}.0/24")
 }
 
-/// How a destination may be spelt, and how wide it may be.
+/// The spelling and the width of a destination.
 fn destination(kind: usize, net: u8) -> String {
     match kind {
         0 => "0.0.0.0/0".to_owned(),
@@ -85,10 +85,10 @@ fn destination(kind: usize, net: u8) -> String {
     }
 }
 
-/// What the world has to be held against.
+/// Checks the guarantees about removed routes.
 #[derive(Default)]
 struct Judge {
-    /// Destinations and identifications that were known to lead to a node, or were made for one.
+    /// IDs of routes that were known to lead to a node, or were created for one.
     known: BTreeSet<String>,
     seen: usize,
 }
@@ -145,7 +145,7 @@ impl Happening {
 }
 
 impl Judge {
-    /// Notes what the cloud could say to be a node's now.
+    /// Notes the routes that the cloud can list as a node's now.
     fn note(&mut self, world: &World) {
         for route in &world.routes {
             if let Hop::Machine(node, _) = &route.hop
@@ -182,8 +182,8 @@ impl Judge {
     }
 }
 
-/// The end that there has to be: what is wanted, and what nobody may touch. `None` where something untouchable is in the
-/// place of something wanted.
+/// Asserts the required end: every wanted route whose destination is free exists, and no route is left that should be
+/// removed.
 fn is_right(world: &World) -> Result<(), TestCaseError> {
     let cluster = CLUSTER.map(network);
     let mut wanted = BTreeSet::new();
@@ -237,7 +237,7 @@ fn is_right(world: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Where what is not ours leads from.
+/// Destinations of the routes that are not ours.
 fn taken(world: &World) -> Vec<ipnet::IpNet> {
     world
         .routes
@@ -251,7 +251,7 @@ fn taken(world: &World) -> Vec<ipnet::IpNet> {
         .collect()
 }
 
-/// The nodes that have no other to share their networks with and nothing foreign in their place, and yet no route.
+/// The nodes without a route although no other node shares their networks and no foreign route is in their place.
 fn unserved(world: &World) -> Vec<String> {
     let taken = taken(world);
     let cidrs = |node: &serde_json::Value| -> BTreeSet<String> {
@@ -322,7 +322,7 @@ fn text(route: &Route) -> Route2 {
     (route.id.clone(), route.destination.clone())
 }
 
-/// What no manager may touch, whatever it knows.
+/// Whether no manager may remove the route, whatever it knows.
 fn is_untouchable(route: &Route) -> bool {
     let destination = super::super::read_network(&route.destination);
     let cluster = CLUSTER.map(network);

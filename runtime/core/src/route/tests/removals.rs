@@ -1,4 +1,4 @@
-//! Which routes go, and which stay.
+//! Which routes are removed, and which stay.
 
 use serde_json::json;
 
@@ -53,7 +53,7 @@ fn route_025_what_nobody_wants_goes_once_its_node_and_its_machine_are_gone() {
 
 #[test]
 fn a_route_of_a_node_that_has_vanished_goes_although_its_machine_lives() {
-    // Listed as the node's before it has vanished, or made for it since.
+    // The route was listed as the node's before the node vanished, or was created for it.
     for is_listed in [true, false] {
         let mut world = one();
         if is_listed {
@@ -73,7 +73,7 @@ fn a_route_of_a_node_that_has_vanished_goes_although_its_machine_lives() {
 fn f24_what_leads_to_something_alive_that_was_never_known_as_ours_stays() {
     let mut world = one();
     world.settle();
-    // Whoever has begun anew knows nothing.
+    // A restarted process knows no routes as ours.
     world.restart();
     world.forget("a");
     assert_eq!(world.settle(), [""; 0]);
@@ -234,7 +234,7 @@ fn f25_of_nodes_that_want_the_same_addresses_one_gets_its_route_and_the_others_a
     let mut world = one();
     world.settle();
     for (name, cidrs, created) in [
-        // Older, and yet the route that there is stays.
+        // This node is older, and yet the existing route stays.
         ("older", ["10.1.0.0/24"], "2025-01-01T00:00:00Z"),
         ("inside", ["10.1.0.128/25"], "2026-02-01T00:00:00Z"),
         ("around", ["10.1.0.0/16"], "2025-01-01T00:00:00Z"),
@@ -291,7 +291,7 @@ fn f25_who_has_a_network_keeps_it_whatever_one_listing_says() {
         ["10.1.0.0/24 a 10.0.0.3"]
     );
     assert_eq!(world.condition("a"), "False/RouteCreated");
-    // It goes, and the other one has its turn.
+    // The first node is removed, and the other one gets its route.
     world.remove("a");
     world.run(10_000);
     assert_eq!(world.condition("a-twin"), "False/RouteCreated");
@@ -359,7 +359,7 @@ fn the_brake_holds_removals_and_replacements_and_lets_them_through_in_the_end() 
         );
     }
     world.settle();
-    // A provider that calls everything a blackhole.
+    // A provider calls every route a blackhole.
     let before = world.routes.clone();
     for route in &mut world.routes {
         route.hop = Hop::Said(RouteTarget::Blackhole);
@@ -367,7 +367,7 @@ fn the_brake_holds_removals_and_replacements_and_lets_them_through_in_the_end() 
     world.run(300_000);
     assert_eq!(world.deleted.len(), 3, "a tenth of thirty");
     assert_eq!(world.memory.tally().held, 27);
-    // It was wrong: what is left stays.
+    // It was wrong: the remaining routes stay.
     let left: Vec<_> = world.routes.iter().map(|route| route.id.clone()).collect();
     for route in &mut world.routes {
         if let Some(known) = before.iter().find(|known| known.id == route.id) {
@@ -382,7 +382,7 @@ fn the_brake_holds_removals_and_replacements_and_lets_them_through_in_the_end() 
             .all(|id| world.routes.iter().any(|route| route.id == *id))
     );
 
-    // What is really gone goes, two in ten minutes at least.
+    // Routes that really lead nowhere are removed, at least two in ten minutes.
     let mut world = one();
     world.brake();
     world.settle();
@@ -458,7 +458,7 @@ fn a_reconciliation_never_begins_from_what_is_not_so_any_more() {
     world.run(0);
     world.now += 1_000;
     world.with_listing();
-    // Between the listing and its turn the node has changed.
+    // The node has changed between the listing and its reconciliation.
     let after = json!(["10.1.0.0/24", "10.1.9.0/24"]);
     world.nodes.get_mut("a").unwrap()["spec"]["podCIDRs"] = after;
     assert!(world.next().is_none());
@@ -471,7 +471,7 @@ fn an_old_listing_undoes_nothing_that_was_done_since() {
     world.run(0);
     world.now += 1_000;
     world.with_listing();
-    // The reconciliations are being held while routes are listed again.
+    // The reconciliations are in progress while routes are listed again.
     let facts: Vec<_> = std::iter::from_fn(|| world.next()).collect();
     assert_eq!(facts.len(), 2);
     world.with_listing();

@@ -91,15 +91,15 @@ fn route_024_upstream_is_responsible_for_route() {
 const V4: [&str; 2] = ["10.120.0.0/24", "10.120.1.0/24"];
 const V6: [&str; 2] = ["a00:100::/24", "a00:200::/24"];
 
-/// What there is before, as destination and node; `!` before a node: at an address that it had, `-`: to nothing.
+/// Routes before, as destination and node; `!` before a node: to a former address of it, `-`: to nothing.
 struct Case {
     id: &'static str,
     is_dual: bool,
-    /// Of both nodes.
+    /// Pod CIDRs of both nodes.
     pod_cidrs: [&'static [&'static str]; 2],
     before: &'static [(&'static str, &'static str)],
     after: &'static [(&'static str, &'static str)],
-    /// How many routes are removed and made.
+    /// Numbers of removed and created routes.
     changes: (usize, usize),
 }
 
@@ -238,7 +238,7 @@ fn upstream_reconcile_makes_and_removes_what_is_wanted_and_nothing_else() {
             ],
             (0, 0),
         ),
-        // ROUTE-033: ours asks once.
+        // ROUTE-033: here the destination is requested once.
         Case {
             pod_cidrs: [&[V4[0], V4[0]], SINGLE[1]],
             ..case("TestReconcile/17", false, &[], FOUR, (0, 2))
@@ -292,7 +292,7 @@ fn route_011_upstream_handle_node_update() {
     for (id, change, is_news) in [
         ("TestHandleNodeUpdate/01", "address", true),
         ("TestHandleNodeUpdate/02", "pod cidr", true),
-        // Upstream lists then, too: its informer's resync looks the same. Ours has a resync of its own.
+        // Upstream lists then, too: its informer's resync looks the same. This manager has a resync of its own.
         ("TestHandleNodeUpdate/03", "nothing", false),
         ("TestHandleNodeUpdate/04", "images", false),
     ] {
@@ -333,7 +333,7 @@ fn upstream_update_networking_condition() {
             true,
             "",
         ),
-        // Three that upstream takes from somebody else (ROUTE-042, EDGE-081).
+        // Three conditions of other writers that upstream overwrites (ROUTE-042, EDGE-081).
         (
             "TestUpdateNetworkingCondition/04",
             "False/CalicoIsUp",
@@ -384,7 +384,7 @@ fn upstream_update_networking_condition() {
             let answer = Err(unavailable());
             world.changes.insert("10.120.0.0/24".to_owned(), answer);
         }
-        // Where a node has said that its network is there, a second failure has to confirm the first.
+        // If the condition says that the network is available, a second failure has to confirm the first.
         world.run(1_000);
         world.run(1_000);
         let acts = world.acts();

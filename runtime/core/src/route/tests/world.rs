@@ -1,4 +1,4 @@
-//! A cluster of nodes, a cloud with routes, and a manager that holds passes. Time goes on in steps.
+//! A cluster of nodes, a cloud with routes, and a manager that runs passes. Time goes on in steps.
 
 mod deeds;
 
@@ -24,12 +24,12 @@ use crate::permit::Mode;
 use crate::settings::RouteSettings;
 use crate::well_known::UNINITIALIZED_TAINT;
 
-/// Where a route at the cloud leads, whoever asks.
+/// Where a route at the cloud leads, independent of the provider's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Hop {
     /// To this address of the machine that the node of this name runs on.
     Machine(String, String),
-    /// To what nobody has to work out.
+    /// To this target, as the provider will answer it.
     Said(RouteTarget),
 }
 
@@ -51,11 +51,11 @@ pub(super) struct World {
     /// Machines that exist, by the names of their nodes.
     pub(super) machines: BTreeSet<String>,
     pub(super) is_complete: bool,
-    /// The next listings end so instead.
+    /// Errors of the next listings.
     pub(super) listings: VecDeque<ProviderError>,
-    /// Every change of the route to this destination ends so.
+    /// The answer to every change of the route to this destination.
     pub(super) changes: BTreeMap<String, Change>,
-    /// The cloud makes one route at a time, and needs so long for it; and what it is at until when.
+    /// The cloud creates one route at a time, which takes this long; `at_it` is the present one and its end.
     pub(super) pace: Option<u64>,
     at_it: Option<(String, u64)>,
     /// Whether the last listing was complete.
@@ -65,17 +65,17 @@ pub(super) struct World {
     /// Events of the provider in each answer.
     pub(super) events: Vec<CloudEvent>,
     pub(super) budgets: Option<ClusterBudgets>,
-    /// What is spent of them cannot be written down.
+    /// Whether taken budget cannot be saved.
     pub(super) is_ledger_away: bool,
     pub(super) ownership: OwnershipContext,
     pub(super) mode: Mode,
     pub(super) now: u64,
-    /// What was done, with the millisecond it was done in.
+    /// The effects, each with the millisecond in which it was performed.
     pub(super) log: Vec<(u64, String)>,
     pub(super) deleted: Vec<CloudRoute>,
-    /// The ids of those whose removal the cloud has begun.
+    /// IDs of routes whose removal the cloud has begun.
     begun: BTreeSet<String>,
-    /// Those whose removal was begun after an answer that was not complete.
+    /// Routes whose removal was begun after an incomplete answer.
     pub(super) unproven: Vec<CloudRoute>,
     pub(super) memory: RetainedState,
     pub(super) settings: RouteSettings,
@@ -133,7 +133,7 @@ pub(super) fn pending(milliseconds: u64) -> Progress {
 }
 
 impl World {
-    /// An initialised node on a machine of its own, with these pod networks and this address.
+    /// Adds an initialised node on a machine of its own, with these pod networks and this address.
     pub(super) fn add(&mut self, name: &str, pod_cidrs: &[&str], address: &str) {
         self.version += 1;
         let node = json!({
@@ -149,7 +149,7 @@ impl World {
         self.see(name);
     }
 
-    /// The same, which waits for its initialisation.
+    /// Adds the taint of a node that waits for its initialisation.
     pub(super) fn taint(&mut self, name: &str) {
         let taint = json!([{ "key": UNINITIALIZED_TAINT, "effect": "NoSchedule" }]);
         self.change(name, |node| node["spec"]["taints"] = taint);
@@ -174,13 +174,13 @@ impl World {
         self.memory.see(&node, &self.ownership, at(self.now));
     }
 
-    /// The Node is gone, and its machine stays.
+    /// Deletes the Node; its machine stays.
     pub(super) fn forget(&mut self, name: &str) {
         self.nodes.remove(name);
         self.memory.forget(name, at(self.now));
     }
 
-    /// Both are gone.
+    /// Deletes the Node and its machine.
     pub(super) fn remove(&mut self, name: &str) {
         self.machines.remove(name);
         self.forget(name);
@@ -200,7 +200,7 @@ impl World {
         });
     }
 
-    /// A route as one that is made for the node now.
+    /// Adds a route like one that is created for the node now.
     pub(super) fn route_to(&mut self, destination: &str, node: &str) {
         let hop = Hop::Machine(node.to_owned(), self.address(node));
         self.route(destination, hop);
@@ -215,7 +215,7 @@ impl World {
         address.as_str().unwrap().to_owned()
     }
 
-    /// The provider, another mode: what is remembered is not.
+    /// The process restarts, perhaps with another mode: its state is lost.
     pub(super) fn restart(&mut self) {
         self.memory = RetainedState::new(Arc::new(self.settings.clone()));
         let nodes: Vec<String> = self.nodes.keys().cloned().collect();
@@ -242,7 +242,7 @@ impl World {
         what(&mut self.memory, &pass)
     }
 
-    /// All nodes were listed: what is due now is done, and everything that comes of it within so many milliseconds.
+    /// All nodes were listed: performs what is due within this many milliseconds.
     pub(super) fn run(&mut self, milliseconds: u64) {
         self.with_pass(|memory, pass| memory.look_around(pass));
         let end = self.now + milliseconds;
@@ -273,14 +273,14 @@ impl World {
         );
     }
 
-    /// Runs for as long as nodes have to be quiet, and says what was done.
+    /// Runs until the nodes count as quiet. Returns the effects, without listings.
     pub(super) fn settle(&mut self) -> Vec<String> {
         self.log.clear();
         self.run(1_000);
         self.acts()
     }
 
-    /// What was done but listing.
+    /// The effects, without listings.
     pub(super) fn acts(&self) -> Vec<String> {
         let acts = self.log.iter().map(|(_, act)| act.clone());
         acts.filter(|act| act != "list").collect()
@@ -302,7 +302,7 @@ impl World {
         }
     }
 
-    /// Lists, and holds no reconciliation.
+    /// Lists routes, and starts no reconciliation.
     pub(super) fn with_listing(&mut self) {
         let listed = self.begin_listing();
         self.end_listing(listed);
@@ -322,7 +322,7 @@ impl World {
         self.with_pass(|memory, pass| memory.absorb(pass, &answer));
     }
 
-    /// Lists, with this answer.
+    /// Lists routes, with this answer.
     pub(super) fn answer(&mut self, answer: Answer) {
         drop(self.begin_listing());
         self.end_listing(answer);
@@ -391,7 +391,7 @@ impl World {
         panic!("a reconciliation without an end: {facts:?}");
     }
 
-    /// `False/RouteCreated`, or nothing.
+    /// The condition as `False/RouteCreated`, or empty.
     pub(super) fn condition(&self, name: &str) -> String {
         let conditions = self.nodes[name]["status"]["conditions"].as_array().unwrap();
         let ours = conditions

@@ -1,4 +1,4 @@
-//! What a provider may write into a Service's annotations.
+//! Which annotations a provider may write to a Service.
 
 use super::world::*;
 use crate::effect::When;
@@ -20,7 +20,7 @@ fn what_was_granted_is_written_with_the_status_and_costs_no_second_question() {
     );
     assert_eq!(world.annotation("lb.example.com/id"), Some("7"));
     does_nothing(&mut world);
-    // Removed by somebody: the provider is asked, and wants it again.
+    // Another writer has removed it: the provider is called, and requests it again.
     world.stored["metadata"]["annotations"]
         .as_object_mut()
         .unwrap()
@@ -66,7 +66,7 @@ fn what_was_not_granted_is_left_out_and_said() {
         ("lb.example.com/id", "a\nb", "control characters"),
     ] {
         let mut world = world();
-        // The operator's mistake, too.
+        // The operator has granted prefixes that are reserved.
         world
             .prefixes
             .extend(["wasm-ccm.dev/".to_owned(), "kubernetes.io/".to_owned()]);

@@ -1,4 +1,4 @@
-//! F18, F19: what a provider may say about the way in. One bad part, and nothing of it is written.
+//! F18, F19: which ingress a provider may answer. One invalid part invalidates the whole answer.
 
 use super::world::*;
 use crate::effect::InUse;
@@ -9,7 +9,7 @@ fn net(text: &str) -> ipnet::IpNet {
     text.parse().unwrap()
 }
 
-/// A world whose provider answers this ingress about a Service that has another one.
+/// A world whose provider answers this ingress for a Service that has another one stored.
 fn answering(ingress: Vec<Ingress>) -> World {
     let mut world = made();
     world.rules.ingress.refused = vec![net("10.96.0.0/12"), net("10.244.0.0/16")];

@@ -1,4 +1,4 @@
-//! SVC-040 to SVC-056: a load balancer goes when nobody wants it, and its Service only after it.
+//! SVC-040 to SVC-056: an unwanted load balancer is deleted, and its Service released only afterwards.
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
@@ -47,7 +47,7 @@ fn svc_045_another_type_clears_the_status_in_the_same_patch() {
     assert_eq!(run.acts(), expected);
     assert!(!world.has_finalizer() && world.addresses().is_empty());
     does_nothing(&mut world);
-    // And back again.
+    // The type changes back again.
     world.stored["spec"]["type"] = json!("LoadBalancer");
     world.ensure = [ready(&["192.0.2.2"], 1)].into();
     let run = world.reconcile();
@@ -292,7 +292,7 @@ fn what_is_released_is_not_deleted_again_when_the_object_goes() {
 
 #[test]
 fn edge_066_a_finalizer_that_was_removed_by_hand_leaks_nothing() {
-    // Somebody else's finalizer still holds the object.
+    // Another controller's finalizer still holds the object.
     let mut world = made();
     world.stored["metadata"]["finalizers"] = json!(["other"]);
     world.delete_object();

@@ -1,4 +1,4 @@
-//! F22: a load balancer that is somebody else's, and an API server that does not do what it is told.
+//! F22: load balancers of other owners, and an API server that does not store what was written.
 
 use super::world::*;
 use crate::cloud::error::{Owner, ProviderError};
@@ -47,7 +47,7 @@ fn f22_the_load_balancer_of_a_service_that_is_alive_is_not_taken_over() {
     assert_eq!(world.calls.len(), 2, "no second try");
 }
 
-/// Clouds that keep a Service's name and not its UID: whoever has the name now owns the load balancer.
+/// Clouds that keep a Service's name and not its UID: the Service with this name now owns the load balancer.
 #[test]
 fn f22_an_owner_may_be_named_by_its_name() {
     let named = |namespace: &str, name: &str| ProviderError::Conflict {
@@ -72,7 +72,7 @@ fn f22_an_owner_may_be_named_by_its_name() {
             Some("find owner secret/shop for"),
             "waiting for the initial Service list",
         ),
-        // Its own name, and what no object can be called: nobody is looked for.
+        // The Service's own name, and a name that no object can have: no owner is looked up.
         (
             "default",
             "web",
@@ -248,7 +248,7 @@ fn a_provider_that_knows_no_end_of_conflicts_is_asked_twice() {
     assert_eq!(run.again(), Duration::from_secs(10));
     assert_eq!(world.calls.len(), 2);
 
-    // Its own UID, which it should have known.
+    // The Service's own UID, which the provider should have recognised.
     world.calls.clear();
     world.ensure = [Err(conflict(Some("u0")))].into();
     world.reconcile();

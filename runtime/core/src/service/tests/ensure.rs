@@ -1,4 +1,4 @@
-//! SVC-030 to SVC-039: a load balancer is made, and nothing is said or asked twice.
+//! SVC-030 to SVC-039: a load balancer is made, and no Event or call is repeated.
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
@@ -71,7 +71,7 @@ fn what_is_made_is_neither_asked_about_nor_written_again() {
     let mut world = made();
     let run = does_nothing(&mut world);
     assert_eq!(run.end, When::AwaitChange);
-    // What a write of our own, or kubectl, does is nothing to ask about either.
+    // Neither a write of our own nor one by kubectl causes a call.
     world.stored["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] =
         json!("{}");
     world.stored["metadata"]["annotations"]["wasm-ccm.dev/x"] = json!("y");
@@ -116,7 +116,7 @@ fn a_recovery_is_said_after_a_failure_that_was() {
     world.ensure = [Err(denied())].into();
     let run = world.reconcile();
     assert_eq!(run.said(), ["SyncLoadBalancerFailed"]);
-    // It is what it should be after all: nothing is changed, and nothing stored.
+    // The load balancer is as wanted after all: nothing is changed, and nothing stored.
     world.wait(600);
     world.ensure = [ready(&["192.0.2.1"], 0)].into();
     let run = world.reconcile();
@@ -276,7 +276,7 @@ fn what_was_begun_ends_without_a_wait_inside_of_the_reconciliation() {
     let run = world.reconcile();
     assert_eq!(run.again(), Duration::from_millis(500));
     assert_eq!(run.said(), ["EnsuringLoadBalancer"]);
-    // Whoever wakes it earlier is no reason to ask.
+    // An earlier reconciliation does not cause a call.
     let run = does_nothing(&mut world);
     assert_eq!(run.again(), Duration::from_millis(500));
     world.wait(1);
@@ -334,7 +334,7 @@ fn source_ranges_that_cannot_be_read_open_nothing() {
     );
 }
 
-/// The answer to our own write is newer than the change, so that nobody else brings news of it.
+/// The answer to our own write is newer than the change, for which no further watch event arrives.
 #[test]
 fn edge_063_what_is_changed_while_the_status_is_written_is_not_lost() {
     let mut world = made();
@@ -379,7 +379,7 @@ fn a_new_credential_makes_no_second_load_balancer_before_somebody_has_vouched_fo
     };
     for (witnesses, expected) in [
         (Ok(strange), (0, 0)),
-        // What cannot be asked about is not made, and what is there follows the nodes.
+        // Without an answer nothing is created, and an existing load balancer follows the nodes.
         (Err(ProviderError::Unavailable("away".to_owned())), (0, 1)),
         (Ok(ours), (1, 0)),
         (Ok(Witnesses::default()), (1, 0)),
@@ -394,8 +394,8 @@ fn a_new_credential_makes_no_second_load_balancer_before_somebody_has_vouched_fo
     }
 }
 
-/// The status of the other account was stored while nobody could refute it. Once the credential is right again the status is
-/// replaced, and the answer to that write is lost. Then the credential is wrong again.
+/// The other account's status was stored while no witness could refute it. Once the credential is right again the
+/// status is replaced, and the answer to that write is lost. Then the credential is wrong again.
 #[test]
 fn an_address_that_another_account_has_given_before_does_not_return_with_it() {
     let strange = Witnesses {

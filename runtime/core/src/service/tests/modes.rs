@@ -1,4 +1,4 @@
-//! What is worked out where nothing may be changed.
+//! Decisions in modes in which nothing may be changed.
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
@@ -26,7 +26,7 @@ fn in_plan_mode_everything_is_worked_out_until_the_first_change_is_refused() {
         "it was refused, as it has to be"
     );
     assert_eq!(world.stored, before);
-    // A second look is no second plan.
+    // A second reconciliation makes no second plan.
     assert_eq!(
         world.reconcile().acts().last().unwrap(),
         "patch +finalizer annotations(1)"
@@ -60,7 +60,7 @@ fn in_plan_mode_a_removal_is_planned_until_it_is_refused() {
     assert_eq!(run.end, When::AwaitChange);
     assert!(world.has_finalizer());
 
-    // Nothing is there: then the rest is planned, too.
+    // The provider finds nothing to delete: then the rest is planned, too.
     let mut world = made();
     world.mode = Mode::Plan;
     world.delete_object();
@@ -86,7 +86,7 @@ fn in_plan_mode_what_the_provider_refuses_or_cannot_see_is_not_judged() {
         let run = world.reconcile();
         assert!(run.again() > std::time::Duration::ZERO, "{error}");
         assert!(run.why().ends_with(&error.to_string()), "{}", run.why());
-        // What would only say so is no change.
+        // A patch that would only report the error is no change.
         let patches = run.acts().into_iter();
         let patches: Vec<_> = patches.filter(|act| act.starts_with("patch")).collect();
         assert_eq!(patches, ["patch +finalizer annotations(1)"]);

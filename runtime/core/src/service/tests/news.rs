@@ -1,4 +1,4 @@
-//! SVC-012 and SVC-013: which changes of a Service wake anybody.
+//! SVC-012 and SVC-013: which changes of a Service cause a reconciliation.
 
 use super::world::*;
 use crate::service::{cloud_service, is_news, is_relevant, needs_update};
@@ -9,7 +9,7 @@ fn read(value: &Value) -> Service {
     serde_json::from_value(value.clone()).unwrap()
 }
 
-/// Whether this change of a load balancer that is there is news.
+/// Whether this change of a Service with a load balancer causes a reconciliation.
 fn wakes(change: fn(&mut Value)) -> bool {
     let before = made().stored;
     let mut after = before.clone();

@@ -1,4 +1,4 @@
-//! SVC-060 to SVC-070: which nodes a load balancer is handed, and when.
+//! SVC-060 to SVC-070: which nodes become targets of a load balancer, and when.
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
@@ -21,7 +21,7 @@ fn names(targets: &[CloudNode]) -> Vec<&str> {
     targets.iter().map(|node| node.name.as_str()).collect()
 }
 
-/// The names that the last call about targets was made with.
+/// The targets of the last call that contains any.
 fn effective_targets(world: &World) -> Vec<&str> {
     match world.calls.last().unwrap() {
         ServiceAction::Ensure(request) => names(&request.targets),
@@ -248,7 +248,7 @@ fn most_targets_go_only_when_that_is_wanted_for_half_a_minute() {
     world.with_nodes(&["a"]);
     let run = does_nothing(&mut world);
     assert_eq!(run.again(), Duration::from_secs(30));
-    // Who comes meanwhile does not wait.
+    // A node that is added meanwhile does not wait.
     world.wait(10);
     world.with_nodes(&["a", "e"]);
     let run = world.reconcile();
@@ -287,7 +287,7 @@ fn most_targets_that_take_long_to_go_are_not_put_back_meanwhile() {
             _ => {}
         }
     }
-    // The next time it needs to be wanted twice again.
+    // The next large removal has to be confirmed again.
     world.with_nodes(&[]);
     assert_eq!(does_nothing(&mut world).again(), Duration::from_secs(30));
 }

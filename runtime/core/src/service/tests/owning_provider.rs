@@ -1,4 +1,4 @@
-//! Whose a Service is: what is written down, its class, or nobody's (SVC-010, SVC-011, SVC-046, EDGE-067).
+//! The owner of a Service: the recorded one, the one by class, or none (SVC-010, SVC-011, SVC-046, EDGE-067).
 
 use super::world::*;
 use crate::effect::When;
@@ -49,7 +49,7 @@ fn svc_010_what_is_written_down_decides_then_the_class_then_the_default() {
         ("fast", "", "implied one"),
         ("two", "", "implied two"),
         ("three", "", "nobody"),
-        // An empty class is a class.
+        // An empty class counts as a class.
         ("-", "", "nobody"),
         ("", "two", "recorded two"),
         ("one", "two", "recorded two"),
@@ -59,7 +59,7 @@ fn svc_010_what_is_written_down_decides_then_the_class_then_the_default() {
     ] {
         assert_eq!(owner(class, recorded), expected, "{class:?} {recorded:?}");
     }
-    // Without the finalizer that is written with it, it is what a tenant wishes.
+    // Without the finalizer that is written with it, the annotation is only a tenant's wish.
     for (class, wished, expected) in [
         ("", "two", "implied one"),
         ("two", "one", "implied two"),
@@ -137,7 +137,7 @@ fn svc_011_the_finalizer_of_somebody_elses_class_survives_a_change_of_the_type()
     does_nothing(&mut world);
     world.delete_object();
     does_nothing(&mut world);
-    // Its controller has done its work, and the Service becomes ours.
+    // The other controller has released the object, and the Service becomes ours.
     world.stored["metadata"] = json!({ "namespace": "default", "name": "web", "uid": "u0" });
     does_nothing(&mut world);
     world.stored["spec"] = json!({ "type": "LoadBalancer" });
@@ -165,7 +165,7 @@ fn a_service_of_the_go_manager_is_taken_over_without_a_change_at_the_cloud() {
     );
     assert_eq!(world.annotation(OWNER), Some("sim"));
 
-    // One that it left behind with its finalizer.
+    // A Service that the Go manager left behind with its finalizer.
     let mut world = super::world::world();
     world.stored["metadata"]["finalizers"] = json!([FINALIZER]);
     world.stored["spec"]["type"] = json!("NodePort");
@@ -193,7 +193,7 @@ fn an_owner_is_kept_when_defaults_and_classes_change() {
 #[test]
 fn what_has_got_somebody_elses_class_by_way_of_another_type_is_let_go() {
     let mut world = made();
-    // Both changes were seen as one.
+    // The watch delivered both changes as one.
     world.stored["spec"]["loadBalancerClass"] = json!("io.cilium/node");
     world.stored["status"]["loadBalancer"] = json!({ "ingress": [{ "ip": "198.51.100.9" }] });
     let run = world.reconcile();
@@ -286,7 +286,7 @@ fn an_address_is_in_use_by_whoever_else_has_it() {
     ] {
         assert_eq!(who(&addresses, uid, ip).as_deref(), expected, "{uid} {ip}");
     }
-    // Two have it: the other one is in the way.
+    // Two Services have the IP: the other one is reported.
     addresses.apply(&of(
         "ext",
         "u3",
@@ -304,7 +304,7 @@ fn an_address_is_in_use_by_whoever_else_has_it() {
     );
     addresses.forget(&crate::service::service_ref(&dns));
     assert_eq!(who(&addresses, "u2", "10.96.0.10"), None);
-    // Made again under the same name.
+    // The Service is recreated under the same name.
     addresses.apply(&of("web", "u9", json!({}), json!([{ "ip": "192.0.2.1" }])));
     assert_eq!(
         who(&addresses, "u2", "192.0.2.1").as_deref(),

@@ -1,4 +1,4 @@
-//! Whatever a provider answers, and whatever somebody does to the Service meanwhile: what must never happen does not.
+//! Properties that hold for any answers of a provider and any changes of the Service meanwhile.
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What happens between two reconciliations.
+/// An event between two reconciliations.
 #[derive(Debug, Clone)]
 enum Happening {
     Ensure(Answer),
@@ -139,7 +139,7 @@ impl Happening {
     }
 }
 
-/// Goes on with a provider that does what it is asked, until nothing is left to do.
+/// Continues with a provider that does what is requested, until nothing is left to do.
 fn settle(world: &mut World) {
     world.ensure = [ready(&["192.0.2.1"], 0)].into();
     world.update = [Ok(Progress::Done)].into();
@@ -159,7 +159,7 @@ fn settle(world: &mut World) {
     panic!("it never settles");
 }
 
-/// The provider's module has changed, so that nobody can read the last hint.
+/// The provider's module has changed, so that the last hint is dropped.
 fn drop_hint(world: &mut World) {
     if let Phase::Requested(request) | Phase::Made(request) | Phase::Removing(request) =
         &mut world.past.phase

@@ -1,5 +1,5 @@
-//! A Service that is wanted, unwanted and wanted again: what was true of the load balancer before a reversal is not
-//! believed after it, within one reconciliation or from one to the next.
+//! A Service that is wanted, unwanted and wanted again: state of the load balancer from before a reversal is not used
+//! after it, within one reconciliation or from one to the next.
 
 use super::world::*;
 use crate::brake::Rise;
@@ -87,7 +87,7 @@ fn a_failed_ensure_call_delays_the_release_in_the_same_reconciliation() {
     world.ensure = [Err(unavailable())].into();
     world.reconcile();
     world.wait(60);
-    // Seen in the answer to the write of the condition.
+    // The answer to the write of the condition shows the change.
     world.meanwhile.push_back(is_deleted);
     world.calls.clear();
     let run = world.reconcile();
@@ -125,7 +125,7 @@ fn a_second_removal_is_finished_although_the_service_is_gone() {
     is_unwanted(&mut world.stored);
     world.reconcile();
     assert!(!world.has_finalizer());
-    // Somebody restores the Service from a backup.
+    // A person restores the Service from a backup.
     world.stored["metadata"] = marked;
     world.delete = [Ok(Progress::Pending(pending("h")))].into();
     assert!(!world.reconcile().why().is_empty());

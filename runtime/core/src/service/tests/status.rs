@@ -210,7 +210,7 @@ fn what_the_api_server_fills_in_is_not_written_again() {
         "it looks once, and it is right"
     );
     does_nothing(&mut world);
-    // What was said is written, and what was said otherwise.
+    // An IP mode that the provider states is written, also in place of another one.
     for (stored, said) in [
         (None, IpMode::Vip),
         (Some("Proxy"), IpMode::Vip),

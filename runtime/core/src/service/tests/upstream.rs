@@ -1,5 +1,5 @@
-//! Upstream's own cases about Services, each row under its ID in `tests/conformance.md`. Where upstream tests a function
-//! that is none here, the row is a whole reconciliation in which the same has to come out.
+//! Upstream's own cases about Services, each row under its ID in `tests/conformance.md`. Where upstream tests a
+//! function that does not exist here, the row is a whole reconciliation with the same result.
 
 use super::world::*;
 use crate::cloud::error::ProviderError;
@@ -20,7 +20,7 @@ fn set(path: &'static str, value: Value) -> impl Fn(&mut Value) {
     }
 }
 
-/// How often each kind of call was made.
+/// Number of calls of each kind.
 fn calls(world: &World) -> (usize, usize, usize) {
     let count = |is: fn(&ServiceAction) -> bool| world.calls.iter().filter(|call| is(call)).count();
     (
@@ -38,7 +38,7 @@ fn upstream_sync_load_balancer_if_needed() {
         move |service: &mut Value| service["spec"]["ports"][0]["protocol"] = json!(protocol)
     };
     type Change = Box<dyn Fn(&mut Value)>;
-    /// The ID, what differs, calls and patches.
+    /// The ID, the change of the Service, the numbers of calls, and the number of patches.
     type Case = (&'static str, Change, (usize, usize, usize), usize);
     let cases: [Case; 8] = [
         (
@@ -95,7 +95,7 @@ fn upstream_sync_load_balancer_if_needed() {
             (0, 0, 1),
             1,
         ),
-        // The owner is written down, too.
+        // The owner is written, too.
         (
             "TestSyncLoadBalancerIfNeeded/08",
             Box::new(set("metadata/finalizers", json!([FINALIZER]))),
@@ -111,7 +111,7 @@ fn upstream_sync_load_balancer_if_needed() {
         assert_eq!(calls(&world), expected, "{id}");
         assert_eq!(world.patches.len(), patches, "{id}: {:?}", run.effects);
         assert_eq!(world.has_finalizer(), expected.0 == 1, "{id}");
-        // The status of what is being deleted goes with it.
+        // The status of a Service that is being deleted goes with it.
         let is_kept = world.stored["metadata"]["deletionTimestamp"].is_string();
         let addresses = if is_kept { 1 } else { expected.0 };
         assert_eq!(world.addresses().len(), addresses, "{id}");
@@ -268,7 +268,7 @@ fn upstream_a_status_is_written_when_it_changes() {
         world.past = Default::default();
         world.ensure = [ready(answered, 0)].into();
         world.reconcile();
-        // An empty one is believed the second time.
+        // An empty status is believed the second time.
         world.wait(30);
         world.reconcile();
         let written = world

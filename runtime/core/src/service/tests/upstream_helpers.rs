@@ -1,4 +1,4 @@
-//! Upstream's own cases about what providers ask of a Service, each row under its ID in `tests/conformance.md`.
+//! Upstream's own cases about helpers for providers, each row under its ID in `tests/conformance.md`.
 
 use super::world::*;
 use crate::patch::{FinalizerChange, ServicePatch};

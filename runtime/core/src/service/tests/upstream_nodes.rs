@@ -70,7 +70,7 @@ fn upstream_update_nodes_in_external_load_balancer() {
     }
 }
 
-/// Nodes with a name and what is set in them.
+/// Nodes, each with a name and a change.
 fn nodes(list: &[(&str, &str)]) -> Vec<String> {
     let one = |(name, what): &(&str, &str)| {
         let mut node = serde_json::to_value(node(name)).unwrap();
@@ -113,7 +113,7 @@ fn svc_061_and_069_upstream_node_changes_for_stable_node_set_enabled() {
             false,
             3,
         ),
-        // One failing pass; the whole is looked at instead of a second one.
+        // One failing pass; the total is checked instead of a second pass.
         (
             "TestNodeChangesForStableNodeSetEnabled/03",
             two,
@@ -208,7 +208,7 @@ fn upstream_node_changes_in_external_load_balancer() {
     ] {
         for _service in 0..4 {
             let mut world = of_type("LoadBalancer");
-            // Whoever was there before stays a while longer, where most would go.
+            // Earlier targets stay a while longer where most would be removed.
             world
                 .nodes
                 .extend(names.iter().map(|name| (*name).to_owned()));
@@ -276,12 +276,12 @@ fn edge_072_upstream_nodes_not_equal() {
 #[test]
 fn edge_061_upstream_slow_node_sync() {
     let id = "TestSlowNodeSync/01";
-    // Its update is under way while the third node comes …
+    // The update of this Service is under way while the third node joins …
     let mut slow = of_type("LoadBalancer");
     slow.with_nodes(&["node0", "node1", "node2"]);
     slow.reconcile();
     assert_eq!(updates(&slow).len(), 1, "{id}");
-    // … and this one is made with all three.
+    // … and this Service is created with all three.
     let mut other = world();
     other.with_nodes(&["node0", "node1", "node2"]);
     other.reconcile();

@@ -51,7 +51,7 @@ fn changed(changes: &[&str]) -> Node {
 
 #[test]
 fn svc_060_upstream_respects_predicates() {
-    // Upstream's set for tests knows readiness, and no machine is needed; the one that it uses is ours, but for EDGE-072.
+    // Upstream's set for tests checks readiness and needs no machine; the set that it uses is ours, but for EDGE-072.
     for (id, changes, expected) in [
         (
             "Test_respectsPredicates/01",
@@ -195,7 +195,7 @@ fn svc_063_upstream_should_sync_updated_node_individual_predicates() {
             &["no other"],
             false,
         ),
-        // It leaves when something else happens (SVC-064).
+        // The node leaves with the next change of any kind (SVC-064).
         (
             "Test_shouldSyncUpdatedNode_individualPredicates/21",
             &[],
@@ -210,7 +210,7 @@ fn svc_063_upstream_should_sync_updated_node_individual_predicates() {
 
 #[test]
 fn svc_063_upstream_should_sync_updated_node_compounded_predicates() {
-    // What is held in both, before, after, and whether anybody is woken.
+    // The ID, the common state, the state before and after, and whether the change causes a reconciliation.
     type Case = (
         &'static str,
         &'static str,

@@ -1,4 +1,4 @@
-//! The smallest world in which reconciliations can be held one after the other: one Service, a few nodes, and answers.
+//! The smallest world for a sequence of reconciliations: one Service, a few nodes, and answers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,48 +35,48 @@ pub(super) type EnsureAnswer = Result<Answered<EnsureReply>, ProviderError>;
 pub(super) struct World {
     /// The Service as the API server has it.
     pub(super) stored: Value,
-    /// Whether it is gone.
+    /// Whether the object is gone, as the watch has reported.
     pub(super) is_gone: bool,
-    /// Whether the API server does not know it any more, which nobody has seen yet.
+    /// Whether the API server no longer has the object, and the watch has not reported that yet.
     pub(super) is_missing: bool,
     /// The nodes that are to receive traffic.
     pub(super) nodes: Vec<String>,
     pub(super) is_synced: bool,
-    /// What the provider answers; the last one again and again.
+    /// The provider's answers; the last one is repeated.
     pub(super) ensure: VecDeque<EnsureAnswer>,
     pub(super) update: VecDeque<Result<Progress, ProviderError>>,
     pub(super) delete: VecDeque<Result<Progress, ProviderError>>,
     pub(super) get: VecDeque<Result<GetReply, ProviderError>>,
-    /// IPs that others have.
+    /// IPs that other objects of the cluster have.
     pub(super) in_use: Vec<InUse>,
     pub(super) owner: OwnerState,
-    /// What every call that fails says beside its error.
+    /// Events of the provider beside the error of each failing call.
     pub(super) failure_events: Vec<CloudEvent>,
-    /// Whose account the answers are about.
+    /// The answer to account proofs.
     pub(super) witnesses: Result<Witnesses, ProviderError>,
     pub(super) account: Account,
     pub(super) namespace_goes: bool,
     /// Errors for the next writes, in order.
     pub(super) errors: Vec<ClusterError>,
-    /// One performed before each of the first writes: what somebody else does meanwhile.
+    /// Changes by another writer, one before each of the first writes.
     pub(super) meanwhile: VecDeque<fn(&mut Value)>,
-    /// Whether somebody takes the finalizer away at every write, before the answer.
+    /// Whether an admission webhook removes the finalizer at every write, before the answer.
     pub(super) takes_finalizer_away: bool,
     pub(super) budget: BudgetOutcome,
     pub(super) mode: Mode,
-    /// Whether the provider comes to a change at the cloud, which no mode but enforce lets it make.
+    /// Whether the provider gets to a change at the cloud, which only enforce mode permits.
     pub(super) withholds: bool,
     pub(super) rules: ServiceRules,
     pub(super) prefixes: Vec<String>,
     pub(super) now: Moment,
     pub(super) past: RetainedState,
-    /// Every act about the provider, as it was asked for.
+    /// Every action but writes of the object and Events: calls of the provider, reads and budgets.
     pub(super) calls: Vec<ServiceAction>,
-    /// Every patch that was written, as it was sent.
+    /// The body of every patch.
     pub(super) patches: Vec<Value>,
 }
 
-/// How a reconciliation went: what was done, and when to come back.
+/// The course of a reconciliation: its effects, its Events and its end.
 pub(super) struct Run {
     pub(super) effects: Vec<String>,
     /// Reason and message of every Event.
@@ -125,7 +125,7 @@ pub(super) fn world() -> World {
     }
 }
 
-/// The same after its creation, with an answer that changes nothing.
+/// The same world after the creation, with an answer that changes nothing.
 pub(super) fn made() -> World {
     let mut world = world();
     assert_eq!(world.reconcile().end, When::AwaitChange);
@@ -162,7 +162,7 @@ pub(super) fn answered(ensured: Ensured, mutations: u32) -> EnsureAnswer {
     })
 }
 
-/// The same answer, with a wish.
+/// The same answer, with a requested annotation change.
 pub(super) fn wishing(mut answer: EnsureAnswer, key: &str, value: Option<&str>) -> EnsureAnswer {
     answer
         .as_mut()
@@ -223,7 +223,7 @@ impl World {
         serde_json::from_value(self.stored.clone()).unwrap()
     }
 
-    /// The IPs of the stored status.
+    /// The IPs in the stored status.
     pub(super) fn addresses(&self) -> Vec<String> {
         let ingress = self.stored["status"]["loadBalancer"]["ingress"].as_array();
         let ips = ingress.into_iter().flatten();
@@ -239,7 +239,7 @@ impl World {
         self.stored["metadata"]["annotations"].get(key)?.as_str()
     }
 
-    /// Status and reason of the condition.
+    /// Status and reason of a stored condition.
     pub(super) fn condition(&self, kind: &str) -> Option<(String, String)> {
         let conditions = self.stored["status"]["conditions"].as_array()?;
         let one = conditions.iter().find(|one| one["type"] == kind)?;
@@ -259,13 +259,13 @@ impl World {
         self.nodes = names.iter().map(|name| (*name).to_owned()).collect();
     }
 
-    /// Holds one reconciliation about the Service as it is stored now.
+    /// Runs one reconciliation of the Service as it is stored now.
     pub(super) fn reconcile(&mut self) -> Run {
         let cached = self.service();
         self.reconcile_from(cached)
     }
 
-    /// The same, beginning with a cached copy.
+    /// Runs one reconciliation that begins with a cached copy.
     pub(super) fn reconcile_from(&mut self, cached: Service) -> Run {
         let ownership = OwnershipContext::alone("sim", vec!["sim".to_owned()]);
         let world = service::World::new(
@@ -418,7 +418,7 @@ fn progressed(result: Result<Progress, CallFailure>) -> ServiceOutcome {
     }))
 }
 
-/// A strategic merge of what a Service's patch may have.
+/// A strategic merge of the fields that a Service's patch may have.
 pub(super) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(fields) = patch else {
         *target = patch.clone();
@@ -460,7 +460,7 @@ pub(super) fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Holds a reconciliation that must neither call nor write anything.
+/// Runs a reconciliation that must neither call the provider nor write anything.
 pub(super) fn does_nothing(world: &mut World) -> Run {
     let before = world.stored.clone();
     let run = world.reconcile();
@@ -483,7 +483,7 @@ impl Run {
             .collect()
     }
 
-    /// How long until the next look.
+    /// The delay until the next reconciliation.
     pub(super) fn again(&self) -> Duration {
         match &self.end {
             When::Retry { after, .. } | When::NotBefore { after, .. } => *after,

@@ -1,19 +1,19 @@
-//! A model of kube-controller-manager: its election, and what it does about pod CIDRs.
+//! A model of kube-controller-manager: its election, and its allocation of pod CIDRs.
 
 use super::*;
 
-/// A model of kube-controller-manager: reads nodes late, gives the first block that it believes free.
+/// One kube-controller-manager: reads nodes late, and gives the first block that it believes free.
 pub(super) struct Controller {
     pub(super) identity: String,
     pub(super) allocates: bool,
     pub(super) has_election: bool,
     pub(super) is_leader: bool,
     pub(super) tries_at: u64,
-    /// The record of the Lease that it saw last, and since when.
+    /// The record of the Lease that it saw last, and when it first saw that record.
     pub(super) seen: Option<(LeaseSpec, u64)>,
     pub(super) lists_at: Option<u64>,
     pub(super) late: Late,
-    /// What it believes that nodes have.
+    /// The pod CIDRs that it believes the nodes have.
     pub(super) nodes: BTreeMap<String, Option<IpNet>>,
     pub(super) serves_at: u64,
 }
@@ -83,7 +83,7 @@ impl World {
         if now < controller.serves_at {
             return;
         }
-        // Thirty workers: in whatever order.
+        // Thirty workers take the nodes in any order.
         let waits = controller.nodes.iter().filter(|(_, has)| has.is_none());
         let waits: Vec<String> = waits.map(|(name, _)| name.clone()).collect();
         let pick = usize::try_from(self.up_to(1_000)).unwrap();

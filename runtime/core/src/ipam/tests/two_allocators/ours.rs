@@ -1,8 +1,8 @@
-//! Our side: what `ccm-controllers` does with the same parts, in a world of requests that take time.
+//! This manager's side: the controller of `ccm-controllers` with the same parts, in a world of requests that take time.
 
 use super::*;
 
-/// Our side: what `ccm-controllers` does with the same parts.
+/// This manager's side of the world.
 pub(super) struct Ours {
     pub(super) memory: Memory,
     pub(super) other: OtherAllocator,
@@ -11,7 +11,7 @@ pub(super) struct Ours {
     pub(super) cache: BTreeMap<String, Arc<Node>>,
     pub(super) queue: BTreeSet<String>,
     pub(super) running: BTreeMap<String, Facts>,
-    /// When the question was asked, and when the answer arrives.
+    /// When the question was sent, when its answer arrives, the question, and the answer once it was read.
     pub(super) question: Option<(u64, u64, Question, Option<LeaseAnswer>)>,
     pub(super) stands_back: bool,
 }
@@ -55,7 +55,7 @@ impl World {
             return;
         };
         let now = self.now;
-        // The API server reads half-way.
+        // The API server reads half-way between the request and the answer.
         let read = read.or_else(|| {
             let lease = self.lease.clone();
             (now >= sent.midpoint(answers_at))

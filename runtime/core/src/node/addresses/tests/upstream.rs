@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::super::parse_provided;
 use super::*;
 
-/// ID, stored addresses, offered addresses, and what is written, if anything is.
+/// ID, stored addresses, offered addresses, and the written addresses, if any.
 type ChangeCase = (
     &'static str,
     &'static str,

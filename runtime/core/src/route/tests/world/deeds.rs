@@ -1,4 +1,4 @@
-//! What the cloud and the API server do when they are asked.
+//! The answers of the cloud and of the API server.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ impl World {
         };
         let is_withheld = match self.mode {
             Mode::Enforce => false,
-            // A provider that cannot look never comes to a change.
+            // A provider whose look-up fails requests no change.
             Mode::Plan => is_write || is_change && self.changes.is_empty(),
             Mode::Observe => is_write || is_change,
         };
@@ -53,7 +53,7 @@ impl World {
                 let route = &*request.route;
                 let answer = self.changes.get(&route.destination_cidr).cloned();
                 let answer = answer.unwrap_or(Ok(Progress::Done));
-                // What the cloud has begun is asked about at its own pace, whatever listings say meanwhile.
+                // An operation that the cloud has begun is polled at its own pace, whatever listings show meanwhile.
                 if self.begun.insert(route.id.clone()) && !self.was_complete {
                     self.unproven.push(route.clone());
                 }
@@ -80,7 +80,7 @@ impl World {
         self.node(name).map(|node| Box::new((*node).clone()))
     }
 
-    /// Like most clouds: one route to a destination.
+    /// Like most clouds, has one route for each destination.
     fn make(&mut self, destination: &str, node: &str) -> Change {
         if let Some(pace) = self.pace {
             match &self.at_it {
