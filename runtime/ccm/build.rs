@@ -1,4 +1,4 @@
-//! Tells the program what it was compiled for, and by which compiler: Cargo knows, and tells nobody else.
+//! Passes the target and the compiler's version to the program: only Cargo knows them, and only at build time.
 #![allow(
     clippy::print_stdout,
     reason = "a build script speaks to Cargo on its standard output"

@@ -1,4 +1,4 @@
-//! Tar archives and their compression. Every entry belongs to root and has the one time that was given.
+//! Tar archives and their compression. Every entry belongs to root and has the same given time.
 
 use std::io::Write as _;
 
@@ -21,14 +21,14 @@ impl Archive {
         }
     }
 
-    /// Adds a file.
+    /// Adds a regular file with these permissions.
     pub(crate) fn file(&mut self, path: &str, mode: u32, bytes: &[u8]) -> Result<()> {
         let mut header = self.header(EntryType::Regular, mode);
         header.set_size(bytes.len() as u64);
         Ok(self.builder.append_data(&mut header, path, bytes)?)
     }
 
-    /// Adds a folder.
+    /// Adds a folder with these permissions.
     pub(crate) fn folder(&mut self, path: &str, mode: u32) -> Result<()> {
         let mut header = self.header(EntryType::Directory, mode);
         Ok(self
@@ -42,7 +42,7 @@ impl Archive {
         Ok(self.builder.append_link(&mut header, path, target)?)
     }
 
-    /// The whole archive.
+    /// Ends the archive, and returns its bytes.
     pub(crate) fn finish(self) -> Result<Vec<u8>> {
         Ok(self.builder.into_inner()?)
     }
@@ -59,8 +59,8 @@ impl Archive {
     }
 }
 
-/// Compresses with an encoder that `Cargo.lock` pins: the system's would make digests depend on the machine. The header has
-/// neither time nor name.
+/// Compresses with an encoder that `Cargo.lock` pins: the system's would make digests depend on the machine. The header
+/// has neither time nor name.
 pub(crate) fn gzip(bytes: &[u8], level: u32) -> Result<Vec<u8>> {
     let mut encoder = GzBuilder::new()
         .mtime(0)

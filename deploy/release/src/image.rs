@@ -1,4 +1,4 @@
-//! The image for all architectures.
+//! The container image, an index with one image for each architecture.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::{Architecture, Release, archive, rootfs, sha256};
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
-/// An image that grows by one architecture after the other.
+/// An image to which one architecture after the other is added.
 pub(crate) struct Image {
     layout: Layout,
     created: (u64, String),
@@ -21,7 +21,7 @@ pub(crate) struct Image {
     manifests: Vec<Value>,
 }
 
-/// A layer: its descriptor, and the digest of what it is uncompressed.
+/// A layer: its descriptor, and the digest of its uncompressed bytes.
 struct Layer {
     descriptor: Value,
     diff_id: String,

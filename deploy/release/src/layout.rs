@@ -1,4 +1,4 @@
-//! An OCI layout: what `crane push`, `skopeo copy` and `ctr image import` read.
+//! An OCI image layout, which `crane push`, `skopeo copy` and `ctr image import` read.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::sha256;
 pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// A folder with blobs.
+/// A layout in a folder, to which blobs are added.
 pub(crate) struct Layout {
     folder: PathBuf,
     kept: BTreeSet<String>,
@@ -28,7 +28,7 @@ impl Layout {
         })
     }
 
-    /// Keeps a blob, once, and returns its descriptor.
+    /// Writes a blob, once, and returns its descriptor.
     pub(crate) fn keep(&mut self, media_type: &str, bytes: &[u8]) -> Result<Value> {
         let hash = sha256(bytes);
         if self.kept.insert(hash.clone()) {
@@ -39,7 +39,7 @@ impl Layout {
         )
     }
 
-    /// Names `entry`, a descriptor, as what the layout is about, and returns its digest.
+    /// Writes the index with the descriptor `entry` alone, and returns its digest.
     pub(crate) fn finish(self, entry: Value) -> Result<String> {
         let digest = entry["digest"].as_str().unwrap_or_default().to_owned();
         let layout = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry]});

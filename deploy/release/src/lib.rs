@@ -1,5 +1,6 @@
-//! Puts compiled binaries into what is published: the image, archives, bills of materials and provenance. Equal inputs give
-//! equal bytes: no clock, no order of a file system, no name of the build machine. Never compiles, signs or pushes.
+//! Puts compiled binaries into the published files: the image, archives, bills of materials and provenance. Equal
+//! inputs give equal bytes: no clock, no order of a file system, no name of the build machine. Never compiles, signs or
+//! pushes.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +24,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use module::Module;
 
-/// A processor that is published for.
+/// A processor architecture that binaries are published for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Architecture {
     /// x86-64.
@@ -33,7 +34,7 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// OCI's and Go's name of it.
+    /// The name that OCI and Go have for it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,7 +43,7 @@ impl Architecture {
         }
     }
 
-    /// What its binaries are compiled for.
+    /// The Rust target of its binaries.
     #[must_use]
     pub fn target(self) -> &'static str {
         match self {
@@ -52,36 +53,36 @@ impl Architecture {
     }
 }
 
-/// A compiled `ccm`, and the modules inside of it.
+/// A compiled `ccm`, and the modules embedded in it.
 #[derive(Debug, Clone)]
 pub struct Binary {
-    /// What it runs on.
+    /// The architecture that it is compiled for.
     pub architecture: Architecture,
-    /// The file.
+    /// Path of the executable file.
     pub path: PathBuf,
-    /// The embedded modules.
+    /// The modules embedded in it, the same in every binary.
     pub modules: Vec<Module>,
 }
 
-/// What is published.
+/// The inputs of a release.
 #[derive(Debug, Clone)]
 pub struct Release {
-    /// The checkout.
+    /// The checkout that the binaries were compiled from.
     pub checkout: PathBuf,
-    /// Version without `v`.
+    /// Version without `v`, such as `0.1.0`.
     pub version: String,
-    /// The commit.
+    /// The commit's hash.
     pub revision: String,
-    /// The commit's time, in seconds since 1970: the time of everything that has one.
+    /// The commit's time, in seconds since 1970; used wherever a file has a time.
     pub created: u64,
-    /// How hard layers and archives are compressed: 0 to 9.
+    /// Compression level of layers and archives: 0 to 9.
     pub compression: u32,
-    /// One for each architecture.
+    /// The binaries, one for each architecture.
     pub binaries: Vec<Binary>,
 }
 
 impl Release {
-    /// The time in RFC 3339.
+    /// The commit's time in RFC 3339.
     fn created_text(&self) -> Result<String> {
         let seconds = i64::try_from(self.created).context("no time of a commit")?;
         Ok(jiff::Timestamp::from_second(seconds)?.to_string())
@@ -113,13 +114,13 @@ impl Release {
     }
 }
 
-/// Where the project lives.
+/// Address of the project.
 const SOURCE: &str = "https://wasm-ccm.dev";
 const LICENSE: &str = "Apache-2.0";
 
 /// Writes everything into `output`, which must not exist yet: `image/` (an OCI layout), one archive and one bill of
-/// materials for each architecture, the Helm chart and the folders of kustomize, each embedded module as a file and as an OCI
-/// layout in `modules/`, `SHA256SUMS`, `provenance.json` (in-toto) and `predicate.json` (its predicate alone).
+/// materials for each architecture, the Helm chart and the folders of kustomize, each embedded module as a file and as
+/// an OCI layout in `modules/`, `SHA256SUMS`, `provenance.json` (in-toto) and `predicate.json` (its predicate alone).
 /// Returns the digest of the image's index.
 ///
 /// # Errors
@@ -183,13 +184,14 @@ pub fn package(release: &Release, output: &Path) -> Result<String> {
 /// The bill of materials of one binary: CycloneDX in JSON.
 ///
 /// # Errors
-/// Cargo does not say what it is made of, or a module is not inside of it.
+/// Cargo cannot list its packages, or a module is not inside of it.
 pub fn sbom(release: &Release, binary: &Binary) -> Result<Vec<u8>> {
     let document = sbom::of(release, binary, &read(&binary.path)?)?;
     Ok(serde_json::to_vec_pretty(&document)?)
 }
 
-/// The completion scripts, under the names that the shells want. All binaries say the same: the first that runs here is asked.
+/// The completion scripts, under the names that the shells expect. All binaries print the same: the first one that runs
+/// on this machine is asked.
 fn completions(release: &Release) -> Result<Vec<(&'static str, Vec<u8>)>> {
     let here = match std::env::consts::ARCH {
         "aarch64" => Architecture::Arm64,

@@ -1,4 +1,4 @@
-//! What is applied to a cluster, from the checkout: the Helm chart in the form of `helm package`, and the folders of kustomize.
+//! The manifests of the checkout: the Helm chart in the form of `helm package`, and the folders of kustomize.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::{Release, read};
 /// A file of the checkout cannot be read, or an archive cannot be written.
 pub(crate) fn publish(release: &Release, output: &Path) -> Result<()> {
     let name = format!("ccm-{}", release.version);
-    // Values of the tests: `.helmignore` leaves them out, too.
+    // `ci` has values of the tests: `.helmignore` leaves them out, too.
     let chart = packed(release, "deploy/chart", "ccm", &["ci", ".helmignore"])?;
     fs::write(output.join(format!("{name}.tgz")), chart)?;
     let root = format!("{name}-kustomize");

@@ -1,5 +1,5 @@
-//! Modules inside of a binary, each of which is published by itself, too: as a file, and as an artifact for registries in the
-//! form that the CNCF's working group for WebAssembly describes
+//! Modules embedded in a binary, each of which is also published by itself: as a file, and as an artifact for
+//! registries in the form that the CNCF's working group for WebAssembly describes
 //! (<https://tag-runtime.cncf.io/wgs/wasm/deliverables/wasm-oci-artifact/>).
 
 use std::fs;
@@ -18,9 +18,9 @@ const LAYER: &str = "application/wasm";
 /// A module that is embedded in the binary.
 #[derive(Debug, Clone)]
 pub struct Module {
-    /// The provider's name.
+    /// Name of the provider, and of the published files.
     pub name: String,
-    /// The package that it is compiled from.
+    /// The Cargo package that it is compiled from.
     pub package: String,
     /// The component that the build embedded.
     pub path: PathBuf,

@@ -1,5 +1,5 @@
-//! Which packages a program is made of: Cargo's own answer, for exactly these features and this target. What only build scripts
-//! and macros use is not in the program, and not in the answer.
+//! The packages of a program: Cargo's own answer, for exactly these features and this target. Packages that only build
+//! scripts and macros use are not in the program, and not in the answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,17 +7,17 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Name and version.
+/// Name and version of a package.
 pub(crate) type Id = (String, String);
 
-/// A package.
+/// A package, and its direct dependencies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Package {
     /// An SPDX expression, as its manifest has it.
     pub license: String,
-    /// Where its source is.
+    /// URL of its source repository.
     pub repository: String,
-    /// What it is made of in turn.
+    /// Its direct dependencies.
     pub needs: BTreeSet<Id>,
     /// SHA-256 of the downloaded package; packages of the workspace have none.
     pub checksum: Option<String>,
@@ -28,11 +28,11 @@ pub(crate) struct Package {
 pub(crate) struct PackageTree {
     /// The program's own package.
     pub root: Id,
-    /// All of them, with the root.
+    /// All packages, including the root.
     pub packages: BTreeMap<Id, Package>,
 }
 
-/// Asks Cargo.
+/// Asks `cargo tree` with these arguments.
 pub(crate) fn ask(checkout: &Path, arguments: &[&str]) -> Result<PackageTree> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)

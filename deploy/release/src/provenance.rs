@@ -1,5 +1,5 @@
-//! Where a release comes from: an in-toto statement with SLSA's predicate for provenance, version 1. It names the inputs, and no
-//! time of a build, so that two builds state the same.
+//! The provenance of a release: an in-toto statement with SLSA's predicate for provenance, version 1. It names the
+//! inputs, and no time of a build, so that two builds state the same.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 const PREDICATE: &str = "https://slsa.dev/provenance/v1";
 /// The form of the parameters below; `deploy/docs/images.md` describes it.
 const BUILD_TYPE: &str = "https://wasm-ccm.dev/release/v1";
-/// Who says so if nobody else does: the release script, on some machine.
+/// The builder, unless another one is given: the release script, on some machine.
 const BUILDER: &str = "https://wasm-ccm.dev/deploy/release";
 
-/// The predicate.
+/// The predicate: SLSA's provenance of the release.
 pub(crate) fn predicate(release: &Release) -> Result<Value> {
     let revision = &release.revision;
     let digest_of =
@@ -43,7 +43,7 @@ pub(crate) fn predicate(release: &Release) -> Result<Value> {
     }))
 }
 
-/// The statement that these files and the image with this digest were made so.
+/// The statement that these files and the image with this digest were made as `predicate` says.
 pub(crate) fn statement(predicate: &Value, sums: &[(String, String)], image: &str) -> Value {
     let mut subjects: Vec<_> = sums
         .iter()
@@ -59,7 +59,7 @@ pub(crate) fn statement(predicate: &Value, sums: &[(String, String)], image: &st
     })
 }
 
-/// The version that the checkout pins.
+/// The Rust version that the checkout pins.
 pub(crate) fn rust_version(checkout: &Path) -> Result<String> {
     let text = String::from_utf8(crate::read(&checkout.join("rust-toolchain.toml"))?)?;
     let mut lines = text.lines();

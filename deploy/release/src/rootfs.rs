@@ -1,16 +1,17 @@
-//! What an image contains: a layer that stays the same for months, and one with the program. No shell, no package manager, no
-//! library.
+//! The contents of an image: a layer that stays the same for months, and one with the program. No shell, no package
+//! manager, no library.
 
 use anyhow::Result;
 use pem::{EncodeConfig, LineEnding, Pem};
 
 use crate::archive::Archive;
 
-/// The user, as Kubernetes' manifests and other images without a distribution have it.
+/// The user and group, as in Kubernetes' manifests and other images without a distribution.
 pub(crate) const USER: &str = "65532:65532";
-/// Where the program lies.
+/// Path of the program.
 pub(crate) const PROGRAM: &str = "/ccm";
-/// The paths of Go managers in their own images, so that a manifest that names one needs no other change than the image.
+/// The paths of Go managers in their own images, so that a manifest that names one needs no other change than the
+/// image.
 const GO_PATHS: [&str; 5] = [
     "bin/aws-cloud-controller-manager",
     "bin/cloud-controller-manager",
@@ -24,8 +25,8 @@ const PASSWD: &str =
 const GROUP: &str = "root:x:0:\nnonroot:x:65532:\n";
 const NSSWITCH: &str = "hosts: files dns\n";
 
-/// The layer below the program. It never changes but with the list of certificates, and has no release's time, so that a node
-/// downloads it once for many versions.
+/// The layer below the program. It changes only with the list of certificates, and has no release's time, so that a
+/// node downloads it once for many versions.
 pub(crate) fn base() -> Result<Vec<u8>> {
     let mut layer = Archive::new(0);
     for folder in [

@@ -1,5 +1,5 @@
-//! The bill of materials of one binary: CycloneDX 1.6 in JSON. Its components are the packages that are linked, and each
-//! embedded module with the packages that it is made of.
+//! The bill of materials of one binary: CycloneDX 1.6 in JSON. Its components are the packages that are linked, and
+//! each embedded module with its packages.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::package_tree::{self, Id, Package, PackageTree};
 use crate::{Architecture, Binary, LICENSE, Module, Release, SOURCE, provenance, sha256};
 
-/// What guests are compiled for.
+/// The Rust target of guests.
 const MODULE_TARGET: &str = "wasm32-wasip2";
 
 /// The bill of materials of `binary`, whose bytes are `program`.
@@ -48,7 +48,7 @@ pub(crate) fn of(release: &Release, binary: &Binary, program: &[u8]) -> Result<V
     }))
 }
 
-/// An embedded module and the graph below it.
+/// An embedded module and its dependency graph.
 fn embedded(release: &Release, module: &Module, program: &[u8]) -> Result<(Value, Vec<Value>)> {
     let bytes = module.bytes_in(program)?;
     let package = format!("--package={}", module.package);
@@ -69,7 +69,7 @@ fn embedded(release: &Release, module: &Module, program: &[u8]) -> Result<(Value
     Ok((component, graph(&scope, &tree)))
 }
 
-/// Everything but the root.
+/// All packages but the root.
 fn libraries(scope: &str, tree: &PackageTree) -> Vec<Value> {
     let packages = tree.packages.iter().filter(|(id, _)| **id != tree.root);
     packages
@@ -90,7 +90,7 @@ fn library(scope: &str, id: &Id, package: &Package) -> Value {
         let expression = package.license.replace('/', " OR ");
         component["licenses"] = json!([{"expression": expression}]);
     }
-    // What was downloaded has a name elsewhere; the project's own packages are not published.
+    // Downloaded packages have a package URL; the project's own packages are not published.
     if let Some(checksum) = &package.checksum {
         component["purl"] = json!(purl(id));
         component["hashes"] = json!([{"alg": "SHA-256", "content": checksum}]);

@@ -1,6 +1,6 @@
-//! Which proxy stands between this process and an API server, decided as client-go does: the `proxy-url` of the
-//! kubeconfig's cluster, else `HTTPS_PROXY` or `HTTP_PROXY` unless `NO_PROXY` excludes the API server. Says nothing about a
-//! provider's cloud, whose proxy is in the configuration.
+//! The proxy between this process and an API server, chosen as client-go does: the `proxy-url` of the kubeconfig's
+//! cluster, else `HTTPS_PROXY` or `HTTP_PROXY` unless `NO_PROXY` excludes the API server. Not the proxy to a provider's
+//! cloud, which the configuration names.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use http::Uri;
 use kube::config::Kubeconfig;
 use kube::{Client, Config};
 
-/// Sets the proxy of a configuration whose kubeconfig has the proxy `named`, by this process's environment.
+/// Sets the proxy of a client configuration: `named` of its kubeconfig, else that of this process's environment.
 ///
 /// # Errors
 /// Its URL cannot be read.
@@ -23,7 +23,7 @@ pub(crate) fn set_proxy(config: &mut Config, named: Option<String>) -> anyhow::R
     Ok(())
 }
 
-/// A client of this configuration, through its proxy and bound to no lease: for what reads, and for the commands of a
+/// A client of this configuration, through its proxy and bound to no lease: for reads, and for the commands of a
 /// person.
 ///
 /// # Errors

@@ -28,7 +28,7 @@ use k8s_openapi::jiff::Timestamp;
 use crate::flags::AuditLog;
 use refusals::Refusals;
 
-/// Only the operator may read who changed what.
+/// Only the operator may read the records.
 const FILE_MODE: u32 = 0o600;
 
 /// See the module's documentation. All writers derived from one another share the output.
@@ -37,7 +37,7 @@ pub(crate) struct AuditWriter {
     leader: Leader,
 }
 
-/// The output, and the lines waiting for it.
+/// The output, and the lines that wait for it.
 struct Lines {
     place: Place,
     waiting: Mutex<Waiting>,
@@ -159,7 +159,7 @@ impl Lines {
     }
 }
 
-/// Logs once when writing starts to fail, and once when it works again.
+/// Logs once when writes start to fail, and once when they succeed again.
 fn told(waiting: &mut Waiting, result: &io::Result<()>) {
     match result {
         Err(error) if !waiting.is_failing => {
@@ -179,7 +179,7 @@ fn append(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Writes a whole line or returns an error. After an incomplete line it starts a new one.
+/// Writes a whole line, or returns an error. After an incomplete line it starts a new one.
 fn put(out: &mut impl Write, line: &str, is_torn: &mut bool) -> io::Result<()> {
     let begin = if *is_torn { "\n" } else { "" };
     let text = format!("{begin}{line}\n");
@@ -209,7 +209,7 @@ impl AuditSink for AuditWriter {
         self.write(record);
     }
 
-    /// Only a debug log line: it is no change, and the egress has already logged it.
+    /// A refusal is no change, and the egress has already logged it: only a debug log line.
     fn refused(&self, refused: &Refused<'_>) {
         let Refused {
             subject,

@@ -1,6 +1,6 @@
-//! Built-in grant profiles of shipped modules: what an operator of the Go binary would have set as environment
-//! variables. A profile belongs to the *bytes* of the module embedded in this binary, never to a name: any other module
-//! needs configured grants.
+//! Built-in grant profiles of shipped modules, from the environment variables that an operator sets for the Go binary.
+//! A profile belongs to the *bytes* of the module embedded in this binary, never to a name: any other module needs
+//! configured grants.
 
 mod aws;
 mod cloud_config;
@@ -32,7 +32,7 @@ pub(crate) fn module(name: &str) -> Option<&'static [u8]> {
         .map(|guest| guest.wasm)
 }
 
-/// Which load balancers the embedded module of this name may adopt if no file says it.
+/// The load balancers that the embedded module of this name may adopt if no file says it.
 pub(crate) fn adoption(name: &str) -> Adoption {
     profile_of(name).map_or_else(Adoption::default, |profile| profile.adoption)
 }
@@ -50,7 +50,7 @@ pub(crate) fn names() -> Vec<&'static str> {
         .collect()
 }
 
-/// Says that no module of this name is embedded, and which are.
+/// A message that no module of this name is embedded, with the names of those that are.
 pub(crate) fn not_embedded(name: &str) -> String {
     not_among(&names(), name)
 }
@@ -131,16 +131,16 @@ pub(crate) struct Terms {
     pub(crate) mistakes: Vec<String>,
     /// Settings that have no effect, or look wrong but may be right.
     pub(crate) warnings: Vec<String>,
-    /// What follows from settings that are right.
+    /// Consequences of valid settings.
     pub(crate) notes: Vec<String>,
-    /// The region of this machine, or why nobody knows it; `None` if nobody was asked.
+    /// The region of this machine, or why it is not known; `None` if it was not asked for.
     asked_region: Option<Result<String, String>>,
 }
 
-/// A secret as it was read.
+/// A secret that was read.
 struct Read {
     text: String,
-    /// The variable or file, for people.
+    /// The variable or file, for messages.
     origin: String,
 }
 
@@ -154,8 +154,8 @@ impl Read {
 const OPENS_NOTHING: &str = "missing";
 
 /// Reads endpoints and credentials of a shipped module: exactly the required targets, and the optional ones that are
-/// switched on. `values` is the module's configuration, which contains the switches; `asked_region` is what the issuer of
-/// [`region_issuer`] has answered.
+/// switched on. `values` is the module's configuration, which contains the switches; `asked_region` is the answer of
+/// [`region_issuer`].
 pub(crate) fn grants(
     guest: &str,
     manifest: &Manifest,
@@ -181,8 +181,8 @@ pub(crate) fn grants(
     read
 }
 
-/// The metadata service that knows the region of this machine, if the provider's built-in profile needs one and no variable
-/// names it.
+/// The metadata service that knows the region of this machine, if the provider's built-in profile needs the region and
+/// no variable names it.
 pub(crate) fn region_issuer(
     config: &ProviderConfig,
     surroundings: &Surroundings<'_>,
@@ -196,7 +196,7 @@ pub(crate) fn region_issuer(
     if !is_needed || aws::region(&config.values, surroundings).is_some() {
         return None;
     }
-    // A mistake in its URL is told with the credentials.
+    // A mistake in its URL is reported with the credentials.
     aws::instance_metadata(surroundings).ok().flatten()
 }
 
@@ -205,7 +205,7 @@ fn profile_of(guest: &str) -> Option<&'static Profile> {
 }
 
 impl Terms {
-    /// Configured grants, which ignore the variables.
+    /// Configured grants; the variables are ignored.
     pub(crate) fn written(grants: Grants) -> Terms {
         Terms {
             grants,
@@ -271,14 +271,14 @@ impl Terms {
         }
     }
 
-    /// Adds a mistake that another target of the same server may have brought before.
+    /// Adds a mistake once: targets of the same server can have the same one.
     fn mistake(&mut self, mistake: String) {
         if !self.mistakes.contains(&mistake) {
             self.mistakes.push(mistake);
         }
     }
 
-    /// How a server of the operator's is reached and known.
+    /// Adds the addresses and certificates of a server that the operator runs.
     fn private(
         &mut self,
         profile: &PrivateServer,
@@ -360,7 +360,7 @@ impl Terms {
         })
     }
 
-    /// The region of AWS; after a mistake a placeholder.
+    /// The region of AWS; after a mistake, a placeholder.
     fn region(
         &mut self,
         values: &BTreeMap<String, String>,
@@ -379,8 +379,8 @@ impl Terms {
         OPENS_NOTHING.to_owned()
     }
 
-    /// The value of a variable or its file; after a mistake, a placeholder. Of both, the variable counts, as in the
-    /// vendor's manager.
+    /// The value of a variable or its file; after a mistake, a placeholder. If both are set, the variable counts, as in
+    /// the vendor's manager.
     fn secret(&mut self, variable: &str, surroundings: &Surroundings<'_>) -> Read {
         let file = format!("{variable}_FILE");
         let text = (surroundings.variable)(variable);
@@ -443,7 +443,7 @@ impl Terms {
 }
 
 impl Login {
-    /// The variables that hold it.
+    /// The variables of the credential.
     fn variables(&self) -> Vec<&'static str> {
         match self {
             Login::Token { variable, .. } | Login::Authorization { variable, .. } => vec![variable],
@@ -453,7 +453,7 @@ impl Login {
     }
 }
 
-/// As Go's `strconv.ParseBool`. The module rejects values that are neither true nor false.
+/// Parses as Go's `strconv.ParseBool`. The module rejects values that are neither true nor false.
 fn is_true(text: &str) -> bool {
     matches!(text.trim(), "1" | "t" | "T" | "true" | "TRUE" | "True")
 }

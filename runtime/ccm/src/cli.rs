@@ -1,8 +1,9 @@
 //! The command line: selects the command and its options. Parsing touches neither files nor the network.
 //!
-//! Under the name of a Go cloud-controller-manager, the program takes the flags of `ccm run` alone, and as `ccm` in a pod it
-//! takes them, too. As `ccm` without a command it runs the demo if it is built in, but never in a pod. Only `ccm run` ever touches a real cluster, so that
-//! a lost kubeconfig cannot start the demo, nor the demo a cluster's controllers.
+//! Under the name of a Go cloud-controller-manager, the program takes the flags of `ccm run` alone, and as `ccm` in a
+//! pod it takes them, too. As `ccm` without a command it runs the demo if it is built in, but never in a pod. Only `ccm
+//! run` ever touches a real cluster, so that a lost kubeconfig cannot start the demo, nor the demo a cluster's
+//! controllers.
 
 mod invocation;
 mod version;
@@ -22,7 +23,7 @@ use crate::provider::{self, ConfigCommand, ProviderCommand};
 use crate::status::{self, StatusCommand};
 pub(crate) use invocation::{GO_NAME, Invocation, InvokedIn};
 
-/// The parsed command.
+/// The command, with its parsed options.
 pub(crate) enum Command {
     /// Run the demo on a simulated cluster and cloud.
     #[cfg(feature = "demo")]
@@ -34,9 +35,9 @@ pub(crate) enum Command {
     },
     /// Run the controllers against a real cluster.
     Run {
-        /// The flags.
+        /// The flags of `ccm run`.
         flags: Box<RunFlags>,
-        /// What the program was called.
+        /// The name under which the program was called.
         called: Invocation,
     },
     /// Show what a running manager does.
@@ -64,7 +65,7 @@ impl Answer {
     /// Prints to standard output (help) or standard error (mistakes) and returns the exit code.
     pub(crate) fn print(self) -> ExitCode {
         let failed = self.0.use_stderr();
-        // Nothing sensible can be done when the terminal is gone.
+        // An error of a closed terminal has no consequence.
         let _ = self.0.print();
         if failed {
             Exit::Failed.into()
@@ -112,14 +113,15 @@ pub(crate) fn parse(
     }
 }
 
-/// Whether there is no command, but flags. Manifests of Go managers often give only these: the program is the image's own.
+/// Whether there are flags without a command. Manifests of Go managers often give only these: the program is the
+/// image's own.
 fn begins_with_a_flag(arguments: &[OsString]) -> bool {
     let first = arguments.get(1).and_then(|word| word.to_str());
     first.is_some_and(|word| word.starts_with('-'))
 }
 
 fn parse_as_go(arguments: Vec<OsString>, called: Invocation) -> Result<Command, Answer> {
-    // Upstream has no command at all, and takes no words. This one harms nobody.
+    // Upstream has no commands, and refuses positional arguments. This one changes nothing.
     if arguments.get(1).is_some_and(|word| word == "completion") {
         let command = clap::Command::new(GO_NAME).subcommand(completion_command());
         let matches = command.try_get_matches_from(arguments).map_err(Answer)?;
@@ -132,8 +134,8 @@ fn parse_as_go(arguments: Vec<OsString>, called: Invocation) -> Result<Command, 
     run(&matches, GO_NAME, called)
 }
 
-/// Some vendors' managers need no flag to know their cloud, and their manifests give none. Under such a name the name stands
-/// for the flag, unless a flag says otherwise.
+/// Some vendors' managers know their cloud without a flag, and their manifests give none. A program under such a name
+/// takes the provider from it, unless a flag names one.
 fn with_own_provider(mut arguments: Vec<OsString>, called: &Invocation) -> Vec<OsString> {
     const NAMING: [&str; 3] = ["--cloud-", "--config", "--enable-provider-objects"];
     let mut words = arguments.iter().filter_map(|word| word.to_str());
@@ -190,9 +192,9 @@ fn parse_as_ccm(
     })
 }
 
-/// `ccm run`, or the same flags without the word.
+/// `ccm run`, or the same flags without `run`.
 fn run(matches: &ArgMatches, program: &str, called: Invocation) -> Result<Command, Answer> {
-    // As upstream: words first, then the version, then everything else.
+    // As upstream: positional arguments first, then the version, then everything else.
     if let Some(mistake) = flags::positional_mistake(matches, program) {
         let kind = clap::error::ErrorKind::UnknownArgument;
         return Err(Answer(clap::Error::raw(kind, mistake)));
@@ -211,7 +213,7 @@ fn run(matches: &ArgMatches, program: &str, called: Invocation) -> Result<Comman
     Ok(Command::Run { flags, called })
 }
 
-/// What to do where nothing is said: a pod that played the demo would look like a manager that works.
+/// The answer to an empty command line: a pod that ran the demo would look like a manager that works.
 fn no_command(place: InvokedIn) -> Answer {
     let subject = match place {
         InvokedIn::Pod => "this is a pod, and there is no command",
@@ -299,7 +301,7 @@ pub(crate) fn command() -> clap::Command {
         .after_help(format!("{WITHOUT_A_COMMAND}{EXIT_CODES}"));
     with_demo(command)
         .subcommand(flags::run_command())
-        // Set last: deriving takes the documentation of the type.
+        // Set last: deriving a command sets the documentation of its type.
         .subcommand(
             ProviderCommand::augment_subcommands(clap::Command::new("provider"))
                 .about(
@@ -391,7 +393,7 @@ pub(crate) fn print_error(error: &anyhow::Error) {
     for cause in error.chain().skip(1) {
         text.push_str(&format!("  caused by: {cause}\n"));
     }
-    // Escaped, because clouds, registries and modules contribute causes. Nothing sensible can be done when standard
-    // error is gone.
+    // Escaped, because clouds, registries and modules contribute causes. An error of a closed standard error has no
+    // consequence.
     let _ = std::io::stderr().write_all(provider::visible(&text).as_bytes());
 }

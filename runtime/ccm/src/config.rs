@@ -1,5 +1,6 @@
 //! The configuration, in a file or in objects: the written form (`raw`, unknown keys refused) and its meaning
-//! ([`ProviderConfig`]). Reports all mistakes together. Reads no files itself: the text, the environment and secret readers are arguments.
+//! ([`ProviderConfig`]). Reports all mistakes together. Reads no files itself: the text, the environment and secret
+//! readers are arguments.
 
 mod credential;
 mod grants;
@@ -48,7 +49,7 @@ pub(crate) struct ProviderConfig {
     pub name: String,
     /// Source of the module.
     pub source: Location,
-    /// Access to the registry, if the source is one.
+    /// Access to the registry, for a source that is one.
     pub registry: RegistryConfig,
     /// Trust policy for the module.
     pub trust: TrustPolicy,
@@ -56,20 +57,21 @@ pub(crate) struct ProviderConfig {
     pub values: BTreeMap<String, String>,
     /// The operator's grants; `None`: the built-in profile, which only shipped modules have.
     pub grants: Option<Grants>,
-    /// The proxy of the targets for which the grants name none.
+    /// The proxy of the targets that have none of their own.
     pub proxy: ProxyChoice,
     /// Upper limits of its resources.
     pub limits: LimitsGranted,
-    /// Which nodes it owns.
+    /// The nodes that it owns.
     pub nodes: NodeClaim,
-    /// Which Services it makes load balancers for, and the limits for those.
+    /// The Services that it makes load balancers for, and the limits for those.
     pub load_balancers: LoadBalancerConfig,
     /// How new versions are rolled out.
     pub rollout: RolloutRules,
     /// Secrets that a shipped module's built-in profile reads from files; stored here so that a rotation counts as a
     /// change.
     pub ambient: Vec<Secret>,
-    /// The region of this machine, for a built-in profile that needs it and has no variable for it; or why it is not known.
+    /// The region of this machine, for a built-in profile that needs it and has no variable for it; or why it is
+    /// unknown.
     pub region: Option<Result<String, String>>,
 }
 
@@ -105,22 +107,22 @@ pub(crate) struct Surroundings<'a> {
     pub file: &'a dyn Fn(&Path) -> Result<String, String>,
     /// The value of a key of a cluster Secret, or why it cannot be read.
     pub secret: &'a dyn Fn(&SecretKey) -> Result<String, String>,
-    /// Where a configuration is only checked, on another machine than it is for: what is missing there is noted here,
-    /// and no mistake.
+    /// Set when a configuration is only checked, on another machine than it is for: files and variables that are
+    /// missing here are noted, and are no mistakes.
     pub absent: Option<&'a Absent>,
 }
 
-/// What a configuration names, and the machine that checks it does not have.
+/// Inputs that a configuration names, and that the machine that checks it does not have.
 pub(crate) struct Absent {
     is_here: fn(&Path) -> bool,
     noted: RefCell<BTreeSet<String>>,
 }
 
-/// Stands in for a missing credential: valid both as a token and as a docker configuration without logins.
+/// Replaces a missing credential: valid both as a token and as a docker configuration without logins.
 pub(crate) const STAND_IN: &str = r#"{"auths":{}}"#;
 
 impl Absent {
-    /// Nothing is missing yet. `is_here` says whether a file exists.
+    /// Starts without missing inputs. `is_here` says whether a file exists.
     pub(crate) fn new(is_here: fn(&Path) -> bool) -> Absent {
         Absent {
             is_here,
@@ -128,7 +130,7 @@ impl Absent {
         }
     }
 
-    /// What was missed, sorted.
+    /// The missing inputs, sorted.
     pub(crate) fn noted(self) -> Vec<String> {
         self.noted.into_inner().into_iter().collect()
     }

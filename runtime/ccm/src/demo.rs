@@ -227,7 +227,7 @@ fn settings() -> anyhow::Result<ccm_controllers::Settings> {
     })
 }
 
-/// As in `ccm run`, but without a cluster to read from and without persistent storage.
+/// The same as in `ccm run`, but without a cluster to read from and without persistent storage.
 fn shared(host: Arc<Host>) -> Shared {
     Shared {
         host,
@@ -254,7 +254,7 @@ fn shared(host: Arc<Host>) -> Shared {
     }
 }
 
-/// A provider whose module is in this file, as from a configuration.
+/// A provider as configured, whose module is in this file.
 fn configured(
     file: &Path,
     cloud: &Hetzner,
@@ -270,7 +270,7 @@ fn configured(
     Ok(config)
 }
 
-/// The cluster's clock, at the speed of the controllers'.
+/// The cluster's clock, as fast as the controllers'.
 fn simulated() -> impl Fn() -> SystemTime + Send + Sync + 'static {
     let (begin, started) = (SystemTime::now(), Instant::now());
     move || begin + started.elapsed() * PACE
@@ -400,7 +400,7 @@ async fn initialised(nodes: &Api<Node>, name: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Checks that the node without a machine was asked about and left unchanged.
+/// Checks that the node without a machine was looked up and left unchanged.
 async fn still_waiting(
     nodes: &Api<Node>,
     cloud: &Hetzner,

@@ -1,9 +1,9 @@
-//! How the program ends: every exit code, with its meaning. Holds no logic. What a code means for one command is in the help
-//! of that command; `deploy/docs/reference/exit-codes.md` is made from both.
+//! The exit codes, each with its meaning. Holds no logic. The meaning of a code for one command is in the help of that
+//! command; `deploy/docs/reference/exit-codes.md` is made from both.
 
 use std::process::ExitCode;
 
-/// One exit code.
+/// An exit code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -18,11 +18,11 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// All codes.
+    /// All codes, in the order of their numbers.
     #[cfg(test)]
     pub(crate) const ALL: [Exit; 4] = [Exit::Done, Exit::Failed, Exit::Refused, Exit::Unjudged];
 
-    /// What it means, whatever the command.
+    /// The meaning for all commands.
     #[cfg(test)]
     pub(crate) const fn meaning(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Exit {
         }
     }
 
-    /// The number.
+    /// The code as a number.
     pub(crate) const fn code(self) -> u8 {
         self as u8
     }

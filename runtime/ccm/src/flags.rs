@@ -79,7 +79,7 @@ pub(crate) struct RunFlags {
     pub leadership: LeadershipFlags,
     /// Flags of the secure port. `None`: `--secure-port=0`.
     pub serving: Option<ServingFlags>,
-    /// `--kube-api-qps` and `--kube-api-burst`, if one of them is given.
+    /// `--kube-api-qps` and `--kube-api-burst`; `None` if neither is given.
     pub client_limit: Option<RateLimit>,
     /// `--use-service-account-credentials`.
     pub identity_per_controller: bool,
@@ -91,7 +91,7 @@ pub(crate) struct RunFlags {
     pub logs: LogFlags,
     /// Every flag of the table with its value, given or not; [`shown_values`] prints them.
     pub matches: ArgMatches,
-    /// Warnings about flags that ask for something this program does not do, one line each.
+    /// Warnings about flags whose effect this program does not have, one line each.
     pub warnings: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct NodeFlags {
 }
 
 impl NodeFlags {
-    /// The values if no flag is given.
+    /// The values when no flag is given.
     pub(crate) const UNSET: NodeFlags = NodeFlags {
         concurrent_syncs: None,
         concurrent_status_updates: None,
@@ -172,7 +172,7 @@ pub(crate) struct ServiceFlags {
 }
 
 impl ServiceFlags {
-    /// The values if no flag is given.
+    /// The values when no flag is given.
     #[cfg(feature = "demo")]
     pub(crate) const UNSET: ServiceFlags = ServiceFlags {
         concurrent_syncs: None,

@@ -33,7 +33,7 @@ pub(crate) struct Lock {
     pub last_words: &'static str,
     /// Metrics and limit of the clients.
     pub clients: RestClients,
-    /// Told who holds it.
+    /// Receives the identity of the holder.
     pub holder: watch::Sender<String>,
 }
 
@@ -75,7 +75,7 @@ impl Leadership {
         })
     }
 
-    /// The period in which this process may act.
+    /// The time in which this process may act, by this lease.
     pub(crate) fn tenure(&self) -> Arc<Tenure> {
         self.tenure.clone()
     }
@@ -96,7 +96,7 @@ impl Leadership {
     }
 }
 
-/// Work of the thread of one election.
+/// The work of an election's thread.
 struct Campaign {
     lock: Lock,
     tenure: Arc<Tenure>,

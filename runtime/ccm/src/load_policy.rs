@@ -14,18 +14,18 @@ use crate::provider_loading::{PROCESS, variable_names};
 
 /// See the module's documentation.
 pub(crate) struct ConfiguredLoadPolicy {
-    /// The provider's configuration.
+    /// The configuration of the provider.
     pub config: ProviderConfig,
     /// `--cluster-name`.
     pub cluster_name: String,
     /// `--cluster-cidr`, split.
     pub cluster_cidrs: Vec<String>,
-    /// What was logged about unusual settings.
+    /// The remarks about unusual settings that were logged.
     pub remarks: Remarks,
 }
 
-/// The remarks about settings that were logged, by provider: each is logged once, however often the settings are read.
-/// Clones share them.
+/// The logged remarks about settings, by provider: each is logged once, however often the settings are read. Clones
+/// share them.
 #[derive(Clone, Default)]
 pub(crate) struct Remarks(Arc<Mutex<BTreeSet<(String, String)>>>);
 

@@ -38,8 +38,8 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(answer) => return answer.print(),
     };
-    // This process's memory holds credentials. Children hold none, and do the same after reading what they need from
-    // /proc.
+    // This process's memory holds credentials. Children hold none, and make theirs private, too, after reading what
+    // they need from /proc.
     let is_child = matches!(
         command,
         cli::Command::CompileChild | cli::Command::SandboxChild

@@ -1,4 +1,4 @@
-//! The registry with all metrics of the program, and the handles of those who count. Serves nothing.
+//! The registry with all metrics of the program, and the handles that count in it. Serves nothing.
 
 use ccm_controllers::lease::ElectionMetrics;
 use ccm_controllers::{RateLimit, RestClients};
@@ -7,7 +7,7 @@ use ccm_metrics::process;
 use ccm_metrics::requests::RequestMetrics;
 use prometheus_client::registry::Registry;
 
-/// This program's build. The commit is what the build was told, if anything.
+/// This program's build. The commit is that of `CCM_GIT_COMMIT` at build time, if it was set.
 pub(crate) const BUILD: Build = Build {
     version: env!("CARGO_PKG_VERSION"),
     commit: match option_env!("CCM_GIT_COMMIT") {
@@ -18,19 +18,19 @@ pub(crate) const BUILD: Build = Build {
 
 /// Handles to registered metrics.
 pub(crate) struct Handles {
-    /// Of the controllers.
+    /// Metrics of the controllers.
     pub controllers: ccm_controllers::Metrics,
-    /// Of leader election.
+    /// Metrics of leader election.
     pub elections: ElectionMetrics,
-    /// Of the providers' versions.
+    /// Metrics of the providers' versions.
     pub versions: ccm_delivery::metrics::Metrics,
-    /// Of the providers' requests.
+    /// Metrics of the providers' requests.
     pub requests: RequestMetrics,
-    /// Of the clients of the API server, with the limit of each.
+    /// Metrics of the clients of the API server, with the limit of each.
     pub clients: RestClients,
 }
 
-/// Creates and registers every metric that a scrape of this program shows. `limit` is each Kubernetes client's own.
+/// Creates and registers every metric that a scrape of this program shows. `limit` applies to each Kubernetes client.
 pub(crate) fn register(limit: Option<RateLimit>) -> (Registry, Handles) {
     let mut registry = Registry::default();
     build::register(&mut registry, BUILD);

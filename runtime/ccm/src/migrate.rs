@@ -1,8 +1,8 @@
 //! `ccm migrate check`: what would change if this program took the place of a Go manager that still runs.
 //!
 //! Makes a plan with the Go manager's own arguments and variables, and adds what no plan shows: settings that mean
-//! something else here. Reads only: it stands for no election, writes no Event, and its permits refuse every request that
-//! changes something at a cloud.
+//! something else here. Reads only: it is no candidate of an election, writes no Event, and its permits refuse every
+//! request that changes something at a cloud.
 
 mod arguments;
 mod differences;
@@ -29,7 +29,7 @@ use report::Report;
 /// Checks, and prints the result.
 ///
 /// # Errors
-/// What kept the check from being made.
+/// The check could not be made.
 pub(crate) fn main(command: MigrateCommand) -> anyhow::Result<ExitCode> {
     let MigrateCommand::Check(check) = command;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -53,7 +53,7 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
     }
     arguments.extend(check.arguments);
     let flags = flags_of(arguments)?;
-    // What the plan says is the result; warnings and errors are for standard error.
+    // The plan is the result; warnings and errors go to standard error.
     telemetry::begin_for_result(&flags.logs, &Invocation::Ccm)?;
     let differences = differences::of(&flags, &kubernetes).await;
     let examination = Examination {
@@ -73,7 +73,7 @@ async fn run(check: MigrateArguments) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// The flags of such a command line, for a process that reads and is not the manager.
+/// The flags of a Go manager's command line, for a process that reads and is not the manager.
 fn flags_of(arguments: Vec<OsString>) -> anyhow::Result<RunFlags> {
     let is_flag = |word: &OsString| word.to_string_lossy().starts_with('-');
     // The command of a container begins with its program.
@@ -85,7 +85,7 @@ fn flags_of(arguments: Vec<OsString>) -> anyhow::Result<RunFlags> {
         bail!("{}", mistake.trim_end());
     }
     let mut flags = RunFlags::from_matches(&matches)?;
-    // Whatever these say is about the manager's own place: its ports, files, identities and Lease.
+    // These settings belong to the manager's own place: its ports, files, identities and Lease.
     flags.safety.mode = Mode::Plan;
     flags.safety.plan_for = None;
     flags.safety.audit_log = AuditLog::Log;

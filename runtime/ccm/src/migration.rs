@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Mistakes;
 
-/// This component's name in such a file.
+/// This component's name in the configuration file.
 pub(crate) const COMPONENT: &str = "cloud-controller-manager";
 const ANY: &str = "*";
 const KIND: &str = "LeaderMigrationConfiguration";
@@ -32,13 +32,13 @@ const ALIASES: &[(&str, &str)] = &[
 pub(crate) enum MigrationLease {
     /// The main lease: the controller does not migrate.
     Main,
-    /// The migration's lease.
+    /// The lease of the migration, which both managers compete for.
     Migration,
-    /// None: another component runs it.
+    /// No lease: another component runs the controller.
     Elsewhere,
 }
 
-/// The file as written.
+/// The file as it is parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
@@ -91,7 +91,7 @@ impl Migration {
         }
     }
 
-    /// Parses a file (PROC-011) strictly, so that a misspelt word cannot make a controller run twice.
+    /// Parses a file (PROC-011) strictly, so that a misspelt name cannot make a controller run twice.
     ///
     /// # Errors
     /// All mistakes in the file.
@@ -130,7 +130,7 @@ impl Migration {
         })
     }
 
-    /// Upstream's validation.
+    /// Validates as upstream does.
     fn mistakes(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
         if self.leader_name.is_empty() {
@@ -153,8 +153,8 @@ impl Migration {
         mistakes
     }
 
-    /// Where a controller, given by its canonical name, runs in a process of this component. Of two entries for one
-    /// controller the last one counts, as upstream.
+    /// The lease under which a controller, given by its canonical name, runs in a process of this component. Of two
+    /// entries for one controller the last one counts, as upstream.
     pub(crate) fn place(&self, controller: &str, component: &str) -> MigrationLease {
         let entry = self
             .leaders

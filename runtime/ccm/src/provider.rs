@@ -80,7 +80,7 @@ async fn run(command: &ProviderCommand, screen: Screen) -> anyhow::Result<Verdic
     }
 }
 
-/// The subject of a command, for messages, and its output form.
+/// The module or provider that a command is about, for messages, and the output form.
 fn subject(command: &ProviderCommand) -> (String, Form) {
     use ProviderCommand as Command;
     let (subject, form) = match command {
@@ -130,7 +130,7 @@ fn finish(outcome: anyhow::Result<Verdict>, subject: &str, form: Form) -> ExitCo
 
 /// Result of a command.
 struct Verdict {
-    /// Output text.
+    /// The text that is printed.
     text: String,
     /// Whether the answer is positive (exit code 0).
     is_yes: bool,

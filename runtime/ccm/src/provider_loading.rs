@@ -35,7 +35,7 @@ use crate::load_policy::ConfiguredLoadPolicy;
 /// Size limit of configuration, certificates and tokens, in bytes.
 const TEXT_CAP: u64 = 1 << 20;
 
-/// Variables and files of this process, or of the workload that it looks at in their place.
+/// Variables and files of this process, or of the workload that it examines instead.
 pub(crate) const PROCESS: Surroundings<'static> = Surroundings {
     variable: &|name| {
         let value = match WORKLOAD.get() {
@@ -58,17 +58,17 @@ pub(crate) const PROCESS: Surroundings<'static> = Surroundings {
 /// Variables and mounted files of a container in the cluster.
 #[derive(Default)]
 pub(crate) struct WorkloadSurroundings {
-    /// By name. None of this process's own counts beside them.
+    /// Variables by name. Those of this process do not count then.
     pub variables: BTreeMap<String, Zeroizing<String>>,
-    /// By the path in the container. Others are read on this machine.
+    /// Files by their path in the container. Others are read on this machine.
     pub files: BTreeMap<PathBuf, Zeroizing<String>>,
 }
 
 static WORKLOAD: OnceLock<WorkloadSurroundings> = OnceLock::new();
 
-/// From now on, [`PROCESS`] has these variables and files.
+/// Makes [`PROCESS`] return these variables and files from now on.
 pub(crate) fn stand_in_for(workload: WorkloadSurroundings) {
-    // Only the first call counts; a process looks at one workload.
+    // Only the first call counts; a process examines one workload.
     let _ = WORKLOAD.set(workload);
 }
 

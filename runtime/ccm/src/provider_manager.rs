@@ -46,7 +46,7 @@ pub(crate) type ServiceRulesOf =
 
 /// Dependencies shared by all providers.
 pub(crate) struct Shared {
-    /// Loads modules.
+    /// Compiles and loads modules.
     pub host: Arc<Host>,
     /// Folder for stored modules, with a subfolder for each provider. `None`: in memory.
     pub store: Option<PathBuf>,
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
     pub cluster_name: String,
     /// `--cluster-cidr`, split.
     pub cluster_cidrs: Vec<String>,
-    /// Whether changes are made.
+    /// Enforce, plan or observe: whether changes are made.
     pub mode: Mode,
     /// Service rules for each provider.
     pub service_rules: ServiceRulesOf,
@@ -64,12 +64,12 @@ pub(crate) struct Shared {
     pub pace: u32,
     /// Metrics of provider versions.
     pub metrics: Metrics,
-    /// What was logged about the providers' settings.
+    /// The remarks about the providers' settings that were logged.
     pub remarks: Remarks,
 }
 
 impl Shared {
-    /// Load policy of a provider's module.
+    /// The load policy of a provider's module.
     pub(crate) fn terms(&self, config: &ProviderConfig) -> ConfiguredLoadPolicy {
         ConfiguredLoadPolicy {
             config: config.clone(),
@@ -86,9 +86,9 @@ pub(crate) struct ProviderManager {
     instances: BTreeMap<String, ProviderInstance>,
     /// The configuration as last read.
     wanted: Vec<ProviderConfig>,
-    /// Those of them that come from objects.
+    /// Names of the providers in `wanted` that come from objects.
     of_objects: BTreeSet<String>,
-    /// Parts of it that could not be applied, by provider, for people.
+    /// Parts of the configuration that could not be applied, by provider, for people.
     left_out: BTreeMap<String, String>,
     refused: watch::Sender<Vec<Refused>>,
     provided: watch::Sender<Arc<[Provided]>>,
@@ -96,23 +96,23 @@ pub(crate) struct ProviderManager {
     lead: watch::Sender<Option<Lead>>,
     writer: watch::Sender<Option<kube::Client>>,
     notice: watch::Sender<String>,
-    /// Notified when a provider instance serves something else.
+    /// Notified when a provider instance serves another version.
     news: Arc<Notify>,
 }
 
-/// A configured provider, for people. What it serves stays up to date.
+/// A configured provider, for the status. Its channels stay up to date.
 pub(crate) struct ProviderOverview {
     /// The name of its configuration entry.
     pub name: String,
     /// Where its module comes from.
     pub source: String,
-    /// What it serves.
+    /// The version that serves, or why none does.
     pub served: watch::Receiver<Served>,
     /// The record of its versions.
     pub recorded: watch::Receiver<StoredRecord>,
 }
 
-/// Tells the provider manager whether this process leads.
+/// Signals to the provider manager whether this process leads.
 #[derive(Clone)]
 pub(crate) struct LeadershipSignal {
     lead: watch::Sender<Option<Lead>>,
@@ -126,7 +126,7 @@ impl LeadershipSignal {
         self.lead.send_replace(Some(lead));
     }
 
-    /// Stops leading.
+    /// Stops leading: versions are neither decided nor recorded any more.
     pub(crate) fn give_back(&self) {
         self.lead.send_replace(None);
         self.writer.send_replace(None);
@@ -137,7 +137,7 @@ impl ProviderManager {
     /// Starts these providers.
     ///
     /// # Errors
-    /// A dependency of one of those that do not come from objects is unavailable.
+    /// A dependency of a provider that does not come from an object is unavailable.
     pub(crate) fn begin(shared: Shared, wanted: Wanted) -> anyhow::Result<ProviderManager> {
         let mut provider_manager = ProviderManager {
             shared,
@@ -172,7 +172,7 @@ impl ProviderManager {
         self.provided.subscribe()
     }
 
-    /// All configured providers, for people.
+    /// All configured providers, for the status.
     pub(crate) fn overview(&self) -> watch::Receiver<Arc<[ProviderOverview]>> {
         self.overview.subscribe()
     }
@@ -194,8 +194,8 @@ impl ProviderManager {
         }
     }
 
-    /// Waits until each provider that does not come from an object serves or has failed for now. Whoever may write objects
-    /// neither delays the start nor ends it.
+    /// Waits until each provider that does not come from an object serves or has failed for now. Objects neither delay
+    /// the start nor end it.
     ///
     /// # Errors
     /// None of them serves, and at least one failure needs a person.
@@ -245,7 +245,7 @@ impl ProviderManager {
     pub(crate) async fn follow(mut self, configuration: Configuration) {
         if let (Some(client), Some(_)) = (&self.shared.client, &configuration.objects) {
             let (writing, refused) = (self.writer.subscribe(), self.refused.subscribe());
-            // It ends with the runtime.
+            // The task ends with the runtime.
             tokio::spawn(refusals::write(client.clone(), writing, refused));
         }
         let mut looks = tokio::time::interval(LOOK);
@@ -281,7 +281,7 @@ impl ProviderManager {
         }
     }
 
-    /// Tells each provider, and those objects that are no provider's, what became of the objects' specs.
+    /// Reports the state of the objects' specs to the providers, and to the objects without a provider.
     fn specify(&self, specifications: &BTreeMap<String, Specification>) {
         let of = |name: &String| {
             let mut specification = specifications.get(name).cloned().unwrap_or_default();
@@ -373,7 +373,7 @@ impl ProviderManager {
         for instance in self.instances.values() {
             if let Served::Serving(active) = &*instance.served().borrow() {
                 let config = instance.config();
-                // An object takes Services without a class from nobody who had them before.
+                // A provider of an object takes no Services without a class from a provider that had them before.
                 let alone = match from_file(&config.name) {
                     true => of_file == 1,
                     false => self.instances.len() == 1,

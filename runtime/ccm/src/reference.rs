@@ -1,4 +1,4 @@
-//! `deploy/docs/reference`: pages that are made from this program's own tables, and have to be what those say now. With
+//! `deploy/docs/reference`: pages that are made from this program's own tables, and have to equal them. With
 //! `CCM_BLESS=1` they are written anew.
 #![allow(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap()
 }
 
-/// Compares a page with what it has to be, or writes it.
+/// Compares a page with the expected text, or writes it.
 fn hold(name: &str, title: &str, intro: &str, body: &str) {
     let page = format!(
         "# {title}\n\n{intro}\n\n<!-- Made from the code. CCM_BLESS in tests/README.md writes it anew. -->\n\n{}\n",
@@ -54,7 +54,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }
 
-/// With a full stop, which short texts in the code do not have.
+/// The text with a full stop, which short texts in the code do not have.
 fn sentence(text: &str) -> String {
     let text = cell(text);
     match text.ends_with(['.', '?', '!', ':']) || text.is_empty() {
@@ -63,7 +63,7 @@ fn sentence(text: &str) -> String {
     }
 }
 
-/// All commands that people use, with the words that call them.
+/// All commands that people use, with their full names.
 fn commands(command: &Command, words: &str, found: &mut Vec<(String, Command)>) {
     for sub in command
         .get_subcommands()
@@ -257,7 +257,7 @@ fn the_page_of_exit_codes_is_what_the_commands_say() {
     );
 }
 
-/// What a command's help says after `Exit codes:`, as `CODE meaning` in one line or line by line.
+/// The exit codes in a command's help, after `Exit codes:`, as `CODE meaning` in one line or line by line.
 fn exit_codes(help: &str) -> Vec<(u8, String)> {
     let Some((_, codes)) = help.split_once("Exit codes:") else {
         return Vec::new();
@@ -348,7 +348,7 @@ fn every_event_reason_is_defined_in_one_place() {
             }
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
             for reason in &seen {
-                // Also a type of a condition.
+                // This one is also the type of a condition.
                 if *reason != "PermissionsPending" && code.contains(&format!("\"{reason}\"")) {
                     elsewhere.push(format!("{name}: {reason}"));
                 }
@@ -367,7 +367,7 @@ fn the_page_of_the_configuration_is_what_its_types_say() {
         read("runtime/ccm/src/config/secret.rs"),
         read("runtime/host/src/egress/rules.rs"),
     ]);
-    // Of the forms of a proxy, the mapping has keys.
+    // Of the forms of a proxy, only the mapping has keys.
     let mapping = types.remove("RawProxyServer").unwrap();
     types.insert("RawProxy".to_owned(), mapping);
     let mut body = String::new();

@@ -56,7 +56,7 @@ pub(crate) use plan::exit_code;
 /// Runs until a signal ends it.
 ///
 /// # Errors
-/// What kept the manager from starting, or ended it.
+/// The manager could not start, or ended by a failure.
 pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
     panic_hook::keep_few();
     for warning in &flags.warnings {
@@ -66,7 +66,8 @@ pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     let prints_json = flags.log_json;
-    // On a thread of the pool, like everything that wakes the controllers: on this one, each event would change threads.
+    // On a thread of the pool, like everything that wakes the controllers: on this one, each event would change
+    // threads.
     let serving = runtime.spawn(serve(flags, None));
     let result = runtime
         .block_on(serving)
@@ -82,25 +83,25 @@ pub(crate) fn main(flags: RunFlags) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A plan that is made once, by somebody who is not the manager.
+/// A plan that is made once, by a process that is not the manager.
 pub(crate) struct Examination {
-    /// The cluster.
+    /// Client configuration of the cluster.
     pub kubernetes: Config,
-    /// The longest that it may take.
+    /// Maximum time until the plan is returned.
     pub timeout: Duration,
 }
 
 /// Makes a plan with these flags, which are in plan mode, and returns it as soon as everything has been judged.
 ///
 /// # Errors
-/// What kept the providers from being loaded.
+/// The providers could not be loaded.
 pub(crate) async fn examine(flags: RunFlags, examination: Examination) -> anyhow::Result<Plan> {
     let plan = serve(flags, Some(examination)).await?;
     plan.context("there is no plan; this is a defect")
 }
 
 async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Result<Option<Plan>> {
-    // Before anything else: the kernel ignores the signals of a container's first process while nobody listens to them.
+    // Before anything else: the kernel ignores signals for which a container's first process has no handler.
     let stop = Stop::listen()?;
     let plan_for = flags.safety.plan_for;
     let timeout = examination.as_ref().map(|examination| examination.timeout);
@@ -137,11 +138,11 @@ async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Res
     Ok(Some(plan))
 }
 
-/// What can stand for the lease, or lead without one.
+/// Everything that a candidacy for the lease, or leading without one, needs.
 struct Prepared {
     manager: Manager,
     groups: Groups,
-    /// Of the providers.
+    /// Names of the configured providers.
     names: Vec<String>,
 }
 
@@ -204,7 +205,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
     let wanted = configuration.read().await?;
     let providers = wanted.all();
     let names: Vec<String> = providers.iter().map(|one| one.name.clone()).collect();
-    // The vendor's own manager runs beside an examination, and may have the port.
+    // During an examination the vendor's own manager runs, and may have the port.
     for provider in providers.iter().filter(|_| examination.is_none()) {
         served.in_place_of_the_vendors(provider).await;
     }
@@ -285,7 +286,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
         identity_per_controller: flags.identity_per_controller,
         served,
     };
-    // It ends with the runtime.
+    // The task ends with the runtime.
     tokio::spawn(provider_manager.follow(configuration));
     Ok(Prepared {
         manager,
@@ -374,7 +375,7 @@ fn say_of_routes(flags: &PodNetworkArguments, provided: &[Provided]) {
     }
 }
 
-/// The valid ranges among these texts. The provider gets the others unchanged; they are ignored here.
+/// The valid ranges among these texts. The provider gets all texts; the others are ignored here.
 fn networks(texts: &[String]) -> impl Iterator<Item = IpNet> {
     texts.iter().filter_map(|text| text.parse().ok())
 }
@@ -488,7 +489,7 @@ impl Stop {
         }
     }
 
-    /// Completes when the process is told to stop.
+    /// Completes when the process has to stop.
     async fn told(self) {
         let mut heard = self.0.subscribe();
         // The sender lives as long as `self`.

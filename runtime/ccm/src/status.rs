@@ -19,12 +19,12 @@ use kube::{Client, Config};
 
 use crate::{cli, provider};
 
-/// Where a pod's own token is.
+/// Path of a pod's own token.
 const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 /// The secure port on this machine.
 const HERE: &str = "https://127.0.0.1:10258";
 
-/// The parsed command.
+/// The options of `ccm status`.
 pub(crate) struct StatusCommand {
     server: Uri,
     token: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub(crate) struct StatusCommand {
     json: bool,
 }
 
-/// The command line.
+/// The command line of `ccm status`.
 pub(crate) fn command() -> clap::Command {
     clap::Command::new("status")
         .about("Show what a running manager does: providers and grants, what waits and why, brakes, leader, the last decisions")
@@ -80,7 +80,7 @@ impl StatusCommand {
 /// Prints the status.
 ///
 /// # Errors
-/// The manager does not answer, or does not answer this user.
+/// The manager does not answer, or refuses this user.
 pub(crate) fn main(command: &StatusCommand) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -120,7 +120,7 @@ async fn config(command: &StatusCommand) -> anyhow::Result<Config> {
         "{server}: without TLS only a loopback address is asked"
     );
     let token = match &command.token {
-        // It would be readable on the way.
+        // Without TLS, the token could be read on the way.
         _ if is_plain => None,
         Some(file) => Some(file.clone()),
         None => Some(PathBuf::from(POD_TOKEN)).filter(|file| file.exists()),

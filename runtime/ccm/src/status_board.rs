@@ -1,5 +1,5 @@
-//! Collects what the status page shows: from the controllers, the providers' versions and the elections. Only reads, and
-//! only when somebody asks; holds no secret.
+//! Collects the contents of the status page: from the controllers, the providers' versions and the elections. Only
+//! reads, and only on request; holds no secret.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use crate::migration::COMPONENT;
 use crate::provider_manager::ProviderOverview;
 
-/// What is shown. Clones share it.
+/// The sources of the status page. Clones share them.
 #[derive(Clone)]
 pub(crate) struct StatusBoard(Arc<Parts>);
 
@@ -38,11 +38,11 @@ struct Parts {
     candidacies: Mutex<Vec<(Candidacy, Arc<Tenure>)>>,
 }
 
-/// A Lease that this process stands for.
+/// A Lease for which this process is a candidate.
 pub(crate) struct Candidacy {
-    /// `namespace/name`.
+    /// The Lease as `namespace/name`.
     pub lease: String,
-    /// This process's identity.
+    /// The identity of this candidate.
     pub identity: String,
     /// The holder as last read; empty if there is none.
     pub holder: watch::Receiver<String>,
@@ -61,22 +61,22 @@ impl StatusBoard {
         }))
     }
 
-    /// Where controllers tell what they do.
+    /// The activity in which controllers report.
     pub(crate) fn activity(&self) -> Activity {
         self.0.activity.clone()
     }
 
-    /// Shows these providers, now and later.
+    /// Sets the providers to show; later changes are shown, too.
     pub(crate) fn shows_providers(&self, providers: watch::Receiver<Arc<[ProviderOverview]>>) {
         *open(&self.0.providers) = Some(providers);
     }
 
-    /// Shows a Lease that this process stands for, and may act under during `tenure`.
+    /// Adds a Lease for which this process is a candidate, and under which it may act during `tenure`.
     pub(crate) fn stands_for(&self, candidacy: Candidacy, tenure: Arc<Tenure>) {
         open(&self.0.candidacies).push((candidacy, tenure));
     }
 
-    /// For the endpoints.
+    /// Returns the function from which the endpoints get reports.
     pub(crate) fn source(&self) -> StatusSource {
         let board = self.clone();
         Arc::new(move || board.report())
@@ -205,7 +205,7 @@ fn target(level: TargetLevel) -> TargetReport {
         .iter()
         .partition(|line| line.access == Access::Write);
     let shown = |lines: Vec<&ccm_host::egress::rules::Line>| {
-        // Which of the two it is, is said by the list.
+        // The list shows whether they read or write.
         let lines = lines.into_iter().map(|line| {
             let line = line.to_string();
             let short = line.rsplit_once(" (").map(|(short, _)| short.to_owned());

@@ -23,19 +23,20 @@ use tracing_subscriber::{Layer, Registry, fmt, reload};
 use crate::cli::Invocation;
 use crate::flags::{LogFlags, LogFormat};
 
-/// How lines are written.
+/// The form of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As klog writes them.
+    /// klog's lines.
     Klog,
-    /// As component-base writes them with `--logging-format=json`.
+    /// component-base's JSON, as with `--logging-format=json`.
     Json,
-    /// For somebody who looks at a terminal.
+    /// Lines for a person at a terminal.
     Person,
 }
 
 impl Form {
-    /// What `--logging-format` says. Without it, klog's, but for a person who has started `ccm` in a terminal.
+    /// The form of `--logging-format`. Without the flag it is klog's, except for a person who has started `ccm` in a
+    /// terminal.
     fn chosen(format: Option<LogFormat>, called: &Invocation, is_terminal: bool) -> Form {
         match (format, called) {
             (Some(LogFormat::Json), _) => Form::Json,
@@ -45,7 +46,7 @@ impl Form {
     }
 }
 
-/// The verbosity of this process's log, which can be set while it runs. There is one log, and so one of these.
+/// The verbosity of this process's log, which can be set while it runs. A process has one log, and so one of these.
 static VERBOSITY: OnceLock<reload::Handle<verbosity::Verbosity, Registry>> = OnceLock::new();
 
 /// Starts logging for `ccm run`.
@@ -65,7 +66,7 @@ pub(crate) fn begin(logs: &LogFlags, called: &Invocation) -> anyhow::Result<()> 
 
 /// Sets the verbosity in place of `-v`; `--vmodule` stays. Without a log that [`begin`] has started nothing happens.
 pub(crate) fn set_verbosity(verbosity: u32) {
-    // An error means that there is no log any more.
+    // An error means that the log has ended.
     if let Some(handle) = VERBOSITY.get()
         && handle.modify(|filter| filter.set(verbosity)).is_ok()
     {
@@ -73,7 +74,8 @@ pub(crate) fn set_verbosity(verbosity: u32) {
     }
 }
 
-/// Starts logging for a command whose result is on standard output: warnings and errors alone, unless `-v` asks for more.
+/// Starts logging for a command whose result is on standard output: warnings and errors alone, unless `-v` asks for
+/// more.
 ///
 /// # Errors
 /// Logging was started before.
@@ -89,7 +91,7 @@ pub(crate) fn begin_for_result(logs: &LogFlags, called: &Invocation) -> anyhow::
     Ok(())
 }
 
-/// Writes lines in this form.
+/// The layer that writes lines in this form.
 fn layer<S, W>(form: Form, writer: W) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -122,7 +124,7 @@ fn no_text() -> impl for<'a> FormatFields<'a> + Send + Sync + 'static {
     debug_fn(|_: &mut Writer<'_>, _, _| Ok(()))
 }
 
-/// The target of a line if somebody has named it, such as `waiting`. A module's path is none: the file says it.
+/// The target of a line if it was named, such as `waiting`. A module's path is no name: the line has the file.
 fn logger<'a>(metadata: &Metadata<'a>) -> Option<&'a str> {
     let target = metadata.target();
     (metadata.module_path() != Some(target)).then_some(target)

@@ -1,6 +1,6 @@
 //! What the controllers are doing, for people: the objects that wait and why, the last decisions, and how much of the
-//! brakes' budgets is spent. The controllers report here; a status page reads copies. Decides nothing, and no controller
-//! ever reads it.
+//! brakes' budgets is spent. The controllers report here; a status page reads copies. Decides nothing, and no
+//! controller ever reads it.
 //!
 //! Bounded: [`MOST_WAITING`] objects, [`MOST_DECISIONS`] decisions, [`MOST_TEXT`] bytes of each text.
 
@@ -22,7 +22,7 @@ pub const MOST_WAITING: usize = 10_000;
 pub const MOST_DECISIONS: usize = 100;
 /// Maximum length of a text, in bytes. Clouds and guests contribute to reasons and outcomes.
 pub const MOST_TEXT: usize = 512;
-/// An object whose next try is this much overdue has left its controller without a word, and is not shown.
+/// An object whose next attempt is this much overdue has left its controller without a report, and is not shown.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(5);
 
 /// The controllers' activity. Clones share it.
@@ -32,9 +32,9 @@ pub struct Activity(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     waiting: BTreeMap<Key, Entry>,
-    /// Number of reports about objects for which there was no room.
+    /// Number of reports about objects beyond [`MOST_WAITING`].
     left_out: u64,
-    /// Oldest first.
+    /// The last decisions, oldest first.
     decisions: VecDeque<Decided>,
     brakes: Vec<BrakeReader>,
 }
@@ -62,7 +62,7 @@ pub struct Waiting {
     pub provider: String,
     /// The controller that will try again.
     pub controller: &'static str,
-    /// What is missing.
+    /// The reason for waiting, at most [`MOST_TEXT`] bytes.
     pub why: String,
     /// Number of the last attempt, counted from the last success.
     pub attempt: u32,
@@ -79,17 +79,17 @@ pub struct Waiting {
 pub struct Decided {
     /// When it ended; the last time, if it was repeated.
     pub at: Timestamp,
-    /// The controller.
+    /// The controller that decided.
     pub controller: &'static str,
     /// The provider; `-` for a controller without one.
     pub provider: String,
-    /// The object.
+    /// The object, written as in [`Waiting::object`].
     pub object: String,
-    /// The effect's label.
+    /// The effect's label, as in the log.
     pub effect: String,
-    /// How it ended.
+    /// The outcome in words; for a failure the error.
     pub outcome: String,
-    /// Whether the rest of the decision could go on.
+    /// Whether the effect succeeded, so that the rest of the decision could go on.
     pub is_success: bool,
     /// How often it was decided, with the same outcome, without leaving the list.
     pub times: u32,
@@ -98,9 +98,9 @@ pub struct Decided {
 /// How full a provider's budget for one kind of dangerous change is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrakeLevel {
-    /// The brake.
+    /// The brake that limits this kind of change.
     pub brake: Brake,
-    /// The provider.
+    /// The provider whose budget this is.
     pub provider: String,
     /// Changes made in the window that ends now.
     pub taken: usize,
@@ -115,11 +115,11 @@ pub struct BrakeLevel {
 /// A change that a brake holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldChange {
-    /// The object.
+    /// The object whose change is held.
     pub object: String,
     /// When it was held.
     pub at: Timestamp,
-    /// When the budget has room again. `None`: never, because the operator allows none.
+    /// When the budget allows a change again. `None`: never, because the operator allows none.
     pub free: Option<Timestamp>,
 }
 
@@ -136,7 +136,7 @@ pub struct Snapshot {
     pub brakes: Vec<BrakeLevel>,
 }
 
-/// What a reconciliation is about.
+/// The object, provider and controller of a reconciliation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ActivitySubject<'a> {
     pub(crate) object: &'a str,
@@ -170,7 +170,7 @@ impl Activity {
         }
     }
 
-    /// A reconciliation has ended like this. `after` is the delay until the next one, in real time.
+    /// Records the end of a reconciliation. `after` is the delay until the next one, in real time.
     pub(crate) fn ended(
         &self,
         about: ActivitySubject<'_>,
@@ -221,7 +221,7 @@ impl Activity {
         state.waiting.insert(key, entry);
     }
 
-    /// An effect has ended like this.
+    /// Records the end of an effect.
     pub(crate) fn decided(
         &self,
         about: ActivitySubject<'_>,
@@ -251,7 +251,7 @@ impl Activity {
         decisions.push_back(new);
     }
 
-    /// This provider has nothing to do with the object any more. Controllers that never wait for it say so as well.
+    /// Removes an object that this provider has nothing to do with any more. Also called for objects that never waited.
     pub(crate) fn left(&self, provider: &str, object: &str) {
         let mut state = locked(&self.0);
         if state.waiting.is_empty() {
@@ -266,7 +266,7 @@ impl Activity {
         }
     }
 
-    /// Of the objects that wait for this controller, only these still do.
+    /// Keeps, of the objects that wait for this controller, only those for which `waits` is true.
     pub(crate) fn keep(
         &self,
         provider: &str,
@@ -279,7 +279,7 @@ impl Activity {
             .retain(|(object, by, own), _| *own != controller || by != provider || waits(object));
     }
 
-    /// The provider's controllers have ended.
+    /// Removes all objects of a provider whose controllers have ended.
     pub(crate) fn ended_all(&self, provider: &str) {
         locked(&self.0)
             .waiting
@@ -303,7 +303,7 @@ impl fmt::Debug for Activity {
 }
 
 impl Decided {
-    /// Whether only time and count differ.
+    /// Whether both differ in time and count only.
     fn is_like(&self, other: &Decided) -> bool {
         (self.controller, &self.provider, &self.object)
             == (other.controller, &other.provider, &other.object)

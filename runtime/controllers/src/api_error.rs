@@ -5,8 +5,8 @@ use std::error::Error;
 use ccm_core::failure;
 use ccm_proxy::ProxyError;
 
-/// The error, or a watch's, in one sentence: the API server's answer, or the innermost cause with the proxy that it happened
-/// at.
+/// The error, or a watch's, in one sentence: the API server's answer, or the innermost cause with the proxy at which it
+/// happened.
 pub fn told(error: &(dyn Error + 'static)) -> String {
     let mut causes = std::iter::successors(Some(error), |error| Error::source(*error));
     let answer = causes.find_map(|cause| match cause.downcast_ref::<kube::Error>() {
@@ -19,7 +19,7 @@ pub fn told(error: &(dyn Error + 'static)) -> String {
         let proxy = causes.find_map(|cause| cause.downcast_ref::<ProxyError>());
         let proxy = proxy.map(ToString::to_string);
         match proxy.filter(|proxy| *proxy != cause) {
-            // Without it the API server would seem to be what cannot be reached.
+            // Without the proxy's name, the error would say that the API server cannot be reached.
             Some(proxy) => format!("{proxy}: {cause}"),
             None => cause,
         }

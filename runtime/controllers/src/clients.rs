@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use kube::Client;
 
-/// Which client a controller acts with. Watches, budgets and whatever belongs to no controller use the base client
-/// (PROC-031).
+/// The client that each controller acts with. Watches, budgets and all else that belongs to no controller use the base
+/// client (PROC-031).
 #[derive(Clone)]
 pub struct Clients {
     base: Client,
@@ -14,7 +14,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// All controllers act with `base`, except those that `identities` names (PROC-030).
+    /// Creates clients with which all controllers act as `base`, except those that `identities` names (PROC-030).
     pub fn new(base: Client, identities: BTreeMap<&'static str, Client>) -> Clients {
         Clients { base, identities }
     }

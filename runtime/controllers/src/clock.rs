@@ -8,7 +8,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 /// Speed of the decision clock relative to the machine's clock. All waits keep their length by the decision clock, so
-/// that decisions rest on no less; only observers wait less. For demonstrations.
+/// that no guard of a decision is weaker; only observers wait less. For demonstrations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     times: u32,
@@ -51,7 +51,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Starts a clock.
+    /// Starts a clock at the current time, at this pace.
     pub(crate) fn start(pace: Pace) -> Clock {
         Clock {
             started: Instant::now(),
@@ -61,7 +61,7 @@ impl Clock {
         }
     }
 
-    /// The current moment.
+    /// The current moment of the decision clock.
     pub(crate) fn now(self) -> Moment {
         self.start.after(self.elapsed())
     }

@@ -27,17 +27,17 @@ use crate::node::NodeChange;
 use crate::plan::Planner;
 use crate::service::ServiceIndex;
 
-/// How long an answer may wait for the first list of all nodes; a later one is given up, and asked for again.
+/// How long an answer may wait for the first list of all nodes; after that it is dropped, and asked for again.
 const LISTED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How far the first list of all nodes is. Later lists replace the known nodes at their end, so that all stay known.
+/// Progress of the first list of all nodes. Later lists replace the known nodes at their end, so that all stay known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FirstList {
     /// Some nodes may be unknown.
     UnderWay,
     /// Every node is known.
     Complete,
-    /// The manager stops before that.
+    /// The manager stops before the list is complete.
     GivenUp,
 }
 

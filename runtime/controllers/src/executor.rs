@@ -95,7 +95,7 @@ pub(crate) struct EffectExecutor {
 #[derive(Default)]
 pub(crate) struct WritePermit<'a> {
     permits: Option<[SemaphorePermit<'a>; 2]>,
-    /// From the first write on.
+    /// Counts the node as being written, from the first write on.
     counted: Option<NodeWrite<'a>>,
 }
 
@@ -152,7 +152,7 @@ impl EffectExecutor {
         *locked(&self.ownership) = ownership;
     }
 
-    /// The provider's name.
+    /// The provider's name in the configuration.
     pub(crate) fn name(&self) -> &str {
         self.cloud.provider.name()
     }
@@ -177,7 +177,7 @@ impl EffectExecutor {
         self.cluster.metrics.initialised(age(node));
     }
 
-    /// The controllers' metrics.
+    /// The controllers' metrics, shared by all providers.
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.cluster.metrics
     }
@@ -187,7 +187,7 @@ impl EffectExecutor {
         self.cloud.provider.annotation_prefixes().into()
     }
 
-    /// The client of this controller: whoever decides acts under its own identity, if it has one.
+    /// The client of `controller`: its own identity, if it has one.
     fn client(&self, controller: &str) -> &Client {
         self.cluster.clients.of(controller)
     }
@@ -218,16 +218,16 @@ impl EffectExecutor {
         (node, event): (&NodeRef, &CloudEvent),
         turn: &mut WritePermit<'_>,
     ) -> EventOutcome {
-        // Counted before the node is not any more: an end waits for nodes, and then for Events.
+        // Counted before the node is not counted any more: shutdown waits for nodes, and then for Events.
         let _writing = self.cluster.deferred_events.begin();
-        // Whoever waits for the permit goes first.
+        // Reconciliations that wait for the permit go first.
         *turn = WritePermit::default();
         Box::pin(self.cluster.record_node_event(controller, node, event)).await
     }
 
-    /// Performs a write to a node when the reconciliation may write. The request is boxed, and made only then: thousands
-    /// of reconciliations wait for a look-up while only a few write, and each future would otherwise be as large as the
-    /// largest request.
+    /// Performs a write to a node when the reconciliation may write. The request is boxed, and made only then:
+    /// thousands of reconciliations wait for a look-up while only a few write, and each future would otherwise be as
+    /// large as the largest request.
     async fn write<'a, T, F: Future<Output = Result<T, ClusterError>>>(
         &'a self,
         priority: Priority,
@@ -293,8 +293,8 @@ pub(crate) trait Executor: Send + Sync {
 
 /// Executes one controller's effects.
 pub(crate) trait Perform<E: Effect>: Executor {
-    /// Executes one effect, which the mode permits, for the reconciliation that holds `turn`. Never panics; every failure
-    /// is part of the outcome.
+    /// Executes one effect, which the mode permits, for the reconciliation that holds `turn`. Never panics; every
+    /// failure is part of the outcome.
     fn carry_out<'a>(
         &'a self,
         effect: &E,
@@ -324,7 +324,7 @@ fn withholds(mode: Mode, modification: &Modification<'_>) -> bool {
     match mode {
         Mode::Enforce => false,
         Mode::Plan => is_write,
-        // Changes at the cloud are not even computed.
+        // Observe mode does not even compute changes at the cloud.
         Mode::Observe => is_write || matches!(modification, Modification::Cloud),
     }
 }

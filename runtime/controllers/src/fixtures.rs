@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Helpers of this crate's tests.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::{
     run_all,
 };
 
-/// No controller is enabled.
+/// A set without any controller.
 pub(crate) const NO_CONTROLLERS: Controllers = Controllers {
     node: false,
     node_lifecycle: false,

@@ -1,6 +1,7 @@
 //! Notices a controller that is no longer polled: because its runtime's threads hang, or because it computes without
-//! end. Each health check wakes the controllers; one that a check has woken and that has not run since then hangs. Costs
-//! nothing between checks. Says nothing about whether what a controller does is right, and nothing about the cloud.
+//! end. Each health check wakes the controllers; one that a check has woken and that has not run since then hangs.
+//! Costs nothing between checks. Says nothing about whether what a controller does is right, and nothing about the
+//! cloud.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -15,8 +16,9 @@ use futures::task::AtomicWaker;
 use crate::clock::boottime;
 use crate::cluster::locked;
 
-/// How long after a check a woken future may take to run: less than a kubelet's default period of 10 s, so that the second
-/// probe after a hang fails, at most 20 s after it began. With three failures the container is restarted within a minute.
+/// How long after a check a woken future may take to run: less than a kubelet's default period of 10 s, so that the
+/// second probe after a hang fails, at most 20 s after the hang began. With three failures the container is restarted
+/// within a minute.
 const HANG: Duration = Duration::from_secs(8);
 
 /// The monitored parts of the process, by name. Clones share them.
@@ -29,7 +31,7 @@ struct Beats {
     running: BTreeMap<(&'static str, u64), Arc<Beat>>,
 }
 
-/// One running future.
+/// A running future, and whether it was polled since the last check.
 #[derive(Debug, Default)]
 struct Beat {
     waker: AtomicWaker,
@@ -41,7 +43,7 @@ impl Heartbeats {
     /// Whether every running future of this name is polled. True if there is none.
     ///
     /// # Errors
-    /// For how long one has not been polled although it was woken.
+    /// One was woken and has not been polled for too long; the text gives the time.
     pub fn health(&self, name: &str) -> Result<(), String> {
         self.health_at(name, boottime())
     }
@@ -57,7 +59,7 @@ impl Heartbeats {
         }
     }
 
-    /// Drives a future whose health is asked for by this name.
+    /// Drives a future, and monitors it under this name.
     pub async fn monitored<F: Future>(&self, name: &'static str, future: F) -> F::Output {
         let entry = self.begin(name);
         let mut future = pin!(future);
@@ -70,7 +72,7 @@ impl Heartbeats {
         .await
     }
 
-    /// Drives a future that may be missing, and then never completes.
+    /// Drives a future that may be missing; without one it never completes.
     pub(crate) async fn when(&self, name: &'static str, future: Option<impl Future<Output = ()>>) {
         match future {
             Some(future) => self.monitored(name, future).await,
@@ -93,7 +95,7 @@ impl Heartbeats {
 }
 
 impl Beat {
-    /// Wakes the future. Returns how long it has not answered earlier checks.
+    /// Wakes the future. Returns for how long it has not been polled since the first unanswered check.
     fn ask(&self, now: u64) -> Duration {
         let first = self
             .asked
@@ -134,7 +136,7 @@ mod tests {
         assert_eq!(beats.health_at("node", now), Ok(()), "it does not run");
         let mut idle = pin!(beats.monitored("node", std::future::pending::<()>()));
         assert!(futures::poll!(idle.as_mut()).is_pending());
-        // The first check after an hour of silence blames nobody.
+        // The first check after an hour without checks reports no hang.
         assert_eq!(beats.health_at("node", now), Ok(()));
         assert!(
             beats.health_at("node", later).is_err(),

@@ -1,4 +1,4 @@
-//! Which nodes the node controller gets before the initial list of nodes is complete. Sends nothing itself.
+//! Selects the nodes that the node controller gets before the initial list of nodes is complete. Sends nothing itself.
 
 use ccm_core::node::object::is_uninitialized;
 use k8s_openapi::api::core::v1::Node;
@@ -9,14 +9,14 @@ use crate::executor::EffectExecutor;
 /// clouds answer with one or two rounds of requests, however many machines they have.
 const MOST_EARLY: usize = 4;
 
-/// The nodes of one provider that did not wait for the end of the list.
+/// The nodes of one provider that were sent before the end of the list.
 #[derive(Debug, Default)]
 pub(crate) struct EarlyNodes {
     sent: usize,
 }
 
 impl EarlyNodes {
-    /// Whether `node` of the list goes to the node controller now. A node for which this was said counts as sent.
+    /// Whether `node` of the list goes to the node controller now. If so, the node counts as sent.
     pub(crate) fn admits(&mut self, node: &Node, executor: &EffectExecutor) -> bool {
         let is_early = self.sent < MOST_EARLY
             && is_uninitialized(node)

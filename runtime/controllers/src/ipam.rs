@@ -1,5 +1,6 @@
 //! The node IPAM controller: one for the cluster, independent of providers. Schedules the nodes; `ccm-core` decides
-//! what they get, and whether another allocator is at work. Runs in its own task; started, notified and stopped from outside, as provider controllers are.
+//! which CIDRs they get, and whether another allocator is at work. Runs in its own task; started, notified and stopped
+//! from outside, as provider controllers are.
 
 mod other_allocator;
 
@@ -37,7 +38,7 @@ pub(crate) struct Ipam {
     handle: Handle,
 }
 
-/// The running side.
+/// The controller itself, which runs in its own task.
 struct IpamController {
     executor: Arc<ClusterExecutor>,
     settings: IpamSettings,
@@ -47,10 +48,10 @@ struct IpamController {
     memory: Memory,
     /// `None` outside enforce mode: without writes two allocators do not collide.
     other_allocator: Option<AllocatorWatch>,
-    /// The tally of each range that the metrics show.
+    /// The tally of each range at the last update of the metrics.
     told: Vec<Option<BlockCounts>>,
     reconciliations: Workers<Arc<Node>, Conclusion<Facts>>,
-    /// Nothing is allocated before this moment; `None`: not all nodes were listed yet.
+    /// Nothing is allocated before this moment; `None`: the first list of all nodes is not complete.
     begins: Option<Moment>,
     has_passed: bool,
 }
@@ -147,7 +148,7 @@ impl IpamController {
                 self.leave(name);
             }
             NodeChange::Listed => self.see_all(),
-            // Concern providers, of which this controller has none.
+            // These changes concern providers, of which this controller has none.
             NodeChange::Requeued(_) | NodeChange::Reassigned => {}
         }
     }
@@ -212,7 +213,7 @@ impl IpamController {
 
     fn next_moment(&self) -> Option<Moment> {
         let begins = self.begins?;
-        // At the limit, only the end of a reconciliation makes room.
+        // At the limit, only the end of a reconciliation frees a slot.
         let next = self.queue.next(Capacity::Any).filter(|_| self.has_room());
         let next = next.map(|next| next.max(begins));
         let question = self.other_allocator.as_ref().and_then(AllocatorWatch::next);

@@ -51,19 +51,19 @@ pub struct Election {
     elector: Elector,
     tenure: Arc<Tenure>,
     metrics: ElectionMetrics,
-    /// [`boottime`], or a test's clock.
+    /// [`boottime`], or the clock of a test.
     now: fn() -> Moment,
-    /// Whether the result of a write is not known yet.
+    /// Whether the result of a write is still unknown.
     is_writing: bool,
-    /// The holder that was logged last.
+    /// The other leader that was logged last.
     said: Option<String>,
-    /// The holder as last read, for people; empty if there is none.
+    /// The holder as last read, for the status; empty if there is none.
     holder: watch::Sender<String>,
 }
 
 impl Election {
-    /// Sends nothing yet. `tenure` must be pending. `client` is not guarded by it and must not retry by itself;
-    /// `guarded` is guarded, and sends Events.
+    /// Creates a candidacy and sends nothing yet. `tenure` must be pending. `client` is not guarded by it and must not
+    /// retry by itself; `guarded` is guarded, and sends Events.
     pub fn new(
         client: Client,
         guarded: Client,
@@ -91,7 +91,7 @@ impl Election {
         }
     }
 
-    /// Tells who holds the Lease.
+    /// Reports the holder of the Lease through `holder`.
     #[must_use]
     pub fn telling(mut self, holder: watch::Sender<String>) -> Election {
         self.holder = holder;
@@ -130,7 +130,7 @@ impl Election {
             .unwrap_or_default()
     }
 
-    /// Whether this process may hold the Lease: it does, or the result of a write is not known.
+    /// Whether this process may hold the Lease: it does, or the result of a write is unknown.
     pub fn may_be_ours(&self) -> bool {
         self.is_writing || self.elector.renewed().is_some()
     }
@@ -255,7 +255,7 @@ impl Election {
         }
     }
 
-    /// `namespace/name`.
+    /// The Lease as `namespace/name`.
     fn lease(&self) -> String {
         format!("{}/{}", self.settings.namespace, self.settings.name)
     }

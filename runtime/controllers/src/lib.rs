@@ -12,8 +12,9 @@
 //!
 //! `executor` executes effects: the only module that writes to the cluster and the only one that calls a
 //! [`CloudProvider`]. `lease` is separate: it holds the Lease under which all this happens and writes nothing else.
-//! `clients` says which client each controller acts with. `tenure_client` is the lowest layer: it refuses to send outside
-//! of the tenure, leads through a proxy, and requests tokens for controllers that have an identity of their own. Only `clock` reads a clock.
+//! `clients` says which client each controller acts with. `tenure_client` is the lowest layer: it refuses to send
+//! outside of the tenure, leads through a proxy, and requests tokens for controllers that have an identity of their
+//! own. Only `clock` reads a clock.
 #![forbid(unsafe_code)]
 
 pub mod activity;
@@ -69,12 +70,12 @@ pub use plan::PlanBook;
 pub use providers::run_all;
 pub use rest_client::{RateLimit, RestClients};
 
-/// What the controllers show of themselves to probes and to people. Clones share it.
+/// What the controllers report to probes and to the status page. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Reports {
-    /// That they do not hang.
+    /// Shows whether the controllers hang.
     pub heartbeats: Heartbeats,
-    /// What they decide, and what waits.
+    /// Their last decisions, and the objects that wait.
     pub activity: Activity,
 }
 
@@ -99,9 +100,9 @@ pub struct Settings {
     pub audit: Arc<dyn AuditSink>,
     /// The changes that plan mode would make.
     pub plan: PlanBook,
-    /// Whether writes are made.
+    /// Enforce, plan or observe: whether writes are made.
     pub mode: Mode,
-    /// What the controllers show of themselves.
+    /// The controllers' reports to probes and to the status page.
     pub reports: Reports,
     /// Speed of the decision clock.
     pub pace: Pace,
@@ -109,8 +110,8 @@ pub struct Settings {
     pub call_time: Duration,
     /// How long [`run_all`] waits at shutdown for requests in flight.
     pub drain: Duration,
-    /// Renewed by the lease holder; ended by [`run_all`] at shutdown. No request to the cloud or the cluster begins outside
-    /// of it.
+    /// Renewed by the lease holder; ended by [`run_all`] at shutdown. No request to the cloud or the cluster begins
+    /// outside of it.
     pub tenure: Arc<Tenure>,
 }
 

@@ -21,14 +21,14 @@ pub(crate) use rest_client::{RequestMeter, RestMetrics};
 pub(crate) use running::{RunningController, RunningControllers};
 pub(crate) use workqueue::{QueueMeter, QueueMetrics, QueueName};
 
-/// Upstream's buckets for both node histograms: 1 s to about 17 min.
+/// Upstream's buckets for both node histograms, in seconds: 1 s to about 17 min.
 const DELAYS: [f64; 6] = [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
 /// Upstream's buckets for both histograms about targets: 1 s to about four and a half hours.
 const DOUBLED: [f64; 15] = [
     1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0,
     16384.0,
 ];
-/// Buckets for one provider call: from a single request to a timed-out call.
+/// Buckets for one provider call, in seconds: from a single request to a timed-out call.
 const CALLS: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0];
 
 /// Labels with fixed values, plus the provider's name. Upstream's metrics have only upstream's labels.
@@ -86,7 +86,7 @@ impl RouteOperation {
 pub(crate) enum Operation {
     /// Create or update it.
     Ensure,
-    /// Change its targets.
+    /// Replace its targets by the current nodes.
     UpdateTargets,
     /// Delete it.
     Delete,

@@ -36,9 +36,9 @@ pub(crate) struct NodeController {
     clock: Clock,
     queue: Queue,
     memories: HashMap<String, Memory>,
-    /// The nodes that came before the list of all nodes was complete, and so before the cluster's store has them.
+    /// The nodes that arrived before the list of all nodes was complete: the cluster's store does not have them yet.
     early: HashMap<String, Arc<Node>>,
-    /// Each with the name of its node, and whether it is urgent.
+    /// The running reconciliations, by the name of the node and whether it is urgent.
     reconciliations: Workers<(String, bool), Conclusion<Facts>>,
     /// Number of running reconciliations that are not urgent.
     low_priority: usize,
@@ -49,8 +49,8 @@ pub(crate) struct NodeController {
 /// A change of nodes, sent to the provider controllers after the store has applied it. One watch serves all providers.
 #[derive(Debug, Clone)]
 pub(crate) enum NodeChange {
-    /// The node was created or changed. Before the first [`NodeChange::Listed`], and only for the node controller: it is
-    /// one of the first uninitialised nodes of the list.
+    /// The node was created or changed. Before the first [`NodeChange::Listed`], and only for the node controller: it
+    /// is one of the first uninitialised nodes of the list.
     Applied(Arc<Node>),
     /// The node of this name was deleted.
     Deleted(String),
@@ -203,13 +203,13 @@ impl NodeController {
             self.queue
                 .ask(name(node), self.clock.now(), is_uninitialized(node));
         } else if memory.has_caught_up(node) {
-            // It is in no pass: what a pass wants does not wait for our own write alone.
+            // The node is in no pass: a requested pass does not wait for our own write alone.
             self.queue.forget(name(node));
         }
     }
 
     fn next_moment(&self) -> Option<Moment> {
-        // At the limit, only the end of a reconciliation makes room.
+        // At the limit, only the end of a reconciliation frees a slot.
         let is_full = self.reconciliations.len() >= MOST_RECONCILIATIONS;
         let turn = self.queue.next(self.room());
         let turn = turn.filter(|_| !is_full);

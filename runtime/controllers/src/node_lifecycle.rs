@@ -24,7 +24,7 @@ pub(crate) struct NodeLifecycleController {
     rules: Arc<LifecycleRules>,
     clock: Clock,
     memory: Memory,
-    /// Each with the names of its nodes.
+    /// The running tasks, each with the names of its nodes.
     tasks: Workers<Vec<String>, Ended>,
     is_alone: bool,
 }
@@ -33,7 +33,7 @@ pub(crate) struct NodeLifecycleController {
 enum Ended {
     /// An answer and the moment it arrived.
     Survey(Box<(Survey, Surveyed)>, Moment),
-    /// A concluded reconciliation.
+    /// A reconciliation of one node.
     Reconciliation(Box<Conclusion<Facts>>),
 }
 
@@ -94,8 +94,8 @@ impl NodeLifecycleController {
         self.tasks.drain().await;
     }
 
-    /// One pass (LIFE-002), unless it would do nothing: a cluster in which every node is Ready costs the same however many
-    /// nodes it has.
+    /// One pass (LIFE-002), unless it would do nothing: a cluster in which every node is Ready costs the same however
+    /// many nodes it has.
     fn pass(&mut self) {
         // Before the nodes: a change in between is seen by the next pass.
         let roll = self.executor.cluster.node_index().roll();
@@ -123,7 +123,8 @@ impl NodeLifecycleController {
             .hear_of_others(|name, uid| node_index.found(name, uid));
     }
 
-    /// Nodes that are Ready again, gone or another provider's wait no longer, and have no reconciliation that says so.
+    /// Stops reporting nodes as waiting that are Ready again, gone or another provider's: no reconciliation reports
+    /// that.
     fn tell_who_still_waits(&self) {
         let activity = &self.executor.cluster.activity;
         activity.keep(self.executor.name(), NODE_LIFECYCLE_CONTROLLER, |object| {

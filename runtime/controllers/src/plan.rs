@@ -101,7 +101,7 @@ impl Planner {
         }
     }
 
-    /// Records that one first pass is finished. The last one completes the plan.
+    /// Records that a first pass is finished. The last one completes the plan.
     pub(crate) fn passed(&self) {
         let left = |left: usize| left.checked_sub(1);
         let before = self
@@ -158,7 +158,7 @@ impl Planner {
     }
 
     fn count(&self) {
-        // Release the book's lock first: a scrape must not wait.
+        // Release the lock first: a scrape must not wait.
         let counts = self.book.open().counts();
         self.metrics.planned(&counts);
     }

@@ -38,7 +38,7 @@ pub(crate) struct ProviderControllers {
     handle: Handle,
 }
 
-/// The running side.
+/// The controllers themselves, which run in one task.
 struct Controllers {
     heartbeats: Heartbeats,
     executor: Arc<EffectExecutor>,
@@ -46,7 +46,7 @@ struct Controllers {
     lifecycle: Option<NodeLifecycleController>,
     service: Option<ServiceController>,
     route: Option<RouteController>,
-    /// They count as running until this is dropped.
+    /// Entries in the metric of running controllers, until dropped.
     running: Vec<RunningController>,
 }
 
@@ -150,7 +150,7 @@ impl ProviderControllers {
         }
     }
 
-    /// Whether it needs the watch of Services.
+    /// Whether the provider's controllers need the watch of Services.
     pub(crate) fn serves(&self) -> bool {
         self.services.is_some()
     }

@@ -38,12 +38,12 @@ use crate::{Provided, RunError, Settings, Stopped};
 /// an empty list the manager waits for an entry.
 ///
 /// # Assumptions
-/// `clients` retry nothing: `kube::Config::default_retry` is off. It is on by default, and a retried request could begin
-/// after the lease is lost. Failed requests are retried here, after a new decision.
+/// `clients` retry nothing: `kube::Config::default_retry` is off. It is on by default, and a retried request could
+/// begin after the lease is lost. Failed requests are retried here, after a new decision.
 ///
 /// # Guarantees
-/// An unreachable API server, at the start or later, ends nothing: watches and writes are retried with growing delays. A
-/// panic in one reconciliation affects no other.
+/// An unreachable API server, at the start or later, ends nothing: watches and writes are retried with growing delays.
+/// A panic in one reconciliation affects no other.
 ///
 /// # Errors
 /// See [`RunError`]: only for the first list. Mistakes in a later one are logged.
@@ -199,7 +199,7 @@ fn contested_routes(list: &[Provided]) -> Vec<String> {
     said.collect()
 }
 
-/// The claim on nodes. A provider without instances has no schemes, whatever its module declares.
+/// The provider's claim on nodes. Without instances it has no schemes, whatever its module declares.
 fn claim(provided: &Provided) -> Claim {
     let schemes = match provided.nodes.schemes.as_slice() {
         _ if !provided.cloud.capabilities().instances => Vec::new(),
@@ -213,7 +213,7 @@ fn claim(provided: &Provided) -> Claim {
     }
 }
 
-/// The claim on Services.
+/// The provider's claim on Services.
 fn takes(provided: &Provided) -> service::Claim {
     service::Claim {
         name: provided.cloud.name().to_owned(),
@@ -231,11 +231,11 @@ struct ControllerManager {
     /// The conflicts between route providers that were logged last.
     contested: Vec<String>,
     running: BTreeMap<String, ProviderControllers>,
-    /// Belongs to no provider; runs even without any.
+    /// The node IPAM controller; it belongs to no provider and runs even without any.
     ipam: Option<Ipam>,
     /// The running controllers; aborted when this is dropped.
     tasks: JoinSet<()>,
-    /// Controllers that were told to stop and may not have ended yet.
+    /// Controllers that were stopped and may not have ended yet.
     leaving: Vec<Ended>,
     services: ServiceNews,
     watched_services: Option<BoxStream<'static, Event<Service>>>,
@@ -402,7 +402,7 @@ impl ControllerManager {
         }
     }
 
-    /// Updates the shared state and returns the change to forward.
+    /// Updates the shared state with an event, and returns the change to forward.
     fn note(&mut self, event: &Event<Node>) -> Option<NodeChange> {
         match event {
             Event::Apply(node) => {
@@ -418,8 +418,8 @@ impl ControllerManager {
                 self.cluster.claims().forget(uid(node));
                 Some(NodeChange::Deleted(name(node).to_owned()))
             }
-            // Until a list is complete, the store still holds the old nodes. What nodes have is known from the first list
-            // on as it comes, so that answers about them are noted.
+            // Until a list is complete, the store still holds the old nodes. During the first list the nodes are known
+            // as they come, so that answers about them are noted.
             Event::InitApply(node) if !self.cluster.knows_all_nodes() => {
                 self.cluster.node_index().apply(node);
                 None
@@ -443,7 +443,7 @@ impl ControllerManager {
     /// Stops all controllers; requests in flight get `settings.drain`.
     async fn stop(mut self) -> Stopped {
         self.cluster.give_up_listing();
-        // While it may still write. Half of the time is left for requests in flight.
+        // Finish the writes while the process may still write. Half of the time is left for requests in flight.
         let cluster = &self.cluster;
         let writes = [&cluster.new_nodes, &cluster.known_nodes];
         let events = &cluster.deferred_events;

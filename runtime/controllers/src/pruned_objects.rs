@@ -57,7 +57,7 @@ struct Metadata {
     finalizers: Vec<String>,
 }
 
-/// A time; Kubernetes stores whole seconds. Zero in protobuf is none.
+/// A time; Kubernetes stores whole seconds. In protobuf, zero means none.
 #[derive(Clone, Copy, PartialEq, Message)]
 struct Stamp {
     #[prost(int64, tag = "1")]
@@ -86,19 +86,19 @@ impl<'de> Deserialize<'de> for Stamp {
     }
 }
 
-/// Reads `null` as nothing.
+/// Reads `null` as the default value.
 fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A text that is there. Protobuf has empty ones, which JSON leaves out.
+/// A text that is not empty. Protobuf has empty ones, which JSON leaves out.
 fn text(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-/// A list that has something; JSON leaves others out.
+/// A list that is not empty; JSON leaves out empty ones.
 fn list<T>(list: Vec<T>) -> Option<Vec<T>> {
     Some(list).filter(|list| !list.is_empty())
 }

@@ -1,5 +1,5 @@
 //! Queue of due objects, with one reconciliation per object at a time. A plain data structure: time is an argument, and
-//! nothing here waits. What it counts for upstream's `workqueue_*` metrics costs it nothing per object that waits.
+//! nothing here waits. Counting for upstream's `workqueue_*` metrics costs nothing per object that waits.
 //!
 //! kube's own scheduler and runner are not used, because the runner polls every running reconciliation whenever one of
 //! them makes progress: with thousands that wait for one batched look-up that is quadratic.
@@ -41,7 +41,7 @@ struct Entry {
 /// The kinds of turns that may start now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capacity {
-    /// All turns.
+    /// Urgent and other turns.
     Any,
     /// Urgent turns only.
     Urgent,
@@ -78,7 +78,7 @@ impl Queue {
         self.entries.insert(name.to_owned(), entry);
     }
 
-    /// Inserts the turn into its line, unless a reconciliation of the object is running. `was_counted`: the object
+    /// Inserts the turn into its queue, unless a reconciliation of the object is running. `was_counted`: the object
     /// counted as waiting before.
     fn put(&mut self, name: &str, entry: &Entry, was_counted: bool) {
         let mut is_counted = false;
@@ -93,7 +93,7 @@ impl Queue {
         }
     }
 
-    /// Removes the turn from its line; returns whether the object counted as waiting.
+    /// Removes the turn from its queue; returns whether the object counted as waiting.
     fn withdraw(&mut self, entry: &Entry) -> bool {
         let Some(turn) = entry.turn else {
             return false;
@@ -105,7 +105,7 @@ impl Queue {
         self.counted.is_some_and(|until| turn.at <= until)
     }
 
-    /// Counts the turns that have come since this was done last: each turn once, however long the lines are.
+    /// Counts the turns that have come since the last count: each turn once, however long the queues are.
     fn count(&mut self, now: Moment) {
         let Some(meter) = self.meter.as_ref() else {
             return;

@@ -1,11 +1,11 @@
 //! Reconciliation: decide on facts, execute effects, absorb outcomes, repeat.
 //!
-//! Logs with three targets: `decision` (one per effect, with its outcome), `waiting` (why an object is not done, and when
-//! it is reconciled again), `reconciliation` (nothing left to do). A fourth target, `initialised`, is in
+//! Logs with three targets: `decision` (one per effect, with its outcome), `waiting` (why an object is not done, and
+//! when it is reconciled again), `reconciliation` (nothing left to do). A fourth target, `initialised`, is in
 //! `node/memory.rs`: how long each node waited for its initialisation.
 //!
-//! What goes well is silent at the default level: what was changed at the cloud or deleted is in the audit, and what an
-//! operator should know is an Event. A wait that has no failure is told once, and again when it lasts.
+//! A success is silent at the default level: what was changed at the cloud or deleted is in the audit log, and what an
+//! operator should know is an Event. A wait without a failure is logged once, and again when it lasts.
 
 use ccm_core::effect::{Decision, Effect, Modification, Performed, When};
 use ccm_core::node::object::name;
@@ -26,7 +26,7 @@ type OutcomeOf<E> = Performed<<E as Effect>::Outcome>;
 
 /// The facts of one controller's reconciliation.
 pub(crate) trait Facts {
-    /// What the controller orders.
+    /// The effects that the controller's decisions order.
     type Effect: Effect;
     /// The state that `decide` returns at the end for the next reconciliation of the object.
     type Retained;
@@ -34,7 +34,7 @@ pub(crate) trait Facts {
     fn decide(&self, clock: Clock) -> Decision<Self::Effect, (When, Self::Retained)>;
     /// The state for the next reconciliation after one that was stopped before its end.
     fn cut_short(&self, when: &When, clock: Clock) -> Self::Retained;
-    /// Adds what became of `effect`.
+    /// Adds the outcome of `effect`.
     fn absorb(&mut self, effect: &Self::Effect, performed: OutcomeOf<Self::Effect>);
     /// The object's name in logs and plans.
     fn object(&self) -> String;
@@ -42,12 +42,12 @@ pub(crate) trait Facts {
     fn priority(&self) -> Priority;
     /// Number of consecutive failed reconciliations of the object.
     fn failures(&self) -> u32;
-    /// Whether the reconciliation before this one has left a wait that is part of normal operation.
+    /// Whether the previous reconciliation has ended in a wait that is part of normal operation.
     fn waits_already(&self) -> bool {
         self.failures() > 0
     }
-    /// Whether the reconciliation ends because an operation goes on at the cloud. Nothing is wrong then, also if a call
-    /// before it was refused: a load balancer without an owner is refused first, and adopted then.
+    /// Whether the reconciliation ends because an operation goes on at the cloud. Then nothing is wrong, even if an
+    /// earlier call was refused: a load balancer without an owner is first refused, and then adopted.
     fn is_under_way(_: &Self::Retained) -> bool {
         false
     }
@@ -55,7 +55,7 @@ pub(crate) trait Facts {
     fn is_anothers(&self) -> bool {
         false
     }
-    /// Whether the object, or what it stands for at the cloud, is to be deleted.
+    /// Whether the object, or its counterpart at the cloud, is to be deleted.
     fn is_deletion(&self) -> bool {
         false
     }
@@ -340,10 +340,10 @@ fn log_end<F: Facts>(
     activity.ended(about, when, attempt, after, is_deletion);
 }
 
-/// Number of attempts that an object may need without anything being wrong: with the cloud's backoff, half a minute.
+/// Number of attempts that an object may need in normal operation: with the cloud's backoff, half a minute.
 const PATIENT: u32 = 5;
 
-/// What the log says about an object that is not done.
+/// The log line about an object that is not done.
 pub(crate) struct Wait<'a> {
     pub(crate) controller: &'static str,
     pub(crate) provider: &'a str,
@@ -354,19 +354,19 @@ pub(crate) struct Wait<'a> {
     pub(crate) severity: Severity,
 }
 
-/// What a wait means.
+/// How serious a wait is, which gives its log level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Severity {
     /// Something has failed, or takes too long.
     Failure,
-    /// It is part of normal operation, and begins.
+    /// The wait is part of normal operation, and begins.
     News,
-    /// It is part of normal operation, and goes on.
+    /// The wait is part of normal operation, and goes on.
     Usual,
 }
 
 impl Severity {
-    /// Of the end of a reconciliation; `has_failed`: an effect did not succeed on the way.
+    /// The severity at the end of a reconciliation; `has_failed`: an effect did not succeed on the way.
     fn of<F: Facts>(facts: &F, retained: &F::Retained, has_failed: bool) -> Severity {
         let is_failure = has_failed && !F::is_under_way(retained);
         match facts.waits_already() {
@@ -378,7 +378,7 @@ impl Severity {
 }
 
 impl Wait<'_> {
-    /// Logs the reason, once, and what comes next. Logs nothing if there is no reason to wait.
+    /// Logs the reason and the next attempt. Logs nothing if there is no reason to wait.
     pub(crate) fn log(&self, when: &When) {
         let Some(why) = when.why() else { return };
         let Wait {

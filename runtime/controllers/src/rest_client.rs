@@ -1,4 +1,4 @@
-//! What surrounds every request to the API server: its metrics, and the client-side limit if there is one
+//! The layer around every request to the API server: its metrics, and the client-side limit if there is one
 //! (`--kube-api-qps`, `--kube-api-burst`). Sends nothing itself, and retries nothing.
 
 mod protobuf;
@@ -30,8 +30,8 @@ pub struct RestClients {
 }
 
 impl RestClients {
-    /// Creates and registers the metrics. Each client gets its own `limit`; `None`: there is none, because fairness
-    /// between clients is the API server's.
+    /// Creates and registers the metrics. Each client gets its own `limit`; `None`: no limit, because fairness between
+    /// clients is the API server's task.
     pub fn register(registry: &mut Registry, limit: Option<RateLimit>) -> RestClients {
         let metrics = RestMetrics::default();
         metrics.register(registry);
@@ -71,7 +71,7 @@ impl<S> Layer<S> for RestLayer {
     }
 }
 
-/// See [`RestLayer`].
+/// The service that [`RestLayer`] makes.
 #[derive(Debug, Clone)]
 pub(crate) struct RestService<S> {
     layer: RestLayer,
@@ -96,7 +96,7 @@ where
     }
 
     fn call(&mut self, request: Request<I>) -> Self::Future {
-        // The one that is ready is used, and its clone stays.
+        // The inner service that is ready is used, and its clone stays.
         let next = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, next);
         let RestLayer {

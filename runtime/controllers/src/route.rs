@@ -35,15 +35,15 @@ pub(crate) struct RouteController {
     changes: mpsc::UnboundedReceiver<NodeChange>,
     clock: Clock,
     retained: RetainedState,
-    /// Each with the key of its reconciliation; `None` for the listing.
+    /// The running tasks, each with the key of its reconciliation; `None` for the listing.
     tasks: Workers<Option<Key>, Ended>,
     /// The foreign routes that were logged last.
     told: Foreign,
     has_listed: bool,
     has_passed: bool,
-    /// Counts the passes.
+    /// Counts the passes in upstream's `workqueue_*` metrics.
     meter: QueueMeter,
-    /// When the listing under way began.
+    /// When the running listing began.
     listing_since: Option<Moment>,
 }
 
@@ -99,7 +99,7 @@ impl RouteController {
         }
     }
 
-    /// At the limit, only the end of a reconciliation makes room.
+    /// At the limit, only the end of a task frees a slot.
     fn next_moment(&self) -> Option<Moment> {
         match self.has_room() {
             true => self.retained.next_moment(),

@@ -41,9 +41,9 @@ pub(crate) struct ServiceController {
     nodes: NodeSet,
     clock: Clock,
     queue: Queue,
-    /// Counts the passes.
+    /// Counts the passes over nodes in upstream's `workqueue_*` metrics.
     node_meter: QueueMeter,
-    /// By `namespace/name`. Contains no Services that never had to do with a load balancer.
+    /// The Services by `namespace/name`, without those that never had to do with a load balancer.
     slots: BTreeMap<String, Slot>,
     /// Whether all Services were listed once.
     is_listed: bool,
@@ -62,7 +62,7 @@ struct Running {
     is_urgent: bool,
 }
 
-/// A pass that hands changed nodes to load balancers (SVC-065).
+/// A pass that gives load balancers the changed nodes (SVC-065).
 struct Pass {
     began: Moment,
     left: HashSet<String>,
@@ -223,7 +223,7 @@ impl ServiceController {
         if !self.is_ready() {
             return None;
         }
-        // At the limit, only the end of a reconciliation makes room.
+        // At the limit, only the end of a reconciliation frees a slot.
         let turn = self.room().and_then(|room| self.queue.next(room));
         turn.into_iter().chain(self.nodes.pass_at()).min()
     }
@@ -243,7 +243,7 @@ impl ServiceController {
             self.nodes.forget_targets();
         } else {
             let targets = self.nodes.targets();
-            // A running reconciliation may have sent older targets.
+            // A running reconciliation may have used older targets.
             let running: HashSet<&str> = self.reconciliations.keys().map(|one| &*one.key).collect();
             for (key, slot) in &self.slots {
                 let current = slot.current.as_ref();
@@ -421,7 +421,7 @@ impl ServiceController {
     }
 }
 
-/// `namespace/name`.
+/// The Service as `namespace/name`.
 pub(crate) fn key(service: &Service) -> String {
     let metadata = &service.metadata;
     let namespace = metadata.namespace.as_deref().unwrap_or_default();

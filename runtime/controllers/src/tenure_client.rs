@@ -6,8 +6,8 @@
 //! delivering them late, it drops unacknowledged bytes after the time between the renew deadline and the end of the
 //! lease (`TCP_USER_TIMEOUT`), even while the process is stopped, and when the connection closes (`SO_LINGER` of zero).
 //! One gap of a few instructions remains: a process can be stopped between the check and the system call. No response
-//! is awaited beyond the end of the lease. A proxy in between changes none of this: what is said to the proxy passes the
-//! same check. What the proxy has taken it may deliver late, as any router may.
+//! is awaited beyond the end of the lease. A proxy in between changes none of this: bytes to the proxy pass the same
+//! check. Bytes that the proxy has taken it may deliver late, as any router may.
 //!
 //! Everything else is as in kube's own builder for a [`Config`], without its retries and its tracing layer, and with
 //! `rest_client`'s metrics and limit, and a credential that is replaced once it was refused.
@@ -44,12 +44,12 @@ pub use service_account::TokenSource;
 /// Why a client cannot be created.
 #[derive(Debug, Error)]
 pub enum GuardedError {
-    /// The proxy's URL is none that a connection can go through.
+    /// No connection can go through the proxy's URL.
     #[error("the proxy to the API server cannot be used{}", .named.as_deref().map(|named| format!(": {named}")).unwrap_or_default())]
     Proxy {
-        /// The proxy, without its login; `None` where that cannot be told from it.
+        /// The proxy, without its login; `None` if the URL cannot be parsed.
         named: Option<String>,
-        /// What is wrong with it.
+        /// The mistake in the URL.
         #[source]
         source: BadProxy,
     },
@@ -58,12 +58,13 @@ pub enum GuardedError {
     Config(#[source] kube::Error),
 }
 
-/// Creates a client that sends only within `tenure`, through the proxy of `config` if it has one: the environment is not
-/// read here. Bytes that the API server has not acknowledged after
-/// `unacknowledged` are dropped; `None`: the operating system's default. Its requests are counted, and limited, as
-/// `clients` says. Must be called inside a tokio runtime.
+/// Creates a client that sends only within `tenure`, through the proxy of `config` if it has one: the environment is
+/// not read here. Bytes that the API server has not acknowledged after `unacknowledged` are dropped; `None`: the
+/// operating system's default. Its requests are counted, and limited, as `clients` says. Must be called inside a tokio
+/// runtime.
 ///
-/// # Errors See [`GuardedError`].
+/// # Errors
+/// See [`GuardedError`].
 pub fn client(
     config: &Config,
     tenure: Arc<Tenure>,
@@ -75,7 +76,8 @@ pub fn client(
 
 /// As [`client`], but authenticates with `tokens` in place of the credential of `config`.
 ///
-/// # Errors See [`GuardedError`].
+/// # Errors
+/// See [`GuardedError`].
 pub fn client_of(
     tokens: TokenSource,
     config: &Config,
@@ -147,8 +149,8 @@ fn authenticated(
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
-/// TLS to a proxy at `https://`: trusts the authorities of the kubeconfig, as in client-go, but shows the proxy no client
-/// certificate.
+/// TLS to a proxy at `https://`: trusts the authorities of the kubeconfig, as in client-go, but shows the proxy no
+/// client certificate.
 fn to_proxy<C>(config: &Config, connector: C) -> Result<HttpsConnector<C>, GuardedError> {
     let mut outer = config.clone();
     outer.auth_info = AuthInfo::default();
@@ -163,7 +165,7 @@ pub(crate) fn time_left(tenure: &Tenure, most: Duration) -> Duration {
     most.min(boottime().until(tenure.ends()))
 }
 
-/// Completes when the lease ends; a renewal meanwhile postpones that.
+/// Completes when the lease ends; each renewal postpones that.
 async fn over(tenure: &Tenure) {
     loop {
         let left = boottime().until(tenure.ends());
@@ -174,7 +176,7 @@ async fn over(tenure: &Tenure) {
     }
 }
 
-/// Bytes were written outside of the tenure.
+/// An attempt to write bytes outside of the tenure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NotLeader;
 
@@ -186,7 +188,7 @@ impl fmt::Display for NotLeader {
 
 impl std::error::Error for NotLeader {}
 
-/// Connections accept bytes only during this tenure.
+/// Lets connections write bytes only during this tenure.
 struct TenureGate(Arc<Tenure>);
 
 impl WriteGate for TenureGate {

@@ -1,5 +1,5 @@
-//! Watches the cluster: pruned objects, kept in a local store; what changes no field that is kept wakes nobody. Reads only;
-//! decides nothing.
+//! Watches the cluster: pruned objects, kept in a local store; a change of no kept field wakes no controller. Reads
+//! only; decides nothing.
 
 mod response_timeout;
 
@@ -23,14 +23,14 @@ const WATCH_SECONDS: u32 = 60;
 
 /// All nodes: a store that is updated while the stream is polled, and the stream of changes.
 pub(crate) struct Watched<S> {
-    /// The current nodes.
+    /// The current nodes, updated while `changes` is polled.
     pub(crate) store: Store<Node>,
-    /// The changes, without those that only the store has: a kubelet's report that nothing has changed (EDGE-051). Never
-    /// ends; errors are logged and retried after a delay.
+    /// The changes, without those of the resource version only: a kubelet's report that nothing has changed (EDGE-051).
+    /// Never ends; errors are logged and retried after a delay.
     pub(crate) changes: S,
 }
 
-/// Watches all nodes.
+/// Watches all nodes, and keeps them in the store.
 pub(crate) fn nodes(
     client: Client,
 ) -> Watched<impl Stream<Item = watcher::Event<Node>> + Send + Unpin> {

@@ -12,7 +12,7 @@ pub(crate) struct Workers<K, T> {
 }
 
 impl<K, T: Send + 'static> Workers<K, T> {
-    /// No tasks.
+    /// Creates a set without tasks.
     pub(crate) fn new() -> Workers<K, T> {
         Workers {
             tasks: JoinSet::new(),

@@ -9,14 +9,14 @@ use prometheus_client::registry::Registry;
 pub struct Build {
     /// Version without `v`, such as `0.1.0`.
     pub version: &'static str,
-    /// The commit, or nothing if it is not known.
+    /// The commit; empty if it is not known.
     pub commit: &'static str,
 }
 
 /// Registers both metrics, each with one series.
 ///
 /// `kubernetes_build_info` describes this program, as a cloud's own Go manager that is stamped with its version does.
-/// What only Go's tools know (`go_version`, `git_tree_state`) is empty.
+/// The fields of Go's tools (`go_version`, `git_tree_state`) are empty.
 pub fn register(registry: &mut Registry, build: Build) {
     let version = format!("v{}", build.version);
     let mut numbers = build.version.split('.');

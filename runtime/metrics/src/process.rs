@@ -19,10 +19,10 @@ pub fn register(registry: &mut Registry) {
     registry.register_collector(Box::new(Process { started: started() }));
 }
 
-/// Reads what the system knows about this process.
+/// Reads the metrics of this process at each scrape.
 #[derive(Debug)]
 struct Process {
-    /// Seconds since 1970.
+    /// When the process was started, in seconds since 1970; `None` if that cannot be read.
     started: Option<f64>,
 }
 
@@ -135,7 +135,7 @@ fn network() -> (Option<f64>, Option<f64>) {
 }
 
 fn open_files() -> Option<f64> {
-    // One of them is the folder that is being read.
+    // One of the open files is the folder that is being read.
     let open = fs::read_dir("/proc/self/fd")
         .ok()?
         .count()

@@ -1,9 +1,9 @@
-//! The providers' requests to their clouds, under our names; and for the provider `hcloud` under its vendor's, so that
-//! dashboards for the vendor's Go manager keep working.
+//! The providers' requests to their clouds, under our names; and for the provider `hcloud` also under its vendor's, so
+//! that dashboards for the vendor's Go manager keep working.
 //!
 //! A provider cannot make up series: its name, its targets' names and the endpoints come from the operator's grants,
-//! methods and results are closed sets, and status codes that no standard knows count as their hundred. An operator's
-//! grants can change any number of times, so one target's endpoints are bounded besides.
+//! methods and results are closed sets, and unknown status codes count as their hundred. An operator's grants can
+//! change any number of times, so one target's endpoints are bounded as well.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,13 +18,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Buckets of one request: from an answer out of the cache to the longest time-out.
+/// Buckets of one request, in seconds: from an answer out of the cache to the longest timeout.
 const REQUESTS: [f64; 10] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 /// The default buckets of Go's client library, which the vendor uses.
 const VENDORS: [f64; 11] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
-/// Most endpoints with a series of their own; the others are `other`. The vendor's own client has fewer.
+/// Maximum endpoints with a series of their own; all further ones are `other`. The vendor's own client has fewer.
 const MOST_ENDPOINTS: usize = 64;
 
 /// The provider and the target whose requests are also counted under the vendor's names.
@@ -95,7 +95,7 @@ pub enum RequestEnd {
     Answered(u16),
     /// The response cache answered.
     Kept,
-    /// There is no answer; a word out of a closed set says why.
+    /// There is no answer; the text is a reason from a closed set.
     Failed(&'static str),
 }
 
@@ -106,24 +106,24 @@ pub struct Ended<'a> {
     pub provider: &'a str,
     /// Name of the granted target.
     pub target: &'a str,
-    /// HTTP method.
+    /// HTTP method, such as `GET`.
     pub method: &'a str,
     /// Path pattern of the granted line that admitted it, such as `/servers/{id}`; `None` if none did.
     pub endpoint: Option<&'a str>,
-    /// How it ended.
+    /// The answer, or why there is none.
     pub end: RequestEnd,
-    /// How long it took, with all waits for its turn.
+    /// How long it took, including all waits for its turn.
     pub took: Duration,
 }
 
-/// What a cloud said about the requests that it still admits.
+/// A cloud's statement about the requests that it still admits.
 #[derive(Debug, Clone)]
 pub struct StatedRemaining {
-    /// The requests.
+    /// Number of requests that the cloud still admits.
     pub remaining: u64,
-    /// For how long that says something. Afterwards there is no series, until the cloud says it again.
+    /// How long the statement is valid. Afterwards there is no series, until the cloud states it again.
     pub lasts: Duration,
-    /// Its series ends with whoever heard it, too.
+    /// The owner of the statement; its series ends when the owner is dropped.
     pub listener: Weak<dyn Send + Sync>,
 }
 
@@ -147,7 +147,7 @@ struct Vendors {
 }
 
 impl Default for RequestMetrics {
-    /// Unregistered metrics.
+    /// Creates metrics that are not exported.
     fn default() -> RequestMetrics {
         RequestMetrics {
             requests: Family::default(),
@@ -173,7 +173,7 @@ impl RequestMetrics {
         metrics
     }
 
-    /// Registers metrics that exist.
+    /// Registers existing metrics in another registry.
     pub fn register_in(&self, registry: &mut Registry) {
         // The client appends `_total` to counters.
         registry.register(
@@ -227,7 +227,7 @@ impl RequestMetrics {
         }
     }
 
-    /// Sets how many requests the cloud says that it still admits. The number is the cloud's; no label is.
+    /// Sets how many requests the cloud still admits. Only the number comes from the cloud, no label does.
     pub fn cloud_admits(&self, provider: &str, target: &str, stated: &StatedRemaining) {
         self.remaining.set(of(provider, target), stated);
     }
@@ -261,7 +261,7 @@ impl RequestMetrics {
         if is_vendors(provider, target) {
             self.vendors.in_flight.dec();
             self.vendors.asked(lower, endpoint, end);
-            // As the vendor's: only what went to the API, and was answered.
+            // As the vendor's: only requests that were sent to the API, and answered.
             if let RequestEnd::Answered(_) = end {
                 self.vendors.answered(code, lower, endpoint, took);
             }
@@ -269,7 +269,7 @@ impl RequestMetrics {
     }
 }
 
-/// The series of [`StatedRemaining`]. What has ended is left out of each scrape.
+/// The series of [`StatedRemaining`]. Series that have ended are removed at each scrape.
 #[derive(Debug, Clone, Default)]
 struct Remaining {
     series: Family<OfTarget, Gauge>,
@@ -328,7 +328,7 @@ impl EncodeMetric for Remaining {
 }
 
 impl Vendors {
-    /// Counts a question about servers. Who asks, which the vendor's `subsystem` says, is not known here.
+    /// Counts a request about servers. The caller, which the vendor's label `subsystem` names, is not known here.
     fn asked(&self, method: &str, endpoint: &str, end: RequestEnd) {
         let mode = match endpoint.strip_prefix("/servers") {
             Some("") => "all",
@@ -382,7 +382,7 @@ fn is_vendors(provider: &str, target: &str) -> bool {
     provider == VENDORS_PROVIDER && target == VENDORS_TARGET
 }
 
-/// The vendor writes `-` for what names one object: `/servers/{id}` is `/servers/-`.
+/// The vendor writes `-` for each parameter: `/servers/{id}` is `/servers/-`.
 fn vendors_endpoint(pattern: &str) -> String {
     let segments = pattern.split('/').map(|segment| match segment {
         one if one.starts_with('{') || one.contains('*') => "-",

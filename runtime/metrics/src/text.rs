@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use prometheus_client::encoding::text::encode as encode_open_metrics;
 use prometheus_client::registry::Registry;
 
-/// A text format.
+/// A text format of a scrape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Prometheus' text format, version 0.0.4.
@@ -25,7 +25,7 @@ impl Format {
     }
 
     /// The format for a request with this `Accept` header: OpenMetrics only where it is named, with at least the weight
-    /// of plain text. Whatever else the header says, the answer is the classic format.
+    /// of plain text. In all other cases it is the classic format.
     pub fn accepted(accept: Option<&str>) -> Format {
         let weight = |media_type: &str| {
             let ranges = accept.unwrap_or_default().split(',');

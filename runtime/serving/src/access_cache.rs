@@ -1,14 +1,14 @@
-//! Remembers the answers of reviews for a while, a bounded number of them. Knows nothing of what was asked.
+//! Caches the answers of reviews for a limited time and in a limited number. Knows nothing about the questions.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most answers kept. A caller who makes up tokens or paths displaces old answers and no more.
+/// Maximum number of answers. A client that makes up tokens or paths displaces old answers and no more.
 const MOST: usize = 1024;
 
-/// Answers by question.
+/// The answers by question, each with the time until which it counts.
 pub(crate) struct AccessCache<K, V> {
     kept: Mutex<HashMap<K, (Instant, V)>>,
 }
@@ -20,14 +20,14 @@ impl<K: Hash + Eq + Clone, V: Clone> AccessCache<K, V> {
         }
     }
 
-    /// The answer, unless its time is over at `now`.
+    /// The answer, unless it has expired at `now`.
     pub(crate) fn get(&self, key: &K, now: Instant) -> Option<V> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let (until, value) = kept.get(key)?;
         (now < *until).then(|| value.clone())
     }
 
-    /// Keeps an answer that was given at `now` for so long.
+    /// Keeps an answer that was given at `now` for `time`.
     pub(crate) fn put(&self, key: K, value: V, now: Instant, time: Duration) {
         if time.is_zero() {
             return;

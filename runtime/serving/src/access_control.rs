@@ -1,4 +1,4 @@
-//! The gate in front of the endpoints: authentication, then authorisation. Answers for those who do not pass are
+//! The gate in front of the endpoints: authentication, then authorisation. Refused requests are answered with
 //! Kubernetes Status objects, as upstream's (PROC-075).
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::authentication::{Authenticator, PeerCertificates, User};
 use crate::authorization::Authorizer;
 
-/// Both checks.
+/// Authentication and authorisation, in this order.
 pub(crate) struct Gate {
     pub authenticator: Arc<Authenticator>,
     pub authorizer: Authorizer,
@@ -46,7 +46,7 @@ fn forbidden(user: &User, verb: &str, path: &str) -> Response {
     refused(StatusCode::FORBIDDEN, "Forbidden", message)
 }
 
-/// A Status object that says why there is no answer.
+/// A Status object that gives the reason of a refusal.
 pub(crate) fn refused(code: StatusCode, reason: &str, message: String) -> Response {
     let status = json!({
         "kind": "Status",

@@ -1,6 +1,6 @@
-//! Determines the user of a request, as upstream's delegating authentication does (PROC-075): by a front proxy's headers,
-//! a client certificate or a bearer token, in this order; otherwise the request is anonymous. Wrong credentials are
-//! refused and never taken for none.
+//! Determines the user of a request, as upstream's delegating authentication does (PROC-075): by a front proxy's
+//! headers, a client certificate or a bearer token, in this order; otherwise the request is anonymous. Wrong
+//! credentials are refused; they never make a request anonymous.
 
 mod client_certificate;
 mod request_header;
@@ -22,9 +22,9 @@ use crate::settings::Authentication;
 pub(crate) use client_certificate::CertificateAuthority;
 use token_review::TokenReviewer;
 
-/// How often files and the cluster's settings are read again.
+/// How often the files and the cluster's settings are read again.
 const LOOK: Duration = Duration::from_secs(60);
-/// How often while they could not be read at all.
+/// How often they are read while they could not be read at all.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// An authenticated or anonymous user.
@@ -55,7 +55,7 @@ impl User {
     }
 }
 
-/// The request carries credentials that do not hold.
+/// The request carries invalid credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unauthorized;
 
@@ -63,7 +63,7 @@ pub(crate) struct Unauthorized;
 #[derive(Clone, Default)]
 pub(crate) struct PeerCertificates(pub(crate) Arc<[CertificateDer<'static>]>);
 
-/// Authenticates requests.
+/// Determines the user of each request.
 pub(crate) struct Authenticator {
     settings: Authentication,
     cluster: ClusterSettings,
@@ -74,7 +74,7 @@ impl Authenticator {
     /// Reads the files and the cluster's own settings.
     ///
     /// # Errors
-    /// They cannot be read and have to be (PROC-076).
+    /// They cannot be read, and are required (PROC-076).
     pub(crate) async fn new(
         settings: Authentication,
         client: Option<Client>,
@@ -87,7 +87,7 @@ impl Authenticator {
         })
     }
 
-    /// Reads files and settings again, from time to time.
+    /// Reads the files and settings again at intervals, for ever.
     pub(crate) async fn follow(self: Arc<Self>) {
         loop {
             let is_complete = self.cluster.trusted().is_complete;
@@ -99,7 +99,7 @@ impl Authenticator {
     /// The user of a request.
     ///
     /// # Errors
-    /// Its credentials do not hold.
+    /// Its credentials are invalid.
     pub(crate) async fn user(
         &self,
         peer: &PeerCertificates,
@@ -120,7 +120,7 @@ impl Authenticator {
             return Ok(user.authenticated());
         }
         match (bearer(headers), &self.reviewer) {
-            // A token counts beside a certificate that does not.
+            // A valid token counts even beside an invalid certificate.
             (Some(token), Some(reviewer)) => Ok(reviewer.user(token).await?.authenticated()),
             (Some(_), None) => Err(Unauthorized),
             (None, _) => named.map(|_| User::anonymous()),

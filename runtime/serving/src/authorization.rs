@@ -10,10 +10,10 @@ use crate::authentication::User;
 use crate::review_client::Reviews;
 use crate::settings::Authorization;
 
-/// Longest path that is asked about.
+/// Maximum length of a path that the API server is asked about, in bytes.
 const LONGEST: usize = 1024;
 
-/// Authorises requests.
+/// Decides whether a user may read a path.
 pub(crate) struct Authorizer {
     settings: Authorization,
     reviews: Option<Reviews<SubjectAccessReview, (User, String, String), bool>>,
@@ -27,7 +27,7 @@ impl Authorizer {
         }
     }
 
-    /// Whether `user` may do this. `verb` is the method in lower case.
+    /// Whether `user` may request `path`. `verb` is the method in lower case.
     pub(crate) async fn allows(&self, user: &User, verb: &str, path: &str) -> bool {
         if self.is_open(path) || user.groups.iter().any(|group| group == "system:masters") {
             return true;

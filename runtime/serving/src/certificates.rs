@@ -22,20 +22,21 @@ use x509_cert::ext::pkix::name::GeneralName;
 use crate::ServingError;
 use crate::settings::{SecureServing, SniCertificate};
 
-/// How often the files are compared with what is served. Secrets that kubelet mounts change a minute late anyway.
+/// How often the files are compared with the served certificates. A kubelet updates mounted Secrets a minute late
+/// anyway.
 const LOOK: Duration = Duration::from_secs(10);
 /// The name of the self-signed pair in `--cert-dir`, as upstream's.
 const PAIR: &str = "cloud-controller-manager";
 /// Names of the self-signed certificate, as upstream's.
 const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
 
-/// Where one certificate comes from.
+/// The source of one certificate.
 enum Source {
     Files { certificate: PathBuf, key: PathBuf },
     Memory,
 }
 
-/// One certificate with the names that it is for.
+/// One certificate with the host names that it is served for.
 struct Entry {
     source: Source,
     names: Vec<String>,
@@ -96,7 +97,8 @@ impl Certificates {
         })))
     }
 
-    /// Reads the files again and again. A pair that cannot be used, as while it is half replaced, changes nothing.
+    /// Reads the files again at intervals, for ever. A pair that cannot be used, as while it is half replaced, changes
+    /// nothing.
     pub(crate) async fn follow(self) {
         loop {
             tokio::time::sleep(LOOK).await;
@@ -104,7 +106,7 @@ impl Certificates {
         }
     }
 
-    /// The chain that is served by default.
+    /// The default certificate's chain.
     #[cfg(test)]
     pub(crate) fn served(&self) -> Vec<CertificateDer<'static>> {
         self.0.default.served.load().key.cert.clone()

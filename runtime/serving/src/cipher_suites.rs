@@ -1,5 +1,5 @@
-//! TLS versions, cipher suites and key exchange, by the names and numbers that Go's flags take. What rustls does not
-//! implement because it is weak is never offered.
+//! TLS versions, cipher suites and key exchange, by the names and numbers that Go's flags take. Weak suites that rustls
+//! does not implement are never offered.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ pub struct TlsSettings {
     pub groups: Vec<NamedGroup>,
 }
 
-/// Reads `--tls-min-version`. Returns whether only TLS 1.3 is left; older versions than 1.2 are never spoken.
+/// Reads `--tls-min-version`. Returns whether only TLS 1.3 is left; versions below 1.2 are never offered.
 ///
 /// # Errors
-/// Another text than Go's names of versions.
+/// The text is none of Go's names of versions.
 pub fn min_version(text: &str) -> Result<bool, String> {
     match text {
         "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => Ok(false),
@@ -45,7 +45,7 @@ pub fn min_version(text: &str) -> Result<bool, String> {
 /// all of them are weak.
 ///
 /// # Errors
-/// A name that Go does not know either, or nothing is left.
+/// Go does not know a name either, or no suite is left.
 pub fn cipher_suites(names: &[String]) -> Result<(Vec<SupportedCipherSuite>, Vec<String>), String> {
     let provider = rustls::crypto::ring::default_provider();
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
@@ -74,7 +74,7 @@ pub fn cipher_suites(names: &[String]) -> Result<(Vec<SupportedCipherSuite>, Vec
     Ok((found, left_out))
 }
 
-/// What Go's crypto/tls knows besides, all without forward secrecy or with CBC, RC4 or 3DES.
+/// The other suites of Go's crypto/tls, all without forward secrecy or with CBC, RC4 or 3DES.
 const WEAK_SUITES: &[&str] = &[
     "TLS_RSA_WITH_RC4_128_SHA",
     "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
@@ -98,7 +98,7 @@ const WEAK_SUITES: &[&str] = &[
 /// Groups that this build has not are left out, and named in the second list.
 ///
 /// # Errors
-/// Not a number, or nothing is left.
+/// A text is no number, or no group is left.
 pub fn curves(numbers: &[String]) -> Result<(Vec<NamedGroup>, Vec<String>), String> {
     let offered = rustls::crypto::ring::default_provider().kx_groups;
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
@@ -158,7 +158,7 @@ pub(crate) fn server_config(
 }
 
 /// Accepts every client certificate whose key the client has. Authentication checks later who signed it: as in Go, a
-/// certificate of a stranger is no reason to refuse the connection.
+/// certificate of an unknown authority is no reason to refuse the connection.
 #[derive(Debug)]
 struct AnyClientCertificate(Arc<CryptoProvider>);
 

@@ -1,5 +1,6 @@
-//! Whom this server trusts: the CA files of the flags, and for what they leave open the cluster's own settings in the
-//! ConfigMap `kube-system/extension-apiserver-authentication` (PROC-076). Reads both again from time to time.
+//! The authorities that this server trusts: the CA files of the flags, and where a flag is not given, the cluster's own
+//! settings in the ConfigMap `kube-system/extension-apiserver-authentication` (PROC-076). Reads both again at
+//! intervals.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,12 +17,12 @@ use crate::ServingError;
 use crate::authentication::CertificateAuthority;
 use crate::settings::{Authentication, HeaderNames};
 
-/// Where the API server publishes how it authenticates.
+/// The ConfigMap in which the API server publishes how it authenticates.
 const CONFIG_MAP: &str = "extension-apiserver-authentication";
-/// Time limit of one look-up.
+/// Timeout of reading the ConfigMap.
 const LOOKUP: Duration = Duration::from_secs(5);
 
-/// What is trusted at the moment.
+/// The authorities trusted now.
 #[derive(Debug, Default)]
 pub(crate) struct Trusted {
     pub client_authority: Option<CertificateAuthority>,
@@ -37,14 +38,14 @@ pub(crate) struct FrontProxy {
     pub headers: HeaderNames,
 }
 
-/// Trust in its current state.
+/// The trust settings, as last read.
 pub(crate) struct ClusterSettings {
     config_map: Option<Api<ConfigMap>>,
     trusted: ArcSwap<Trusted>,
 }
 
 impl ClusterSettings {
-    /// Reads files and, unless switched off, the ConfigMap.
+    /// Reads the files and, unless switched off, the ConfigMap.
     ///
     /// # Errors
     /// A file is unusable; or the ConfigMap cannot be read and has to be.
@@ -76,12 +77,12 @@ impl ClusterSettings {
         })
     }
 
-    /// What is trusted now.
+    /// The authorities trusted now.
     pub(crate) fn trusted(&self) -> Arc<Trusted> {
         self.trusted.load_full()
     }
 
-    /// Reads all again. What cannot be read leaves everything as it is.
+    /// Reads everything again. A file or ConfigMap that cannot be read changes nothing.
     pub(crate) async fn look(&self, settings: &Authentication) {
         match lookup(self.config_map.as_ref()).await {
             Ok(found) => match trust(settings, Some(found)) {
@@ -96,7 +97,7 @@ impl ClusterSettings {
 /// Why the ConfigMap was not read.
 #[derive(Debug, Error)]
 enum Lookup {
-    /// The API server answers with an error, such as missing rights: that does not pass by itself.
+    /// The API server answers with an error, such as missing rights, which does not pass by itself.
     #[error("{0}")]
     Refused(kube::Error),
     /// The API server cannot be reached. As everywhere in this program, that is no reason to end.
@@ -149,7 +150,7 @@ fn trust(
 }
 
 impl HeaderNames {
-    /// From the ConfigMap, whose values are JSON lists.
+    /// Reads the header names of the ConfigMap, whose values are JSON lists.
     fn published<'a>(value: impl Fn(&str) -> Option<&'a str>) -> HeaderNames {
         let list = |key: &str| -> Vec<String> {
             let text = value(key).unwrap_or("[]");
@@ -174,7 +175,7 @@ fn authority_file(path: &Path) -> Result<CertificateAuthority, ServingError> {
     CertificateAuthority::from_pem(&pem).map_err(unusable)
 }
 
-/// A bundle that the cluster publishes and that cannot be used vouches for nobody.
+/// A published bundle that cannot be parsed trusts no client.
 fn authority_text(pem: &str) -> Option<CertificateAuthority> {
     CertificateAuthority::from_pem(pem.as_bytes())
         .inspect_err(|reason| tracing::warn!(reason, "a CA bundle of the cluster is unusable"))

@@ -1,5 +1,5 @@
-//! One connection: its TLS handshake, then HTTP/1.1 or HTTP/2, with limits on time, headers and streams. Requests have
-//! no bodies that anybody reads.
+//! One connection: its TLS handshake, then HTTP/1.1 or HTTP/2, with limits on time, headers and streams. Reads no
+//! request's body.
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
@@ -25,9 +25,9 @@ use crate::connection_limit::Slot;
 use crate::endpoints::common_headers;
 use crate::write_limit::WriteLimit;
 
-/// Interval of HTTP/2 pings, and the time limit of their answers.
+/// Interval of HTTP/2 pings, and the timeout of their answers.
 const PING: Duration = Duration::from_secs(30);
-/// Bytes of a request's head, and of what is read ahead.
+/// Maximum bytes of a request's head, and of what is read ahead.
 const HEAD_BYTES: usize = 16 * 1024;
 /// Go's default of `--http2-max-streams-per-connection`.
 const STREAMS: u32 = 250;
@@ -35,16 +35,16 @@ const STREAMS: u32 = 250;
 /// Time limits of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
-    /// Of a handshake.
+    /// Limit of the TLS handshake.
     pub handshake: Duration,
-    /// Of a request's head, and of the silence before it; and of an answer that a client of HTTP/2 leaves in the server
-    /// by its flow control.
+    /// Limit of a request's head, and of the silence before it; and of an answer that an HTTP/2 client leaves in the
+    /// server by its flow control.
     pub silence: Duration,
-    /// Of an answer that a client leaves in the network's buffers.
+    /// Limit of an answer that a client leaves in the network's buffers.
     pub unread: Duration,
-    /// Of the whole connection.
+    /// Limit of the whole connection.
     pub life: Duration,
-    /// Of its last requests after that.
+    /// Limit of the requests under way when the connection is over its limit.
     pub last: Duration,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Protocol {
     pub tls: Option<TlsAcceptor>,
     /// Streams of an HTTP/2 connection; 0: Go's default.
     pub streams: u32,
-    /// Time limits.
+    /// Time limits of each connection.
     pub limits: Limits,
 }
 
@@ -81,7 +81,7 @@ pub(crate) async fn serve(stream: TcpStream, protocol: &Protocol, router: Router
         let peer = PeerCertificates::default();
         return http(stream, false, protocol, peer, router, slot).await;
     };
-    // What goes wrong is the client's affair, and happens with every port scan.
+    // A failed handshake is the client's fault, and happens with every port scan.
     let Ok(Ok(stream)) = timeout(protocol.limits.handshake, tls.accept(stream)).await else {
         return;
     };
@@ -145,8 +145,8 @@ async fn http<S>(
     }
 }
 
-/// Runs a connection until it ends by itself, or has been silent or alive for too long; its requests under way may finish
-/// then.
+/// Runs a connection until it ends by itself, or has been silent or open for too long; then the requests under way may
+/// finish.
 async fn until_late<C: Future>(
     connection: C,
     shut_down: fn(Pin<&mut C>),

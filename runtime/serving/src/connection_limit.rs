@@ -1,5 +1,5 @@
-//! Limits the number of open connections: evicts the one that has waited longest when a new one would be too many. Knows
-//! nothing of TLS or HTTP.
+//! Limits the number of open connections: evicts the one that has waited longest when a new one would be too many.
+//! Knows nothing of TLS or HTTP.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-/// Connections that may be open. Probes and scrapers need a handful; a slow one costs some 35 KiB, so that all of them stay below
-/// 16 MiB.
+/// Maximum number of open connections. Probes and scrapers need a handful; a slow one costs some 35 KiB, so that all of
+/// them stay below 16 MiB.
 pub(crate) const MOST: usize = 400;
-/// The open connections. When there are too many, the one goes that has waited longest: for its client to send a request,
-/// to send the next one, or to read the answer. So whoever connects and asks is answered, whatever the others do. A
-/// connection whose request is being worked on goes only if all are.
+/// The open connections. When there are too many, the one is closed that has waited longest: for its client to send a
+/// request, to send the next one, or to read the answer. So a new client that asks is answered, whatever the others do.
+/// A connection whose request is being worked on is closed only if all are.
 #[derive(Clone, Default)]
 pub(crate) struct Slots(Arc<Mutex<Open>>);
 
@@ -27,23 +27,23 @@ struct Open {
 struct Connection {
     /// Requests without an answer so far.
     working: usize,
-    /// When it was opened, last asked or was last answered.
+    /// When it was opened, last sent a request or last got an answer.
     since: Instant,
-    /// Unknown until it is spawned.
+    /// `None` until the connection's task is spawned.
     task: Option<AbortHandle>,
 }
 
-/// The place of one connection; dropped with it.
+/// The place of one connection; it is free again when this is dropped.
 pub(crate) struct Slot {
     slots: Slots,
     number: u64,
 }
 
-/// A request that is being worked on; dropped with the answer, or when nobody waits for it any more.
+/// A request that is being worked on; dropped with the answer, or when the client has gone.
 pub(crate) struct Working<'a>(&'a Slot);
 
 impl Slots {
-    /// A place for a new connection, if need be another one's.
+    /// A place for a new connection; if there is none, that of another connection.
     pub(crate) fn take(&self) -> Slot {
         let mut open = self.lock();
         if open.connections.len() >= MOST {
@@ -69,7 +69,7 @@ impl Slots {
         }
     }
 
-    /// Says which task is aborted when this connection loses its place.
+    /// Sets the task that is aborted when this connection loses its place.
     pub(crate) fn runs(&self, number: u64, task: AbortHandle) {
         if let Some(connection) = self.lock().connections.get_mut(&number) {
             connection.task = Some(task);
@@ -86,7 +86,7 @@ impl Slot {
         self.number
     }
 
-    /// The connection has sent a complete request, and begins to wait when the result is dropped.
+    /// Records that the connection has sent a complete request; it waits again when the result is dropped.
     pub(crate) fn works(&self) -> Working<'_> {
         self.count(|working| working + 1);
         Working(self)
@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection that lasts until its place is taken.
+    /// Data of a connection that lasts until its place is taken.
     struct Lasting {
         slot: Slot,
         task: tokio::task::JoinHandle<()>,
@@ -163,7 +163,7 @@ mod tests {
         for _ in 0..MOST {
             all.push(Lasting::open(&slots).await);
         }
-        // The first has asked since then, and the second is being worked on.
+        // The first has sent a request since then, and the second's is being worked on.
         tokio::time::advance(Duration::from_millis(1)).await;
         drop(all[0].slot.works());
         let working = all[1].slot.works();

@@ -1,4 +1,5 @@
-//! The paths that are served, and their answers. What they show is given: this file computes nothing about controllers.
+//! The paths that are served, and their answers. Their contents are given: this file computes nothing about
+//! controllers.
 
 mod negotiation;
 mod zpages;
@@ -21,16 +22,16 @@ use self::zpages::{flagz, statusz};
 use crate::health::{Checks, Report};
 use crate::status::{self, StatusSource};
 
-/// What the endpoints show.
+/// The contents of the endpoints.
 #[derive(Clone)]
 pub struct Endpoints {
     /// The component's name, such as `cloud-controller-manager`.
     pub component: &'static str,
-    /// The binary's version.
+    /// Version of the binary, without `v`.
     pub version: &'static str,
     /// Health checks of `/healthz`, `/livez` and `/readyz`.
     pub checks: Checks,
-    /// Further checks of `/readyz` alone: what makes a process not ready is no reason to restart it.
+    /// Further checks of `/readyz` alone: a process that is not ready because of them need not be restarted.
     pub ready: Checks,
     /// The metrics of `/metrics`.
     pub metrics: Arc<Registry>,
@@ -42,9 +43,9 @@ pub struct Endpoints {
     pub flags: Arc<BTreeMap<String, String>>,
     /// When the process started.
     pub started: SystemTime,
-    /// What the status page at `/` shows.
+    /// Returns the report of the status page at `/`.
     pub status: StatusSource,
-    /// What `PUT /debug/flags/v` calls with the new verbosity of the log. `None`: there is no such path.
+    /// Called by `PUT /debug/flags/v` with the new verbosity of the log. `None`: there is no such path.
     pub set_verbosity: Option<fn(u32)>,
 }
 
@@ -96,7 +97,7 @@ pub(crate) fn status_router(source: StatusSource) -> Router {
         .with_state(source)
 }
 
-/// Puts what every answer carries on it: nothing here is for caches, and no browser guesses a type.
+/// Adds the headers of every answer: no cache keeps it, and no browser guesses its type.
 pub(crate) fn common_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
@@ -168,7 +169,7 @@ async fn slis(State(all): State<Endpoints>, headers: HeaderMap) -> Response {
 }
 
 async fn reset_slis(State(all): State<Endpoints>) -> &'static str {
-    // The other list shares them.
+    // The other list of checks shares the results.
     all.checks.forget_results();
     "metrics reset\n"
 }
@@ -178,7 +179,7 @@ fn scrape(registry: &Registry, headers: &HeaderMap) -> Response {
     let format = Format::accepted(accept);
     match encode(registry, format) {
         Ok(text) => ([(CONTENT_TYPE, format.content_type())], text).into_response(),
-        // Only a defect of a metric's own code.
+        // Only a defect in a metric's own code fails here.
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
@@ -193,7 +194,7 @@ async fn debug_flags() -> &'static str {
 }
 
 async fn verbosity(State(all): State<Endpoints>, text: String) -> Response {
-    // As klog reads it: an unsigned number that fits into a signed one.
+    // As klog parses it: an unsigned number that fits into a signed one.
     let verbosity = text.parse::<u32>().ok();
     let verbosity = verbosity.filter(|verbosity| i32::try_from(*verbosity).is_ok());
     let (Some(set), Some(verbosity)) = (all.set_verbosity, verbosity) else {

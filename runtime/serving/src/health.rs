@@ -1,5 +1,5 @@
-//! Named health checks, and the answers that upstream's health handler makes of them (PROC-070, PROC-072). A failed
-//! check's reason is logged and not answered, because these paths are open to everybody.
+//! Named health checks, and the answers that upstream's health handler makes of them (PROC-070, PROC-072). The reason
+//! of a failed check is logged and not answered, because these paths need no authentication.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ type Named = Vec<(String, Check)>;
 /// The checks of a process. Clones share them; checks may be added at any time.
 #[derive(Clone, Default)]
 pub struct Checks {
-    /// In the order in which they were added, with unique names.
+    /// The checks in the order in which they were added, with unique names.
     named: Arc<Mutex<Named>>,
     state: Family<[(&'static str, String); 2], Gauge>,
     results: Family<[(&'static str, String); 3], Counter>,
@@ -29,12 +29,12 @@ pub struct Checks {
 pub(crate) struct Report {
     /// Whether every check passed.
     pub healthy: bool,
-    /// The body.
+    /// The body, in upstream's format.
     pub text: String,
 }
 
 impl Checks {
-    /// Only the check `ping`, which always passes. Registers the metrics of all checks.
+    /// Creates a list with the check `ping` alone, which always passes. Registers the metrics of all checks.
     pub fn new(registry: &mut Registry) -> Checks {
         let checks = Checks::default();
         registry.register(
@@ -51,7 +51,7 @@ impl Checks {
         checks
     }
 
-    /// An empty list whose results are counted in the same metrics.
+    /// An empty list that counts its results in the same metrics.
     pub fn beside(&self) -> Checks {
         Checks {
             named: Arc::default(),
@@ -305,7 +305,7 @@ kubernetes_healthcheck{name=\"ping\",type=\"livez\"} 1
 kubernetes_healthchecks_total{name=\"ping\",type=\"livez\",status=\"success\"} 1
 ";
         assert_eq!(scrape, expected);
-        // The table for operators has them, and the origin of both.
+        // The table for operators lists the metrics, and the origin of both.
         let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let page = page.join("../../deploy/docs/metrics.md");
         let page = std::fs::read_to_string(page).unwrap();

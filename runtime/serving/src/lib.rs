@@ -1,10 +1,10 @@
 //! The HTTP endpoints of the process, as the Go cloud-controller-manager serves them on its secure port: `/healthz` and
-//! its kin, `/metrics`, `/configz`, `/flagz` and `/statusz`, and a status page for people at `/`, over TLS, behind the API server's authentication and
-//! authorisation (ccm-behaviour 8.8).
+//! its kin, `/metrics`, `/configz`, `/flagz` and `/statusz`, and a status page for people at `/`, over TLS, behind the
+//! API server's authentication and authorisation (ccm-behaviour 8.8).
 //!
 //! The endpoints run on a thread of their own, so that they answer while the controllers' threads are busy or hang.
-//! This crate knows no controller and no provider: what it shows is given to it as text, functions and checks. It
-//! changes nothing in the cluster.
+//! This crate knows no controller and no provider: it is given what it shows as text, functions and checks. It changes
+//! nothing in the cluster.
 #![forbid(unsafe_code)]
 
 mod access_cache;
@@ -44,21 +44,21 @@ pub use settings::{
 /// Why the endpoints cannot be served.
 #[derive(Debug, Error)]
 pub enum ServingError {
-    /// The address is taken, or is none of this machine's.
+    /// The address is in use, or is none of this machine's.
     #[error("failed to listen on {address}")]
     Listen {
-        /// The address of the flags.
+        /// The address that the flags give.
         address: SocketAddr,
-        /// What the operating system says.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
     /// A certificate or key file is missing or unusable.
     #[error("{path}: {reason}", path = path.display())]
     Certificate {
-        /// The file.
+        /// Path of the certificate or key file.
         path: PathBuf,
-        /// What is wrong with it; never its content.
+        /// The reason; never the file's content.
         reason: String,
     },
     /// The TLS settings exclude each other.
@@ -71,16 +71,16 @@ pub enum ServingError {
          --authentication-tolerate-lookup-failure"
     )]
     ClusterSettings(#[source] kube::Error),
-    /// No client for reviews can be made.
+    /// The client for reviews cannot be created.
     #[error("cannot make a Kubernetes client for {purpose}")]
     Client {
-        /// What the client is for.
+        /// The purpose of the client, for the message.
         purpose: &'static str,
-        /// The cause.
+        /// The error of the Kubernetes client library.
         #[source]
         source: kube::Error,
     },
-    /// The operating system refuses a thread.
+    /// The operating system refuses to start a thread.
     #[error("cannot start the thread of the endpoints")]
     Thread(#[source] std::io::Error),
 }

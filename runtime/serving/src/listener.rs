@@ -6,7 +6,7 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use crate::ServingError;
 
-/// Length of the kernel's queue.
+/// Length of the kernel's queue of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
 /// Listens on an address. Requires a tokio runtime.
@@ -20,7 +20,7 @@ pub(crate) fn listen(address: SocketAddr, share_port: bool) -> Result<TcpListene
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
         };
         // As Go on every listener: otherwise a restarted process waits for old connections to time out. So
-        // `--permit-address-sharing` has nothing to add.
+        // `--permit-address-sharing` changes nothing.
         socket.set_reuseaddr(true)?;
         socket.set_reuseport(share_port)?;
         socket.bind(address)?;

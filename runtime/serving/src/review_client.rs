@@ -1,5 +1,5 @@
-//! Questions that the API server answers about users, bounded alike whatever is asked: in time, in how many are under way,
-//! and in how many answers are kept. Changes nothing in the cluster: a review is created only to be answered.
+//! Reviews of users, which the API server answers. All kinds have the same bounds: a timeout, a number of requests
+//! under way, and a number of kept answers. Changes nothing in the cluster: a review is created only to be answered.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -15,13 +15,13 @@ use crate::access_cache::AccessCache;
 
 /// Time limit of a review, as upstream's (PROC-034).
 const TIME: Duration = Duration::from_secs(10);
-/// Reviews of one kind under way at most: made-up tokens and paths cannot flood the API server.
+/// Maximum reviews of one kind under way: made-up tokens and paths cannot flood the API server.
 const UNDER_WAY: usize = 8;
 
 /// Reviews of the kind `R`. Answers `A` are kept by `K`.
 pub(crate) struct Reviews<R, K, A> {
     api: Api<R>,
-    /// What is reviewed, for the log.
+    /// The kind of review, for the log.
     what: &'static str,
     known: AccessCache<K, A>,
     under_way: Semaphore,
@@ -42,8 +42,8 @@ where
         }
     }
 
-    /// The kept answer, or that to `review`, which `read` understands and which is kept for the time that `kept` says.
-    /// `None`: there is no answer, which is not kept.
+    /// The kept answer, or else the API server's to `review`, converted by `read` and kept for the time that `kept`
+    /// returns. `None`: there is no answer, and nothing is kept.
     pub(crate) async fn answer(
         &self,
         key: K,
@@ -67,7 +67,7 @@ where
         let answer = self.api.create(&PostParams::default(), &review).await;
         answer
             .inspect_err(|error| {
-                // The error may quote what was sent.
+                // The error may quote the request.
                 let status = crate::access_control::status_code(error);
                 tracing::warn!(status, "the API server cannot review {}", self.what);
             })

@@ -1,6 +1,6 @@
-//! Notices a tokio runtime that no longer runs tasks, because all of its threads hang or compute without end. A task on it
-//! leaves a stamp every second; who asks from another thread compares the last one with the time. So the time of the
-//! questions does not matter: a stall is as old as its last stamp.
+//! Notices a tokio runtime that no longer runs tasks, because all of its threads hang or compute without end. A task on
+//! it stores a stamp every second; a check on another thread compares the last stamp with the time. The result does not
+//! depend on when the checks are made: a stall is as old as its last stamp.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,15 +10,15 @@ use crate::health::Health;
 
 /// Time between two stamps.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Age of the last stamp from which the runtime counts as stalled. A probe every 10 s, which is kubelet's default, sees it
-/// 18 s after the stall began at the latest; a runtime that is merely busy leaves several stamps in this time.
+/// Age of the last stamp from which the runtime counts as stalled. A probe every 10 s, which is kubelet's default, sees
+/// it 18 s after the stall began at the latest; a runtime that is merely busy leaves several stamps in this time.
 const LIMIT: Duration = Duration::from_secs(8);
 
-/// The last sign of life of a runtime. Clones share it.
+/// The last stamp of a runtime. Clones share it.
 #[derive(Debug, Clone)]
 pub struct RuntimeHeartbeat {
     begun: Instant,
-    /// Milliseconds from then to the last stamp.
+    /// Milliseconds from the start to the last stamp.
     stamped: Arc<AtomicU64>,
     limit: Duration,
 }
@@ -30,7 +30,7 @@ impl RuntimeHeartbeat {
     }
 
     pub(crate) fn with(interval: Duration, limit: Duration) -> RuntimeHeartbeat {
-        // Neither clock goes on while the machine sleeps, so waking up is no stall.
+        // Both clocks stop while the machine sleeps, so that waking up is no stall.
         let begun = Instant::now();
         let heartbeat = RuntimeHeartbeat {
             begun,
@@ -50,7 +50,7 @@ impl RuntimeHeartbeat {
     /// Whether the runtime runs tasks.
     ///
     /// # Errors
-    /// For how long it has run none.
+    /// The runtime has run no task for too long; the text says for how long.
     pub fn health(&self) -> Health {
         self.health_after(self.begun.elapsed())
     }

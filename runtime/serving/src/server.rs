@@ -37,7 +37,7 @@ pub struct PlainServer(Running);
 
 struct Running {
     address: SocketAddr,
-    /// Dropped to end the server.
+    /// The server ends when this is dropped.
     _stop: oneshot::Sender<()>,
 }
 
@@ -77,7 +77,7 @@ impl SecureServer {
         run("secure-port", begin).await.map(SecureServer)
     }
 
-    /// Where it listens.
+    /// The address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }
@@ -95,7 +95,7 @@ impl PlainServer {
         PlainServer::serve("plain-port", address, endpoints.plain_router()).await
     }
 
-    /// Listens and serves the status page alone, to everybody who can connect: for loopback.
+    /// Listens and serves the status page alone, without authentication: for loopback addresses.
     ///
     /// # Errors
     /// See [`ServingError`].
@@ -122,7 +122,7 @@ impl PlainServer {
         run(name, begin).await.map(PlainServer)
     }
 
-    /// Where it listens.
+    /// The address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }

@@ -1,4 +1,4 @@
-//! What the flags say about serving, as types. Reads nothing.
+//! The serving flags as types. Reads nothing.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -51,7 +51,7 @@ pub struct SniCertificate {
 pub struct Authentication {
     /// The cluster that reviews tokens. `None`: only client certificates authenticate.
     pub cluster: Option<ClusterAccess>,
-    /// `--authentication-token-webhook-cache-ttl`.
+    /// `--authentication-token-webhook-cache-ttl`: how long an answer about a token is kept.
     pub cache: Duration,
     /// `--client-ca-file`. `None`: the cluster's.
     pub client_ca: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub struct Authentication {
     pub request_header: Option<RequestHeader>,
     /// `--authentication-skip-lookup`: the cluster's settings are not read.
     pub skips_lookup: bool,
-    /// `--authentication-tolerate-lookup-failure`.
+    /// `--authentication-tolerate-lookup-failure`: start even if the cluster's settings cannot be read.
     pub tolerates_failed_lookup: bool,
 }
 
@@ -68,11 +68,11 @@ pub struct Authentication {
 pub struct RequestHeader {
     /// CA of the proxy's certificate.
     pub ca: PathBuf,
-    /// The headers.
+    /// Names of the headers, and of the proxies that may send them.
     pub headers: HeaderNames,
 }
 
-/// Which headers of a front proxy name the user.
+/// The headers in which a front proxy names the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderNames {
     /// Common names that the proxy's certificate may have. Empty: any.
@@ -81,20 +81,20 @@ pub struct HeaderNames {
     pub user: Vec<String>,
     /// Headers with the user's UID.
     pub uid: Vec<String>,
-    /// Headers with groups.
+    /// Headers with the user's groups.
     pub group: Vec<String>,
     /// Prefixes of headers with further attributes.
     pub extra: Vec<String>,
 }
 
-/// Who may read which path.
+/// How it is decided whether a user may read a path.
 #[derive(Debug, Clone)]
 pub struct Authorization {
     /// The cluster that reviews access. `None`: only the paths below and `system:masters` pass.
     pub cluster: Option<ClusterAccess>,
-    /// `--authorization-webhook-cache-authorized-ttl`.
+    /// `--authorization-webhook-cache-authorized-ttl`: how long a permission is kept.
     pub cache_allowed: Duration,
-    /// `--authorization-webhook-cache-unauthorized-ttl`.
+    /// `--authorization-webhook-cache-unauthorized-ttl`: how long a refusal is kept.
     pub cache_denied: Duration,
     /// `--authorization-always-allow-paths`: exact paths, or prefixes that end in `*`.
     pub always_allowed: Vec<String>,
@@ -103,9 +103,9 @@ pub struct Authorization {
 /// Access to the API server that reviews tokens and requests.
 #[derive(Clone)]
 pub struct ClusterAccess {
-    /// Where it is and who asks.
+    /// Address of the API server, and the credential for it.
     pub config: kube::Config,
-    /// Makes the client, on the thread that uses it.
+    /// Creates the client, on the thread that uses it.
     pub connect: fn(&kube::Config) -> kube::Result<kube::Client>,
 }
 

@@ -1,4 +1,4 @@
-//! The status page of the process: what it shows, and how. Computes nothing about controllers: a function that the
+//! The status page of the process: its contents and its form. Computes nothing about controllers: a function that the
 //! endpoints are given fills a [`StatusReport`].
 
 mod html;
@@ -25,7 +25,7 @@ pub type StatusSource = Arc<dyn Fn() -> StatusReport + Send + Sync>;
 pub(crate) enum Refresh {
     /// By the browser, every [`page::REFRESH_SECONDS`].
     Automatic,
-    /// By the reader: somebody who reads with a screen reader or looks something up is not interrupted.
+    /// By hand: for readers who use a screen reader or look something up.
     ByHand,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn answer(source: &StatusSource, headers: &HeaderMap, query: RawQuery
     response
 }
 
-/// Whether JSON is named before HTML. Browsers name HTML; a client that accepts anything gets the page.
+/// Whether `Accept` names JSON before HTML. Browsers name HTML; a client that accepts anything gets the page.
 fn wants_json(headers: &HeaderMap) -> bool {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     let mut wishes = accept.unwrap_or_default().split(',').map(|wish| {

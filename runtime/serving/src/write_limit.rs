@@ -1,5 +1,5 @@
-//! A stream whose peer has to read. What is written and not taken within a time limit ends the connection: otherwise a
-//! client that asks and does not read keeps its answer in memory.
+//! A stream whose peer has to read. Written bytes that the peer does not take within a time limit end the connection:
+//! otherwise a client that sends requests and does not read keeps its answers in memory.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// The stream with its limit. The time counts from the first write that is not taken whole to one that is, so a peer that
-/// takes a byte now and then gains nothing.
+/// The stream with its limit. The time counts from the first write that is not taken whole to one that is, so a peer
+/// that takes a byte now and then gains nothing.
 pub(crate) struct WriteLimit<S> {
     stream: S,
     limit: Duration,
-    /// Ends with the time of what is not taken. `None`: all is.
+    /// Ends when the bytes that were not taken are too old. `None`: all were taken.
     rest: Option<Pin<Box<Sleep>>>,
 }
 
@@ -27,7 +27,7 @@ impl<S: Unpin> WriteLimit<S> {
         }
     }
 
-    /// Judges a write of `length` bytes.
+    /// Starts, ends or checks the limit after a write of `length` bytes.
     fn judge(
         &mut self,
         context: &mut Context<'_>,

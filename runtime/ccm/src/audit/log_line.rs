@@ -1,11 +1,11 @@
-//! An audit record in the ordinary log: the same values as the record's JSON, as fields of one line, so that no JSON stands
-//! inside of a text. Writes nowhere else.
+//! An audit record in the ordinary log: the record's values as fields of one line, so that no JSON is inside of a text.
+//! Writes nowhere else.
 
 use serde_json::Value;
 
 /// Writes the record, given as its line of JSON.
 pub(super) fn write(line: &str) {
-    // It was serialised by this process.
+    // This process serialised the line, so that it parses.
     let record: Value = serde_json::from_str(line).unwrap_or_default();
     let text = |pointer: &str| record.pointer(pointer).and_then(Value::as_str);
     let number = |pointer: &str| record.pointer(pointer).and_then(Value::as_u64);
@@ -93,7 +93,7 @@ mod tests {
         let said = heard.said();
         assert!(!said.contains('{'), "{said}");
         for value in leaves(&json) {
-            // The log's line has a time of its own.
+            // The log's own line has a time.
             assert!(
                 value == "2026-01-02T03:04:05.000Z" || said.contains(&value),
                 "{value}: {said}"
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// What is written to the log, as `name=value`.
+    /// The fields written to the log, as `name=value`.
     #[derive(Clone, Default)]
     struct Heard(std::sync::Arc<std::sync::Mutex<String>>);
 

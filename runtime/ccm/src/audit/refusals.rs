@@ -1,10 +1,10 @@
-//! Limits the recorded refusals of each provider, so that a module that keeps asking for what it is not granted cannot
-//! fill the disk. The others are counted, and the next written record states their number.
+//! Limits the recorded refusals of each provider, so that a module that keeps sending requests without a grant cannot
+//! fill the disk. Further ones are counted, and the next written record states their number.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Maximum number of records per provider in each [`WINDOW`]: enough to see what it tries.
+/// Maximum number of records per provider in each [`WINDOW`]: enough to see what the module tries.
 const MOST: u32 = 10;
 const WINDOW: Duration = Duration::from_secs(60);
 

@@ -114,7 +114,7 @@ fn while_it_cannot_be_written_nothing_is_changed_and_no_record_is_lost() {
     let writer = open(&path).unwrap();
     assert_eq!(writer.before(&request()), Ok(()));
     std::fs::rename(&inner, folder.path().join("away")).unwrap();
-    // Two changes were on the wire when the folder went away.
+    // Two changes were on the wire when the folder was removed.
     writer.after(&record("one"));
     writer.led_by("pod-1_x", 7).after(&record("two"));
     assert_eq!(writer.before(&request()), Err(Unrecordable));
@@ -139,7 +139,7 @@ fn what_cannot_be_opened_or_would_block_is_refused_at_the_start() {
     }
 }
 
-/// Takes a few bytes at a time, and after so many in all none.
+/// Takes a few bytes at a time, and none beyond a total.
 struct Full {
     left: usize,
     written: Vec<u8>,
@@ -198,7 +198,7 @@ fn what_a_module_tries_in_vain_is_written_ten_times_a_minute_and_then_counted() 
     for _ in 0..500 {
         writer.attempted(&attempt("one"));
     }
-    // Another holder of the lease writes to the same place.
+    // Another holder of the lease writes to the same file.
     writer.led_by("me", 1).attempted(&attempt("one"));
     writer.attempted(&attempt("two"));
     let text = std::fs::read_to_string(&path).unwrap();

@@ -1,5 +1,6 @@
-//! Keys and region of AWS from the variables that its SDKs read, in their order: named keys, a web identity, the container,
-//! the instance. Asks nobody. Profiles in files (`AWS_PROFILE`) are not read: they belong to people, not to managers.
+//! Keys and region of AWS from the variables that its SDKs read, in their order: named keys, a web identity, the
+//! container, the instance. Sends no request. Profiles in files (`AWS_PROFILE`) are not read: they belong to people,
+//! not to managers.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +21,10 @@ pub(super) const SECRETS: [&str; 3] = [
 ];
 /// Configuration keys and variables of the region; the first one that is set counts, as in the module.
 const REGIONS: [&str; 3] = ["Region", "AWS_REGION", "AWS_DEFAULT_REGION"];
-/// Replaces every endpoint for which nothing closer is set.
+/// Replaces every endpoint that has no variable of its own.
 pub(super) const ANY_ENDPOINT: &str = "AWS_ENDPOINT_URL";
 const STS_ENDPOINT: &str = "AWS_ENDPOINT_URL_STS";
-/// Where containers of ECS find the URL that is only a path.
+/// The host of the credentials in containers of ECS, whose variable has only a path.
 const CONTAINER_METADATA: &str = "http://169.254.170.2";
 const INSTANCE_METADATA_V6: &str = "http://[fd00:ec2::254]";
 
@@ -40,10 +41,10 @@ pub(super) fn region(
     Some(region.trim().to_owned())
 }
 
-/// The metadata service of the instance, unless a variable forbids to ask it.
+/// The metadata service of the instance, unless a variable disables it.
 ///
 /// # Errors
-/// A variable names none.
+/// The variable for its URL holds no URL.
 pub(super) fn instance_metadata(surroundings: &Surroundings<'_>) -> Result<Option<Issuer>, String> {
     let variable = |name| (surroundings.variable)(name);
     if variable("AWS_EC2_METADATA_DISABLED").is_some_and(|value| is_true(&value)) {

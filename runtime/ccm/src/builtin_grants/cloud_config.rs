@@ -1,5 +1,5 @@
-//! The file that AWS's Go provider takes with `--cloud-config`. Its section `[Global]` has the module's configuration keys;
-//! whatever else it says is refused. Reads no files.
+//! The file that AWS's Go provider takes with `--cloud-config`. Its section `[Global]` has the module's configuration
+//! keys; all other settings are refused. Reads no files.
 
 use std::collections::BTreeMap;
 
@@ -26,10 +26,10 @@ pub(super) const KEYS: [&str; 14] = [
     "Zone",
 ];
 
-/// The one of them that may be there several times.
+/// The only key of them that may be repeated.
 const LIST: &str = "NodeIPFamilies";
 
-/// Keys of `[Global]` that the module does not have, with what there is in their place.
+/// Keys of `[Global]` that the module does not have, each with its replacement.
 const REFUSED: [(&str, &str); 3] = [
     (
         "RoleARN",
@@ -45,7 +45,7 @@ const REFUSED: [(&str, &str); 3] = [
     ),
 ];
 
-/// What such a file says.
+/// The meaning of such a file.
 pub(crate) struct CloudConfig {
     /// The provider that it configures.
     pub(crate) provider: ProviderConfig,
@@ -53,7 +53,7 @@ pub(crate) struct CloudConfig {
     pub(crate) ignored: Vec<String>,
 }
 
-/// Reads such a file; `None` if the text is none, but YAML. `name` is `--cloud-provider`.
+/// Reads such a file; `None` if the text is YAML instead. `name` is `--cloud-provider`.
 ///
 /// # Errors
 /// All mistakes together.
@@ -75,8 +75,8 @@ pub(crate) fn cloud_config(
     Ok(Some(CloudConfig { provider, ignored }))
 }
 
-/// Adds the values, by the module's keys, and returns the lines without effect. Names of sections and keys have no case, as
-/// in the Go provider.
+/// Adds the values, by the module's keys, and returns the lines without effect. Names of sections and keys have no
+/// case, as in the Go provider.
 fn read(text: &str, values: &mut BTreeMap<String, String>) -> Result<Vec<String>, Mistakes> {
     let (mut ignored, mut mistakes) = (Vec::new(), Vec::new());
     let mut lines = BTreeMap::new();
@@ -126,7 +126,7 @@ fn read(text: &str, values: &mut BTreeMap<String, String>) -> Result<Vec<String>
     }
 }
 
-/// Of a key that is there twice the last one counts, but that a list grows.
+/// Of a repeated key the last value counts, except for the list, which grows.
 fn set(values: &mut BTreeMap<String, String>, key: &str, value: &str) {
     match values.get_mut(key) {
         Some(families) if key == LIST => {

@@ -1,4 +1,4 @@
-//! Where the vendor's own manager serves metrics: read from its variables. Opens nothing.
+//! The address on which the vendor's own manager serves metrics, from its variables. Opens nothing.
 
 use std::fmt::{Display, Formatter};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,7 +7,7 @@ use super::profile::MetricsProfile;
 use super::{is_false, is_true, profile_of};
 use crate::config::Surroundings;
 
-/// Why it cannot be told where metrics are wanted.
+/// Why the address of the metrics cannot be determined.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum MetricsMistake {
     /// The switch is neither true nor false. The Go manager does not start.
@@ -25,7 +25,7 @@ impl Display for MetricsMistake {
 
 impl std::error::Error for MetricsMistake {}
 
-/// The address on which the vendor's manager serves metrics in plain HTTP, in place of which this module runs with its
+/// The address on which the vendor's manager serves metrics in plain HTTP, for a module that replaces it with its
 /// built-in grants. `None`: nowhere. An unspecified IPv6 address means all addresses of the machine: where it has no
 /// IPv6, its IPv4 addresses.
 ///

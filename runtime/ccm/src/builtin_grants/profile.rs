@@ -6,15 +6,15 @@ use ccm_core::settings::Adoption;
 pub(super) struct Profile {
     /// Name of the embedded module.
     pub(super) guest: &'static str,
-    /// Its targets.
+    /// The targets in its manifest that have variables.
     pub(super) targets: &'static [TargetProfile],
     /// The metrics of the vendor's manager.
     pub(super) metrics: Option<MetricsProfile>,
-    /// Variables of the vendor's manager that nothing here reads, with their consequences.
+    /// Variables of the vendor's manager that are not supported here, with their consequences.
     pub(super) unserved: &'static [Unserved],
-    /// Which load balancers it may adopt if it runs without a file.
+    /// The load balancers that it may adopt if it runs without a file.
     pub(super) adoption: Adoption,
-    /// With what the names of its variables begin.
+    /// Prefixes of the names of its variables.
     pub(super) prefixes: &'static [&'static str],
     /// Whether the vendor's manager serves its cloud without the flag `--cloud-provider`.
     pub(super) is_default_of_vendor: bool,
@@ -26,7 +26,7 @@ pub(super) struct MetricsProfile {
     pub(super) switch: &'static str,
     /// Variable of the address, as in Go's `net.Listen`.
     pub(super) address: &'static str,
-    /// The address unless it is set.
+    /// The address while the variable is not set.
     pub(super) default_address: &'static str,
 }
 
@@ -36,17 +36,17 @@ pub(super) struct TargetProfile {
     pub(super) name: &'static str,
     /// Variable that replaces the endpoint.
     pub(super) endpoint: &'static str,
-    /// For a server of the operator's: the variable of the endpoint has to be set, and these may be.
+    /// For a server that the operator runs: the variable of the endpoint has to be set, and these may be.
     pub(super) private: Option<PrivateServer>,
-    /// Its credential.
+    /// Variables of its credential.
     pub(super) login: Login,
     /// When it is granted. `None`: always.
     pub(super) switch: Option<Switch>,
-    /// What follows, for people, when no credential is set: the target is not granted. `None`: that is a mistake.
+    /// The consequence, for people, when no credential is set: the target is not granted. `None`: that is a mistake.
     pub(super) without_login: Option<&'static str>,
 }
 
-/// What has to be known about a server that no vendor runs.
+/// Variables of a server that the operator runs.
 pub(super) struct PrivateServer {
     /// Variable of the private ranges that its name may resolve to, separated by commas.
     pub(super) addresses: &'static str,
@@ -57,13 +57,13 @@ pub(super) struct PrivateServer {
 }
 
 impl PrivateServer {
-    /// The variables.
+    /// The names of the three variables.
     pub(super) fn variables(&self) -> [&'static str; 3] {
         [self.addresses, self.ca_file, self.fingerprints]
     }
 }
 
-/// What says that a target is wanted.
+/// The configuration key that switches on an optional target.
 pub(super) enum Switch {
     /// A configuration key that is true.
     True(&'static str),
@@ -71,12 +71,12 @@ pub(super) enum Switch {
     AnySet(&'static [&'static str]),
 }
 
-/// Variables with a credential. Each may have the suffix `_FILE`: then it names a file that holds the value. Of both, the
-/// variable counts.
+/// Variables with a credential. Each may have the suffix `_FILE`: then it names a file that holds the value. If both
+/// are set, the variable counts.
 pub(super) enum Login {
-    /// A bearer token.
+    /// A bearer token, in the header `Authorization`.
     Token {
-        /// The variable.
+        /// Variable of the token.
         variable: &'static str,
         /// Length of the vendor's tokens, in characters.
         length: usize,
@@ -90,9 +90,9 @@ pub(super) enum Login {
     },
     /// A token in a form of the vendor's.
     Authorization {
-        /// What stands before the token in the header `Authorization`.
+        /// Text before the token in the header `Authorization`.
         before: &'static str,
-        /// The variable.
+        /// Variable of the token.
         variable: &'static str,
     },
     /// Keys of AWS, from the variables of its SDKs; see `aws.rs`. The endpoint is that of the region.
@@ -106,7 +106,7 @@ pub(super) enum Login {
 pub(super) struct Unserved {
     /// The reason, for people.
     pub(super) why: &'static str,
-    /// The variables. A false truth value counts as not set.
+    /// The variables. A boolean that is false counts as not set.
     pub(super) variables: &'static [&'static str],
 }
 
@@ -120,7 +120,7 @@ const DIGITALOCEAN: Profile = Profile {
         private: None,
         login: Login::Token {
             variable: "DO_ACCESS_TOKEN",
-            // `dop_v1_` and 64 characters.
+            // The prefix `dop_v1_` and 64 characters.
             length: 71,
         },
         switch: None,
@@ -141,7 +141,7 @@ const DIGITALOCEAN: Profile = Profile {
             variables: &["PUBLIC_ACCESS_FIREWALL_NAME", "PUBLIC_ACCESS_FIREWALL_TAGS"],
         },
     ],
-    // The vendor's manager takes over whatever a Service names.
+    // The vendor's manager takes over every load balancer that a Service names.
     adoption: Adoption::Unowned,
     prefixes: &["DO_", "PUBLIC_ACCESS_FIREWALL_"],
     is_default_of_vendor: true,
@@ -184,7 +184,7 @@ const HCLOUD: Profile = Profile {
         why: "the vendor's manager has called it HCLOUD_SERVER_CACHE_MAX_AGE since 1.33",
         variables: &["HCLOUD_SERVER_CACHE_TTL"],
     }],
-    // As the vendor's manager, but for load balancers that name an owner.
+    // As the vendor's manager, except for load balancers that name an owner.
     adoption: Adoption::Unowned,
     prefixes: &["HCLOUD_", "ROBOT_"],
     is_default_of_vendor: false,

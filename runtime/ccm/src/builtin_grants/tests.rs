@@ -1,4 +1,4 @@
-//! What variables grant, what they do not, and what is said about them.
+//! The grants, mistakes and warnings of variables.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use ccm_host::grant::AwsSource;
@@ -51,7 +51,7 @@ fn read(variables: &[(&str, &str)]) -> Terms {
     read_for("hcloud", variables)
 }
 
-/// Reads with these variables; `/secret` is a file that holds one.
+/// Reads with these variables; the file `/secret` holds a secret.
 fn read_for(guest: &str, variables: &[(&str, &str)]) -> Terms {
     let surroundings = Surroundings {
         absent: None,
@@ -122,7 +122,7 @@ fn robot_is_granted_when_it_is_enabled() {
         assert!(read.mistakes.is_empty() && read.warnings.is_empty());
         assert!(manifest().narrow(read.grants).is_ok());
     }
-    // What is no truth value is for the module to refuse, which knows its keys.
+    // The module refuses values that are not boolean: it knows its keys.
     for enabled in ["false", "0", "sometimes"] {
         let read = robot(enabled);
         assert_eq!(targets(&read), [API]);

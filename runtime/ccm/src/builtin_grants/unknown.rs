@@ -1,5 +1,5 @@
-//! Variables that look as if they were for a shipped module and are not: names with a typing error, and names that only
-//! another version knows. Reads names, never values.
+//! Variables that look as if they were for a shipped module and are not: names with a typing error, and names of other
+//! versions. Reads names, never values.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use ccm_host::manifest::Manifest;
 use super::profile::Profile;
 use super::profile_of;
 
-/// Most names in one warning.
+/// Maximum number of names in one warning.
 const SHOWN: usize = 10;
 
 /// A warning that names the variables of the process that no part of this program reads, if there are any.
@@ -42,7 +42,7 @@ pub(crate) fn unknown(
     ))
 }
 
-/// Whether something reads the variable, or says by itself that nothing does.
+/// Whether this program reads the variable, or reports it elsewhere as unsupported.
 pub(super) fn is_known(profile: &Profile, manifest: &Manifest, name: &str) -> bool {
     let is_of_target = |variable: &str| name == variable || name == format!("{variable}_FILE");
     let mut targets = profile.targets.iter();
@@ -62,8 +62,8 @@ pub(super) fn is_known(profile: &Profile, manifest: &Manifest, name: &str) -> bo
         || unserved.any(|variable| *variable == name)
 }
 
-/// Whether Kubernetes has set it in every pod of the namespace, for a Service whose name begins like ours, such as
-/// hcloud-csi-controller-metrics: `NAME_SERVICE_HOST`, `NAME_SERVICE_PORT…` and `NAME_PORT…`.
+/// Whether Kubernetes has set it in every pod of the namespace, for a Service whose name begins like our variables,
+/// such as hcloud-csi-controller-metrics: `NAME_SERVICE_HOST`, `NAME_SERVICE_PORT…` and `NAME_PORT…`.
 fn is_of_a_service(names: &BTreeSet<String>, name: &str) -> bool {
     let ends = ["_SERVICE_", "_PORT"];
     let mut prefixes = ends

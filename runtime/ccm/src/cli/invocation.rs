@@ -1,4 +1,4 @@
-//! What the program is called, and where it runs. Both decide what a command line without a command means.
+//! The name that the program was called by, and where it runs. Both decide what a command line without a command means.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -26,15 +26,15 @@ impl Invocation {
     }
 }
 
-/// What upstream's command calls itself, whatever its file is called.
+/// The name of upstream's command, whatever its file is called.
 pub(crate) const GO_NAME: &str = "cloud-controller-manager";
 
 /// Where the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InvokedIn {
-    /// In a pod. Nobody looks at a demo there, and a manifest that starts one is a mistake.
+    /// In a pod. A demo has no viewer there, and a manifest that starts one is a mistake.
     Pod,
-    /// Anywhere else.
+    /// Outside of a pod.
     Elsewhere,
 }
 

@@ -1,4 +1,4 @@
-//! What the program says about its own build: as a line, as lines that upstream's `--version=raw` also has, and as a document.
+//! The program's own build: as a line, as lines that upstream's `--version=raw` also has, and as a document.
 
 use ccm_host::manifest::Contract;
 use serde::Serialize;
@@ -11,20 +11,20 @@ use crate::metrics::BUILD;
 struct Version {
     program: &'static str,
     version: &'static str,
-    /// Absent where the build was not told.
+    /// Absent if the build did not get it.
     #[serde(skip_serializing_if = "Option::is_none")]
     commit: Option<&'static str>,
     rust: &'static str,
     target: &'static str,
     build: &'static str,
     demo: bool,
-    /// The contracts with providers that it speaks.
+    /// The versions of the contract that it supports.
     contracts: Vec<String>,
-    /// The providers inside of it.
+    /// The embedded providers.
     modules: Vec<EmbeddedModule>,
 }
 
-/// A provider inside of the program.
+/// An embedded provider.
 #[derive(Debug, Serialize)]
 struct EmbeddedModule {
     name: String,
@@ -36,7 +36,7 @@ struct EmbeddedModule {
 /// The text in this form, with its last newline.
 ///
 /// # Errors
-/// A module inside of the program is none.
+/// The bytes of an embedded module are no module.
 pub(super) fn text(form: VersionForm) -> anyhow::Result<String> {
     let build = if cfg!(debug_assertions) {
         "debug"

@@ -1,4 +1,5 @@
-//! The meaning of a target's credential. Reads what it refers to; asks no issuer.
+//! The meaning of a target's credential. Reads the variables, files and Secrets that it names; sends nothing to an
+//! issuer.
 
 use ccm_host::egress::{IssuerReach, check_issuer};
 use ccm_host::grant::{
@@ -18,7 +19,7 @@ use super::{STAND_IN, Surroundings};
 
 /// The metadata service of an instance of EC2.
 pub(crate) const INSTANCE_METADATA: &str = "http://169.254.169.254";
-/// Name of sessions where nobody names one.
+/// Default name of sessions.
 pub(crate) const SESSION_NAME: &str = "ccm";
 
 /// AWS's Security Token Service of a region. The regions of China have a domain of their own.
@@ -34,7 +35,7 @@ pub(crate) fn sts(region: &str) -> String {
 struct Reader<'a> {
     place: String,
     surroundings: &'a Surroundings<'a>,
-    /// The target's proxy.
+    /// The target's proxy, for an issuer that names none.
     default: &'a ProxyChoice,
     mistakes: &'a mut Vec<String>,
 }
@@ -50,15 +51,15 @@ impl Reader<'_> {
             .ok()
     }
 
-    /// The secret; after a mistake something that opens nothing.
+    /// The secret; after a mistake, a placeholder.
     fn secret(&mut self, key: &str, source: &SecretSource) -> Secret {
         let read = source.read(self.surroundings);
         let read = self.noted(key, read);
         read.unwrap_or_else(|| Secret::new(STAND_IN.to_owned()))
     }
 
-    /// Text that need not be secret, but may stand beside what is; after a mistake, or where the machine does not have
-    /// it, `missing`.
+    /// Text that need not be secret, but may come from the same source as a secret; after a mistake, or where the
+    /// machine does not have it, `missing`.
     fn text(&mut self, key: &str, source: &SecretSource) -> String {
         let read = source.text(self.surroundings);
         let read = self.noted(key, read);
@@ -67,7 +68,7 @@ impl Reader<'_> {
             .unwrap_or_else(|| "missing".to_owned())
     }
 
-    /// A token that is presented. A file has to be there, and is read later.
+    /// A token that is presented to the issuer. A file has to exist, and is read later.
     fn presented(&mut self, key: &str, source: &SecretSource) -> Presented {
         let secret = self.secret(key, source);
         match source {
@@ -76,7 +77,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The issuer as written, or this one.
+    /// The issuer as configured, or the default.
     fn issuer(
         &mut self,
         key: &str,
@@ -247,7 +248,7 @@ const OF_THE_HOST: [&str; 6] = [
     "subject_token_type",
 ];
 
-/// The credential; adds errors to `mistakes`. `default` is the target's proxy. After a mistake there is none.
+/// The credential; adds errors to `mistakes`. `default` is the target's proxy. `None` after a mistake.
 pub(super) fn credential(
     place: &str,
     raw: Option<RawCredential>,

@@ -1,5 +1,5 @@
 //! The definition of the kind `Provider`, derived: its `spec` from the types that read it, its `status` from those that
-//! write it. The checked-in file has to equal it; `CCM_BLESS=1` writes it anew.
+//! write it. The checked-in file has to equal it; `CCM_BLESS=1` writes the file.
 //!
 //! kube's `CustomResource` is not used: it makes `spec` a field that every object must have, and the objects that only
 //! record what a provider of the file serves have none.
@@ -17,7 +17,7 @@ use super::raw::RawProvider;
 
 const FILE: &str = "deploy/kustomize/base/crd.yaml";
 
-/// What people read before the definition itself.
+/// The comment above the definition.
 const HEAD: &str = "\
 # The kind `Provider`: one object for each configured provider. Its status says which version of the module serves, which one
 # is on its way, and which ones are not tried again; ccm makes the object itself where there is none. Its spec configures a
@@ -91,7 +91,7 @@ fn definition() -> Value {
     };
     let ready = r#".status.conditions[?(@.type=="Ready")].status"#;
     let mut status = schema::<ProviderStatus>();
-    // Somebody else may have written a part of it, or an earlier version.
+    // Another client may have written a part of it, or an earlier version.
     status.as_object_mut().unwrap().remove("required");
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -105,7 +105,7 @@ fn definition() -> Value {
                 "listKind": format!("{PROVIDER_KIND}List"),
                 "singular": "provider",
                 "plural": PROVIDER_PLURAL,
-                // Other projects have a `providers`, too: this one is never ambiguous.
+                // Other projects have `providers`, too: this name is never ambiguous.
                 "shortNames": ["ccmp"],
                 "categories": ["ccm"],
             },
@@ -205,7 +205,8 @@ fn merge(fields: &mut Map<String, Value>, other: Value) {
     }
 }
 
-/// An enum with values: an object with exactly one of the keys, which the API server wants as one schema and a rule.
+/// An enum with values: an object with exactly one of the keys, for which the API server requires one schema and a
+/// rule.
 fn alternatives(fields: &mut Map<String, Value>, branches: Vec<Value>) {
     let mut properties = Map::new();
     for branch in branches {

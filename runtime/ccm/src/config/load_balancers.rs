@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use super::ProviderConfig;
 use super::raw::RawProvider;
 
-/// Which Services a provider makes load balancers for, and the limits for those.
+/// The Services that a provider makes load balancers for, and the limits for those.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct LoadBalancerConfig {
     /// `loadBalancerClasses`: the classes that it serves.

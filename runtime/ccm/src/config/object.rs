@@ -1,7 +1,7 @@
-//! The `spec` of an object `Provider`: an entry of the configuration that somebody wrote who need not be the operator. It
-//! names Secrets of one namespace and nothing else of the manager's: no variable, no file but a module, no built-in grants, no
-//! identity of its machine.
-//! The definition of the kind refuses the same; a cluster may have another definition. Reads no objects itself.
+//! The `spec` of an object `Provider`: an entry of the configuration whose author need not be the operator. It names
+//! Secrets of one namespace and nothing else of the manager's: no variable, no file but a module, no built-in grants,
+//! no identity of its machine. The definition of the kind refuses the same; a cluster may have another definition.
+//! Reads no objects itself.
 
 use std::collections::BTreeSet;
 
@@ -17,17 +17,17 @@ use super::{Mistakes, ProviderConfig, Surroundings, provider};
 
 /// Largest spec that is read, as JSON.
 pub(crate) const MOST_SPEC_BYTES: usize = 128 << 10;
-/// Names that mean something else: the kubelet calls every manager of this kind `external`.
+/// Reserved names: the kubelet calls every manager of this kind `external`.
 const RESERVED: [&str; 1] = ["external"];
 
-/// A spec that was read, before anything it refers to is.
+/// A parsed spec, before the Secrets that it refers to are read.
 pub(crate) struct WrittenObject(RawProvider);
 
 impl WrittenObject {
     /// Reads the spec of the object with this name. Secrets may be in `secret_namespace` only.
     ///
     /// # Errors
-    /// Why it is not used.
+    /// The reason why it is not used.
     pub(crate) fn read(
         name: &str,
         spec: &Value,
@@ -88,7 +88,7 @@ impl WrittenObject {
             .collect()
     }
 
-    /// Interprets it; asks for Secrets only.
+    /// Interprets the spec; reads Secrets only.
     ///
     /// # Errors
     /// All mistakes together.
@@ -113,7 +113,7 @@ impl WrittenObject {
 /// Whether this provider can serve beside the others that are already accepted.
 ///
 /// # Errors
-/// What they dispute.
+/// A conflict with one of them.
 pub(crate) fn beside(
     accepted: &[ProviderConfig],
     provider: &ProviderConfig,
@@ -126,7 +126,7 @@ pub(crate) fn beside(
     })
 }
 
-/// A spec that is not used because of itself.
+/// A refusal because of the spec itself.
 pub(crate) fn invalid(message: String) -> SpecRefusal {
     SpecRefusal {
         reason: RefusalReason::InvalidSpec,

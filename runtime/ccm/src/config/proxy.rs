@@ -16,7 +16,7 @@ use super::Surroundings;
 use super::grants::{authorities, ranges};
 use super::secret::SecretSource;
 
-/// Where a proxy that the environment names may be, beside public addresses: no variable can say it more narrowly.
+/// Ranges in which a proxy of the environment may be, besides public addresses: no variable can restrict them.
 const PRIVATE: [&str; 5] = [
     "10.0.0.0/8",
     "172.16.0.0/12",
@@ -25,20 +25,20 @@ const PRIVATE: [&str; 5] = [
     "fc00::/7",
 ];
 
-/// What an operator says about the proxy.
+/// The operator's choice of a proxy.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) enum ProxyChoice {
-    /// Nothing.
+    /// No choice: the default applies.
     #[default]
     Unset,
-    /// That there is none.
+    /// No proxy.
     Direct,
-    /// That requests go through this one.
+    /// Requests go through this proxy.
     Through(ProxyGrant),
 }
 
 impl ProxyChoice {
-    /// This choice, or another one where nothing is said.
+    /// This choice, or `default` if it is unset.
     pub(crate) fn or(self, default: &ProxyChoice) -> ProxyChoice {
         match self {
             ProxyChoice::Unset => default.clone(),
@@ -86,7 +86,8 @@ pub(super) enum RawProxy {
     Direct,
     /// A mapping.
     Through(Box<RawProxyServer>),
-    /// Another word. It is a mistake later, because that of the reader would quote the line, which may have a password.
+    /// Any other text. The mistake is reported later: the parser's error would quote the line, which may have a
+    /// password.
     Unknown,
 }
 

@@ -14,7 +14,7 @@ use super::grants::{authorities, ranges};
 use super::proxy::registry_proxy;
 use super::raw::{RawKeyless, RawPem, RawRegistry, RawTrust};
 
-/// Shorter intervals only burden the registry.
+/// Shortest interval; shorter ones only burden the registry.
 const SHORTEST_POLL: Duration = Duration::from_secs(5);
 
 /// How to access a registry.

@@ -222,7 +222,7 @@ providers:
     assert_eq!(mistakes, expected);
 }
 
-/// What is wrong with a file of one provider that has these lines.
+/// The mistakes of a file with one provider that has these lines.
 fn mistakes_of(lines: &str) -> Vec<String> {
     let text = format!("apiVersion: {API_VERSION}\nkind: {KIND}\nproviders:\n- name: one\n{lines}");
     read(&text).err().map_or_else(Vec::new, |Mistakes(all)| all)
@@ -405,7 +405,7 @@ fn a_file_that_says_nothing_is_told_what_it_should_say() {
     assert_eq!(mistakes, ["providers: there is none in the list"]);
 }
 
-/// Of nobody.
+/// A valid public key; no test has a signature by it.
 const PUBLIC_KEY: &str = "\
 -----BEGIN PUBLIC KEY-----\n\
 MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEezQuZXwaIrPg0bNNvXqX4XRY4BCL\n\
@@ -421,13 +421,13 @@ fn the_configurations_that_operators_are_shown_are_valid() {
             Some(end) if end == "pub" => Ok(PUBLIC_KEY.to_owned()),
             _ => Ok("a-token".to_owned()),
         },
-        // A docker configuration without log-ins, and a token as good as any.
+        // A docker configuration without logins, which is also valid as a token.
         secret: &|_| Ok(r#"{"auths":{}}"#.to_owned()),
     };
     let pages = ["deploy/docs/providers.md", "deploy/docs/load-balancers.md"];
     let pages = pages.into_iter().map(|page| {
         let text = std::fs::read_to_string(root().join(page)).unwrap();
-        // The first one of a page.
+        // The first block of a page.
         let block = text.split("```yaml\n").nth(1);
         let block = block.and_then(|rest| rest.split("```").next());
         block.unwrap().to_owned()
@@ -445,11 +445,11 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The folders of all ways of delivery that are shipped.
+/// The folders of all shipped ways of delivery.
 fn variants() -> Vec<PathBuf> {
     let folders = std::fs::read_dir(root().join("deploy/kustomize/variants")).unwrap();
     let folders = folders.map(|folder| folder.unwrap().path());
-    // Where providers are objects there is no file.
+    // Where objects configure the providers there is no file.
     folders
         .filter(|folder| folder.join("ccm.yaml").exists())
         .collect()
@@ -490,7 +490,7 @@ fn no_variant_that_is_shipped_runs_a_module_that_nobody_vouches_for() {
             assert!(is_vouched || is_pinned, "{}: {text}", variant.display());
             keys += provider.trust.keys.len();
         }
-        // The key that is shipped is none: nothing starts before somebody has put his own in its place.
+        // The shipped key is a placeholder: nothing starts before it is replaced.
         let mistakes = with(&shipped).err().unwrap_or_default();
         let expected = "provider \"hcloud\": trust: keys: /etc/ccm/provider.pub: a public key is wanted in PEM, \
                         beginning with -----BEGIN PUBLIC KEY-----";

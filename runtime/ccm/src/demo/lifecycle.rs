@@ -17,11 +17,11 @@ pub(super) struct World<'a> {
     pub(super) nodes: &'a Api<Node>,
     pub(super) cloud: &'a Hetzner,
     pub(super) narrator: &'a Narrator,
-    /// Each node with the ID of its server.
+    /// Node names, each with the ID of its server.
     pub(super) machines: &'a [(&'static str, u64)],
 }
 
-/// Runs this part.
+/// Switches a machine off and on again, and deletes another.
 ///
 /// # Errors
 /// A step did not happen.
@@ -68,7 +68,7 @@ pub(super) async fn show(world: &World<'_>) -> anyhow::Result<()> {
             took.as_secs()
         ),
     );
-    // The remaining nodes were asked about, too, and have machines.
+    // The remaining nodes were looked up, too, and have machines.
     let left = world.nodes.list(&Default::default()).await?.items.len();
     ensure!(left == world.machines.len(), "{left} nodes are left");
     Ok(())

@@ -21,7 +21,7 @@ pub(crate) struct Narrator {
     told: Arc<Mutex<Option<Told>>>,
 }
 
-/// The object and the decision.
+/// Object and decision.
 type Told = BTreeSet<(String, String)>;
 
 impl Narrator {

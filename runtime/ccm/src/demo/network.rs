@@ -58,12 +58,12 @@ impl<'a> Network<'a> {
         Ok(Network { cloud, id })
     }
 
-    /// The value of `HCLOUD_NETWORK`.
+    /// The network's ID, the value of `HCLOUD_NETWORK`.
     pub(super) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Waits until each of these nodes has a pod CIDR, a route to it, and a condition that says so.
+    /// Waits until each of these nodes has a pod CIDR, a route to it, and the condition for that.
     pub(super) async fn reaches(
         &self,
         nodes: &Api<Node>,

@@ -15,7 +15,7 @@ use super::narrate::Narrator;
 
 /// Name of the Service.
 const NAME: &str = "web";
-/// Its namespace.
+/// Namespace of the Service.
 pub(super) const NAMESPACE: &str = "default";
 
 /// Shows the life cycle of one load balancer.

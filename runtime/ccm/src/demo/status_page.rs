@@ -33,7 +33,7 @@ impl<'a> StatusPage<'a> {
         })
     }
 
-    /// Waits for Ctrl-C.
+    /// Keeps the page open until Ctrl-C.
     pub(super) async fn stays_open(&self) -> anyhow::Result<()> {
         let address = self.server.address();
         let text = format!("stays open until Ctrl-C: http://{address}/");

@@ -9,10 +9,10 @@ use ccm_delivery::active::Active;
 use super::PATIENCE;
 use super::narrate::Narrator;
 
-/// Replaces the file with the module's next version, and waits until that serves.
+/// Replaces the file with the module's next version, and waits until that version serves.
 ///
 /// # Errors
-/// It does not serve.
+/// The new version does not serve in time.
 pub(super) async fn show(
     file: &Path,
     wasm: &[u8],
@@ -49,7 +49,7 @@ pub(super) async fn show(
     Ok(())
 }
 
-/// Puts a module in place atomically, as operators should.
+/// Replaces a module atomically, as operators should.
 ///
 /// # Errors
 /// The file cannot be written.

@@ -10,7 +10,7 @@ use super::table::{self, FLAGS, FlagKind, State};
 use crate::cli::GO_NAME;
 use crate::go_text;
 
-/// Where words end up that belong to no flag.
+/// ID of the argument that collects the words without a flag.
 const POSITIONAL: &str = "arguments";
 
 /// Headings of `--help` in upstream's order (`NamedFlagSets.Order`); those of the node IPAM controller and ours follow.
@@ -49,7 +49,7 @@ pub(crate) fn run_command() -> clap::Command {
         .about("Run the controllers against a real cluster; takes the flags of the Go cloud-controller-manager")
 }
 
-/// The same flags as a program of their own, which is called as upstream's is.
+/// The same flags as a program of its own, called as upstream's.
 pub(crate) fn go_command() -> clap::Command {
     with_flags(clap::Command::new(GO_NAME))
         .bin_name(GO_NAME)
@@ -140,7 +140,7 @@ fn argument(flag: &'static table::Flag) -> Arg {
             .value_name("BOOL")
             .value_parser(go_bool);
     }
-    // As in Go, the word after such a flag is its value, whatever it begins with: `--controllers -service`.
+    // As in Go, the next word is the flag's value, whatever it begins with: `--controllers -service`.
     let argument = argument.allow_hyphen_values(true);
     match flag.kind {
         FlagKind::Bool | FlagKind::Text => argument.value_name("TEXT"),
@@ -160,12 +160,12 @@ fn argument(flag: &'static table::Flag) -> Arg {
     }
 }
 
-/// The words that belong to no flag, as upstream's error about them; `None` if there are none. `program` is what the
-/// error calls the program.
+/// Upstream's error about the words that belong to no flag; `None` if there are none. `program` is the name of the
+/// program in the error.
 pub(crate) fn positional_mistake(matches: &ArgMatches, program: &str) -> Option<String> {
     let words = matches.get_many::<String>(POSITIONAL).into_iter().flatten();
     let words: Vec<&str> = words.map(String::as_str).collect();
-    // Upstream lets empty words pass: a shell's empty variable in quotes.
+    // Upstream accepts empty words: a shell's empty variable in quotes.
     if words.iter().all(|word| word.is_empty()) {
         return None;
     }
@@ -179,16 +179,16 @@ pub(crate) fn positional_mistake(matches: &ArgMatches, program: &str) -> Option<
     Some(text)
 }
 
-/// How the version is printed.
+/// The form in which the version is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionForm {
-    /// One line.
+    /// The version alone, in one line.
     Short,
-    /// All that is known about the build, one line each.
+    /// All properties of the build, one line each.
     Raw,
-    /// The same and more, as a document in JSON.
+    /// The same and further properties, as a document in JSON.
     Json,
-    /// That document in YAML.
+    /// The same document in YAML.
     Yaml,
 }
 
@@ -269,8 +269,7 @@ pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(signed).map_err(|_| expected())
 }
 
-/// Whether two texts mean the same value of this kind: `12h` and `12h0m0s` do. A text that is no value means only
-/// itself.
+/// Whether two texts mean the same value of this kind: `12h` and `12h0m0s` do. An invalid text equals only itself.
 pub(super) fn same_value(kind: FlagKind, one: &str, other: &str) -> bool {
     fn same<T: PartialEq, E>(parse: impl Fn(&str) -> Result<T, E>, one: &str, other: &str) -> bool {
         matches!((parse(one), parse(other)), (Ok(one), Ok(other)) if one == other)

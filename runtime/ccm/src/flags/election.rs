@@ -76,7 +76,7 @@ impl ElectionFlags {
     }
 }
 
-/// Warnings about flags of a migration that is not enabled.
+/// Warnings about migration flags while the migration is not enabled.
 pub(super) fn warnings(matches: &ArgMatches) -> Vec<String> {
     let is_on = |flag: &str| matches.get_one(flag) == Some(&true);
     let mut warnings = Vec::new();

@@ -1,7 +1,7 @@
-//! `--feature-gates`: the gates that upstream's cloud-controller-manager knows, and what each asks of this program.
+//! `--feature-gates`: the gates that upstream's cloud-controller-manager knows, and the effect of each in this program.
 //!
-//! This program has no gates of its own. A gate that asks for what happens anyway is silent; one that asks for
-//! something else warns. Names, stages and errors are upstream's (component-base, `featuregate`, v0.36).
+//! This program has no gates of its own. A setting that this program fulfils anyway is silent; any other one warns.
+//! Names, stages and errors are upstream's (component-base, `featuregate`, v0.36).
 
 use std::collections::BTreeMap;
 
@@ -19,19 +19,19 @@ struct Gate {
     here: Here,
 }
 
-/// How far a gate is; `AllAlpha` and `AllBeta` set all gates of one stage.
+/// Stage of a gate; `AllAlpha` and `AllBeta` set all gates of one stage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Alpha,
     Beta,
 }
 
-/// What a gate asks of this program.
+/// Effect of a gate in this program.
 #[derive(Clone, Copy)]
 enum Here {
-    /// This is always so, for this reason; `=false` warns.
+    /// The feature is always on, for this reason; `=false` warns.
     Always(&'static str),
-    /// This is never so, for this reason; `=true` warns.
+    /// The feature is never on, for this reason; `=true` warns.
     Never(&'static str),
     /// `=false` forbids `--logging-format=json`, as upstream.
     LoggingBeta,
@@ -79,8 +79,8 @@ const GATES: &[Gate] = &[
     gate("ComponentStatusz", Beta, Unused),
 ];
 
-/// Gates of the generic API server's library. Upstream's manager shares its registry and knows them; they concern no
-/// manager.
+/// Gates of the generic API server's library. Upstream's manager shares its registry and knows them; they do not
+/// concern a manager.
 #[rustfmt::skip]
 const API_SERVER: &[&str] = &[
     "APIResponseCompression", "APIServerIdentity", "APIServingWithRoutine", "AggregatedDiscoveryRemoveBetaType",
@@ -95,7 +95,7 @@ const API_SERVER: &[&str] = &[
     "WatchCacheInitializationPostStartHook", "WatchList",
 ];
 
-/// Those of them that cannot be set to anything but this.
+/// Gates of that library that are locked to this value.
 #[rustfmt::skip]
 const API_SERVER_LOCKED: &[(&str, bool)] = &[
     ("APIServerTracing", true), ("AggregatedDiscoveryRemoveBetaType", true),
@@ -155,7 +155,7 @@ impl FeatureGates {
         Ok(())
     }
 
-    /// What the flag asks of a gate: by its name, or by all gates of its stage. `None`: nothing.
+    /// The value that the flag gives a gate: by its name, or by its stage. `None`: none.
     fn wish(&self, gate: &Gate) -> Option<bool> {
         let all = match gate.stage {
             Alpha => "AllAlpha",
@@ -171,7 +171,7 @@ impl FeatureGates {
         !GATES.iter().any(|gate| off(&gate))
     }
 
-    /// Warnings about gates that ask for something this program does not do.
+    /// Warnings about gates whose effect this program does not have.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for gate in GATES {

@@ -18,7 +18,7 @@ pub(crate) struct LogFlags {
 /// A value of `--logging-format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
-    /// klog's lines.
+    /// Lines in klog's form.
     Text,
     /// component-base's JSON objects, one per line.
     Json,

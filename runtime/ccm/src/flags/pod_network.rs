@@ -1,4 +1,4 @@
-//! Flags of the pod network: which routes are created, and who assigns pod CIDRs to nodes.
+//! Flags of the pod network: the routes that are created, and the component that assigns pod CIDRs to nodes.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl PodNetworkArguments {
         let is_set = |name| matches.get_one(name) == Some(&true);
         let mask = |name| {
             let mask = matches.get_one::<u32>(name).copied().unwrap_or_default();
-            // No prefix is that long either.
+            // No prefix has this length either.
             i32::try_from(mask).unwrap_or(i32::MAX)
         };
         let configures_routes = is_set("configure-cloud-routes")

@@ -1,4 +1,4 @@
-//! Flags about what the manager may change, what it records, and where providers run: mode, brakes, audit log,
+//! Flags about the changes that the manager may make, its records, and where providers run: mode, brakes, audit log,
 //! isolation.
 
 use std::path::PathBuf;
@@ -30,30 +30,30 @@ pub(crate) struct SafetyFlags {
     pub cloud_proxy: Option<CloudProxy>,
 }
 
-/// The proxy to the cloud of a provider whose grants are built in and for which no file names one.
+/// The proxy to the cloud of a provider with built-in grants for which no file names a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum CloudProxy {
-    /// None.
+    /// Direct connections, without a proxy.
     #[default]
     Direct,
-    /// That of `HTTPS_PROXY`, but for what `NO_PROXY` names.
+    /// The proxy of `HTTPS_PROXY`, except for hosts in `NO_PROXY`.
     Environment,
 }
 
-/// Where providers run.
+/// The process in which a provider's guests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum ProviderIsolation {
-    /// In this process.
+    /// All providers run in this process.
     #[default]
     InProcess,
-    /// Each in its own child process.
+    /// Each module runs in its own child process.
     ChildProcess,
 }
 
 /// Destination of audit records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AuditLog {
-    /// The ordinary log.
+    /// The ordinary log, as lines of its form.
     Log,
     /// Standard output, one JSON object per line.
     Stdout,
@@ -86,7 +86,7 @@ impl SafetyFlags {
             Some("direct") => Some(CloudProxy::Direct),
             Some("environment") => Some(CloudProxy::Environment),
             Some(_) => {
-                // Not quoted: it may be a URL with a password.
+                // Not quoted: the text may be a URL with a password.
                 mistakes.push(
                     "--cloud-proxy: expected environment or direct; a URL stands in the file of --config"
                         .to_owned(),

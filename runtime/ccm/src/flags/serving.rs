@@ -1,4 +1,5 @@
-//! Flags of the secure port: where it listens, how users are known, and what they may read (ccm-behaviour 8.8).
+//! Flags of the secure port: its address, how users are authenticated, and which paths they may read (ccm-behaviour
+//! 8.8).
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use clap::ArgMatches;
 use super::election::duration;
 use super::{list, path, text};
 
-/// The flags of the secure port. `None` of it is read with `--secure-port=0`.
+/// The flags of the secure port. Not read with `--secure-port=0`.
 pub(crate) struct ServingFlags {
     /// Address, certificates and TLS.
     pub secure: SecureServing,
@@ -37,7 +38,7 @@ pub(crate) struct ServingFlags {
 }
 
 impl ServingFlags {
-    /// Reads the flags; adds errors to `mistakes` and what is not offered to `warnings`.
+    /// Reads the flags; adds errors to `mistakes`, and flags without effect to `warnings`.
     pub(super) fn read(
         matches: &ArgMatches,
         mistakes: &mut Vec<String>,

@@ -1,4 +1,4 @@
-//! The values of flags as Go prints them, in the log and at `/flagz`: what was understood, whatever its spelling.
+//! The values of flags as Go prints them, in the log and at `/flagz`: the parsed value, whatever its spelling.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const GATES: &str = "feature-gates";
 /// Upstream's flag of type `pattern=N,...`.
 const VMODULE: &str = "vmodule";
 
-/// Every flag, and its value.
+/// Every flag with its value, given or not.
 pub(crate) fn values(matches: &ArgMatches) -> Vec<(&'static str, String)> {
     let flags = FLAGS.iter();
     flags
@@ -74,7 +74,7 @@ pub(crate) fn duration(duration: Duration) -> String {
     }
 }
 
-/// A number with its point moved to the left by so many digits, without zeros at the end.
+/// A number with its point moved to the left by `digits` digits, without zeros at the end.
 fn decimal(number: u64, digits: usize) -> String {
     let padded = format!("{number:0width$}", width = digits + 1);
     let (whole, fraction) = padded.split_at(padded.len() - digits);
@@ -145,7 +145,7 @@ mod tests {
         ] {
             let command = run_command().no_binary_name(true);
             let matches = command.try_get_matches_from(words.iter().map(|word| {
-                // As for every argument of the process.
+                // Underscores are replaced, as in every argument of the process.
                 crate::flags::dashed(word.into())
             }));
             let values = values(&matches.unwrap());

@@ -7,7 +7,7 @@
 pub(crate) enum FlagKind {
     /// `--flag`, `--flag=true`, `--flag=false`.
     Bool,
-    /// Any text.
+    /// Text, not parsed further.
     Text,
     /// The path of a file.
     File,
@@ -30,36 +30,36 @@ pub(crate) enum FlagKind {
 /// Effect of the flag.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Works as upstream's.
+    /// Works as upstream's flag does.
     Works,
     /// Accepted without effect, so that a manifest written for the Go binary starts. Any value but the default asks for
-    /// something that is not there, and prints a warning with this reason.
+    /// a feature that is missing here, and prints a warning with this reason.
     Accepted(&'static str),
-    /// Accepted without effect, too. These values ask for what is so anyway, for this reason, and warn nobody; every other
-    /// value but the default warns.
+    /// Accepted without effect, too. These values ask for what happens anyway, for this reason, and do not warn; every
+    /// other value but the default warns.
     Fulfilled(Wishes, &'static str),
 }
 
-/// Values of a flag that ask for what is so anyway.
+/// Values of a flag that ask for what happens anyway.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wishes {
-    /// All.
+    /// Every value.
     All,
-    /// Only these, or others that mean the same.
+    /// Only these, or other spellings of them.
     These(&'static [&'static str]),
 }
 
-/// One flag.
+/// A flag of `ccm run`.
 pub(crate) struct Flag {
-    /// Name without dashes.
+    /// Name without dashes, such as `cluster-cidr`.
     pub name: &'static str,
     /// Upstream's heading in `--help`.
     pub section: &'static str,
-    /// See [`FlagKind`].
+    /// Type of the value.
     pub kind: FlagKind,
     /// Default as printed by upstream; empty for none.
     pub default: &'static str,
-    /// See [`State`].
+    /// Whether it has an effect.
     pub state: State,
     /// Help text, one sentence.
     pub help: &'static str,

@@ -34,7 +34,7 @@ fn a_manifest_written_for_the_go_binary_starts() {
 fn a_wish_that_is_fulfilled_warns_nobody() {
     for flags in [
         "--leader-elect=true --kube-api-qps=20.0 --min-resync-period=12h --controller-start-interval=0",
-        // What the containers of Go managers are started with.
+        // The arguments of Go managers' containers.
         "--allow-untagged-cloud --webhook-secure-port=0 --route-reconciliation-period=30s",
         "--allow-untagged-cloud=false --webhook-secure-port=10260 --node-sync-period=10s",
         "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation=true",
@@ -192,7 +192,7 @@ fn proc_004_workers_that_cannot_work_are_refused() {
 #[test]
 fn upstream_add_flags_its_command_line_is_read() {
     let case = "TestAddFlags/01";
-    // Upstream's own, but for the controllers, which do not exist.
+    // Upstream's own, except for the controllers, which do not exist.
     let flags = run(
         "--allocate-node-cidrs=true --authorization-always-allow-paths= --bind-address=192.168.4.21 --cert-dir=/a/b/c \
          --cloud-config=/cloud-config --cloud-provider=gce --cluster-cidr=1.2.3.4/24 --cluster-name=k8s \
@@ -313,8 +313,8 @@ fn the_table_names_each_flag_once() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), FLAGS.len());
-    // Upstream has 86 with --help and --version, which clap adds; all others are ours.
-    // The node IPAM controller's stand in an extra set of kube's own sample (IPAM-002).
+    // Upstream has 86 with --help and --version, which clap adds; all others are ours. The node IPAM controller's are
+    // in an extra set of kube's own sample (IPAM-002).
     let ours = ["wasm", "node-ipam-controller"];
     let theirs = FLAGS.iter().filter(|flag| !ours.contains(&flag.section));
     let theirs = theirs.count();

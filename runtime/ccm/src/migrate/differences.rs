@@ -1,5 +1,5 @@
-//! Settings of the Go manager that mean something else here. They change nothing by themselves: what follows of them is in
-//! the plan. Reads Services' annotations; writes nothing.
+//! Settings of the Go manager that mean something else here. They change nothing by themselves: their consequences are
+//! in the plan. Reads Services' annotations; writes nothing.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::provider_loading::PROCESS;
 /// The annotation that imports a load balancer.
 const IMPORT: &str = "load-balancer.hetzner.cloud/name";
 
-/// One setting, and what it means here.
+/// A setting, and what it means here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Difference {
     about: String,
@@ -41,7 +41,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// All that these flags, the variables and the Services have of it.
+/// All differences in these flags, the variables and the Services.
 pub(super) async fn of(flags: &RunFlags, kubernetes: &Config) -> Vec<Difference> {
     let mut differences = of_settings(flags, PROCESS.variable);
     if flags.cloud_provider.as_deref() == Some("hcloud") {
@@ -91,10 +91,10 @@ fn of_settings(flags: &RunFlags, variable: &dyn Fn(&str) -> Option<String>) -> V
     differences
 }
 
-/// Imports, whose conditions are stricter here.
+/// Imports of load balancers, whose conditions are stricter here.
 async fn of_services(kubernetes: &Config) -> Vec<Difference> {
     let Ok(client) = unbound_client(kubernetes) else {
-        // The plan says why.
+        // The plan gives the reason.
         return Vec::new();
     };
     let services: Api<Service> = Api::all(client);

@@ -1,5 +1,5 @@
-//! Reads a workload of the cluster: the arguments, variables and mounted files of the container that runs the Go manager.
-//! Secrets and ConfigMaps are read only where it refers to them, with the caller's rights, and never printed.
+//! Reads a workload of the cluster: the arguments, variables and mounted files of the container that runs the Go
+//! manager. Secrets and ConfigMaps are read only where it refers to them, with the caller's rights, and never printed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use crate::provider_loading::WorkloadSurroundings;
 
-/// What tells the container of a manager from others.
+/// The argument that identifies the container of a manager.
 const TELLING: &str = "--cloud-provider";
 
 /// A workload's kind, namespace and name.
@@ -51,14 +51,14 @@ impl WorkloadName {
     }
 }
 
-/// What was found in it.
+/// The arguments, variables and files of the manager's container.
 pub(super) struct Workload {
     /// Command and arguments of the container.
     pub(super) arguments: Vec<String>,
     pub(super) surroundings: WorkloadSurroundings,
 }
 
-/// Reads it.
+/// Reads the workload.
 ///
 /// # Errors
 /// It does not exist, may not be read, or refers to something that is not there.
@@ -139,7 +139,7 @@ struct Sources<'a> {
 }
 
 impl Sources<'_> {
-    /// Reads one; an optional one that is missing is empty.
+    /// Reads one of them; an optional one that is missing is empty.
     async fn get(
         &mut self,
         source: Source,
@@ -170,7 +170,7 @@ impl Sources<'_> {
                 let found = api.get_opt(name).await?;
                 found.map(|it| {
                     let data = it.data.unwrap_or_default().into_iter();
-                    // What is no text is no variable, and no file that this program reads as one.
+                    // A value that is not UTF-8 can be no variable, and no file that this program reads.
                     data.filter_map(|(key, value)| Some((key, String::from_utf8(value.0).ok()?)))
                         .map(|(key, value)| (key, Zeroizing::new(value)))
                         .collect()
@@ -238,7 +238,7 @@ async fn variables(
     Ok(variables)
 }
 
-/// The value that a variable refers to. What only a running pod has, such as its IP address, is left out.
+/// The value that a variable refers to. Values that only a running pod has, such as its IP address, are left out.
 async fn referred(
     sources: &mut Sources<'_>,
     from: &EnvVarSource,

@@ -1,4 +1,4 @@
-//! Upstream's cases of leader migration, and what we do otherwise.
+//! Upstream's cases of leader migration, and our departures from them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;

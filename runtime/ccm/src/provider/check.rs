@@ -1,4 +1,5 @@
-//! `ccm provider check`: loads a module as `ccm run` would, under the same limits, and says what it asked.
+//! `ccm provider check`: loads a module as `ccm run` would, under the same limits, and reports the calls and their
+//! answers.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::observed_calls::{ObservedCall, ObservedCalls};
 use super::terminal::Screen;
 use super::{Refusal, Verdict, inspect, output};
 
-/// The made-up object that is looked up where there is no self-check.
+/// Name of the made-up object that is looked up where there is no self-check.
 const NOBODY: &str = "ccm-provider-check";
 
 /// Loads a module; with `online`, also asks the cloud.
@@ -47,17 +48,17 @@ pub(super) async fn check(options: &Check, screen: Screen) -> anyhow::Result<Ver
     ))
 }
 
-/// What was asked of the cloud, and what the module answered.
+/// The question that the module was asked, and its answer.
 enum Question {
-    /// Its own check.
+    /// The module's own check.
     SelfCheck,
-    /// Something that nobody has, with this answer.
+    /// A look-up of an object that does not exist, with this answer.
     LookUp(&'static str, String),
-    /// It has nothing that could be asked.
+    /// The module supports no question.
     Nothing,
 }
 
-/// Asks one question that changes nothing: the self-check, otherwise a look-up of something that nobody has.
+/// Asks one question that changes nothing: the self-check, otherwise a look-up of an object that does not exist.
 async fn ask(provider: &Provider, has_self_check: bool) -> Result<Question, Refusal> {
     let permit = || Arc::new(Permit::read_only(Moment(std::time::Duration::MAX)));
     let failed = |what: &str, error: ProviderError| Refusal::new(format!("{what} failed"), error);
@@ -119,7 +120,7 @@ fn nobody() -> CloudNode {
     }
 }
 
-/// What `init` has enabled, in the contract's words.
+/// The interfaces that `init` has enabled, as the contract names them.
 fn enabled(provider: &Provider) -> Vec<&'static str> {
     let capabilities = provider.capabilities();
     let all = [

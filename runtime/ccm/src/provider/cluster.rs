@@ -7,12 +7,12 @@ use kube::{Client, Config};
 use super::arguments::ClusterOptions;
 use crate::api_server_proxy::{named, set_proxy, unbound_client};
 
-/// Creates a client for it.
+/// Creates a client for the selected cluster.
 pub(super) async fn client(options: &ClusterOptions) -> anyhow::Result<Client> {
     Ok(unbound_client(&config(options).await?)?)
 }
 
-/// How it is reached.
+/// The client configuration of the selected cluster.
 pub(crate) async fn config(options: &ClusterOptions) -> anyhow::Result<Config> {
     let context = KubeConfigOptions {
         context: options.context.clone(),

@@ -87,7 +87,7 @@ pub(super) fn check(options: &ConfigCheck) -> anyhow::Result<Verdict> {
     Ok(Verdict { text, is_yes })
 }
 
-/// What was assumed, if anything was.
+/// The assumptions about missing inputs, if there are any.
 fn assumed(absent: &[String]) -> String {
     listed(
         "assumed to be where ccm runs, because this machine does not have it:",
@@ -106,13 +106,13 @@ fn listed(title: &str, lines: &[String]) -> String {
 
 /// The module of an entry, as far as it is on this machine.
 enum Module {
-    /// Its bytes.
+    /// The module's bytes.
     Here(Vec<u8>),
-    /// There is a file, or a name, and no module.
+    /// There is a file or a name, but no usable module; with the reason.
     Unusable(String),
-    /// The file is not there.
+    /// The file does not exist here.
     Absent(String),
-    /// It would have to be fetched.
+    /// The module would have to be fetched.
     Remote,
 }
 
@@ -303,7 +303,7 @@ fn trust(policy: &TrustPolicy) -> String {
     if parts.is_empty() {
         parts.push(match policy.allows_unsigned {
             true => "nobody has to vouch".to_owned(),
-            // Somebody has to be named, so their keys or roots are in files that are not on this machine.
+            // At least one signer is required, so their keys or roots are in files that are not on this machine.
             false => "signers whose files are not on this machine".to_owned(),
         });
     }

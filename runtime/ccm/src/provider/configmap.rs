@@ -52,15 +52,15 @@ impl ConfigMapTarget {
     }
 }
 
-/// Everything about the object except the module.
+/// The properties of the object, without the module.
 pub(super) struct Shape<'a> {
-    /// Its namespace, name and key.
+    /// Namespace, name and key of the ConfigMap.
     pub target: &'a ConfigMapTarget,
     /// Extension appended to the default key.
     pub extension: &'a str,
-    /// Whether it is immutable.
+    /// Whether the ConfigMap is immutable.
     pub is_immutable: bool,
-    /// Maximum bytes under one key.
+    /// Maximum bytes under one key. `None`: one key.
     pub piece: Option<usize>,
     /// A Sigstore bundle with the module's signature.
     pub bundle: Option<&'a str>,

@@ -12,14 +12,14 @@ use crate::provider_loading::PROCESS;
 /// Size limit in bytes, as in `run`.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What has to be there, of all that a configuration names.
+/// The inputs of a configuration that have to exist on this machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inputs {
-    /// Nothing: `ccm` will run on another machine. What is missing here is listed.
+    /// None: `ccm` will run on another machine. Missing ones are listed.
     Elsewhere,
     /// Files and variables. Credentials in cluster Secrets are assumed to exist.
     Here,
-    /// Everything; and cluster Secrets, which are not read, are missing.
+    /// All. Cluster Secrets, which are not read, count as missing.
     Used,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum Inputs {
 pub(super) struct Read {
     /// The configuration, or its mistakes.
     pub(super) providers: Result<Vec<ProviderConfig>, Mistakes>,
-    /// What it names and this machine does not have, where that is no mistake.
+    /// Inputs that it names and this machine does not have, where that is no mistake.
     pub(super) absent: Vec<String>,
     /// Lines without effect, each with its reason.
     pub(super) ignored: Vec<String>,
@@ -88,7 +88,7 @@ pub(super) fn read_valid(path: &Path, inputs: Inputs) -> anyhow::Result<Vec<Prov
 /// Selects one entry: by its name, the only one, or the one named like the module.
 ///
 /// # Errors
-/// There is none, or it is not clear which is meant.
+/// There is none, or several match.
 pub(super) fn entry(
     mut configured: Vec<ProviderConfig>,
     path: &Path,

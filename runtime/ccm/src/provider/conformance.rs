@@ -1,16 +1,16 @@
-//! `ccm provider test`: tests a module against the laws of the contract, and reports on each. The module runs in the real
-//! sandbox and sends its requests through the real egress to the endpoints of the configuration. Faults happen between
-//! the egress and these endpoints.
+//! `ccm provider test`: tests a module against the laws of the contract, and reports on each. The module runs in the
+//! real sandbox and sends its requests through the real egress to the endpoints of the configuration. Faults happen
+//! between the egress and these endpoints.
 //!
-//! | Part | What it has |
+//! | Part | Contents |
 //! |---|---|
 //! | `law` | every law, in one table |
-//! | `module_under_test` | loads the module again for each law, and asks it |
+//! | `module_under_test` | loads the module again for each law, and calls it |
 //! | `contract`, `instances`, `load_balancers`, `routes` | how each law is tested |
-//! | `report` | the findings, for people, for programs and to be published |
+//! | `report` | the findings, for people, for programs and for publication |
 //!
-//! A law is judged by what the module answers and which requests it sends. What a cloud has is seen through the module
-//! alone: no law needs to know the cloud.
+//! A law is judged by the module's answers and the requests that it sends. The state of a cloud is seen through the
+//! module alone: no law needs to know the cloud.
 
 mod contract;
 mod instances;
@@ -33,7 +33,7 @@ use law::Book;
 use module_under_test::{ModuleUnderTest, Subjects};
 use report::Report;
 
-/// Tests the module.
+/// Tests the module and prints the report.
 pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdict> {
     let service = match &options.service {
         Some(path) => read_service(path)?,
@@ -48,7 +48,7 @@ pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdic
     let loadable = Loadable::find(module, entry, cluster, Purpose::Ask, screen).await?;
     let bar = screen.busy("compiling and starting");
     let loadable = Arc::new(loadable);
-    // Why it cannot be loaded is no finding.
+    // A module that cannot be loaded is an error of the command, and no finding.
     let provider = loadable.load(None).await?;
     let enabled = provider.capabilities();
     let warnings = provider.warnings().to_vec();

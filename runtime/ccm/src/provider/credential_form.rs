@@ -1,9 +1,9 @@
-//! The credential of a target as a person would write it into a configuration, with places to fill in. Knows no secret.
+//! The credential of a target as a person would write it into a configuration, with placeholders. Knows no secret.
 
 use ccm_host::manifest::{AuthKind, REGION, Target, UNNAMED};
 use serde_json::{Value, json};
 
-/// What stands under `credential` for a target. `secret` makes the reference to a secret: to the one of this target, or to
+/// The value of `credential` for a target. `secret` makes the reference to a secret: to the one of this target, or to
 /// one with a name of its own, such as `aws-access-key-id`, that several targets share. `None`: no credential.
 pub(super) fn credential_form(
     target: &Target,
@@ -33,7 +33,7 @@ pub(super) fn credential_form(
     })
 }
 
-/// AWS's hosts begin with the service, nearly always as signatures name it.
+/// The hosts of AWS begin with the service, nearly always as signatures name it.
 fn aws_service(target: &Target) -> &str {
     let host = target.endpoint.host_str().unwrap_or_default();
     match host.split_once('.') {

@@ -1,4 +1,4 @@
-//! `ccm provider init`: writes the object `Provider` that runs a module, with what the module asks for as grants. Neither
+//! `ccm provider init`: writes the object `Provider` that runs a module, with the module's requests as grants. Neither
 //! runs nor compiles the module, and reads no Secret.
 
 use std::fmt::Write as _;
@@ -47,7 +47,7 @@ pub(super) async fn init(options: &Init, screen: Screen) -> anyhow::Result<Verdi
 struct Object<'a> {
     name: &'a str,
     source: Option<&'a Location>,
-    /// How the registry is reached that it comes from; null: as any other.
+    /// The `registry` settings of the source; null: the defaults.
     registry: Value,
     secret_namespace: &'a str,
     found: &'a Inspection,
@@ -82,7 +82,7 @@ impl Object<'_> {
         Ok(with_hints(&text))
     }
 
-    /// Where the module comes from, and who vouches for it.
+    /// Adds the source of the module, and the trust policy for it.
     fn origin(&self, text: &mut String) -> anyhow::Result<()> {
         let digest = self.found.digest.to_string();
         let mut spec = Map::new();
@@ -125,7 +125,7 @@ impl Object<'_> {
         granted
     }
 
-    /// The module's own keys; those that it needs are not comments.
+    /// Adds the module's own keys; optional ones as comments.
     fn keys(&self, text: &mut String) {
         let keys = &self.found.manifest.config;
         if keys.is_empty() {
@@ -159,7 +159,7 @@ fn write(text: &mut String, indent: &str, value: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A text of the module's author, as part of a comment.
+/// A text by the module's author, as part of a comment.
 fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }

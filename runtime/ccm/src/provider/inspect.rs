@@ -25,7 +25,7 @@ pub(super) async fn inspect(options: &Inspect, screen: Screen) -> anyhow::Result
     }))
 }
 
-/// What the module exports, in the contract's words.
+/// The interfaces that the module exports, as the contract names them.
 pub(super) fn capabilities(found: &Inspection) -> Vec<&'static str> {
     let all = [
         ("instances", found.capabilities.instances),
@@ -143,7 +143,7 @@ fn as_json(found: &Inspection, in_registry: Option<&str>) -> Value {
     })
 }
 
-/// Stands above the digest in a configuration that `inspect` prints.
+/// The comment above the digest in a configuration that `inspect` prints.
 const ONE_VERSION: &str = "    # Exactly these bytes: another version is refused until its digest stands here. To have all versions that you
     # sign instead, put this in its place:
     #   keys: [{ file: /etc/ccm/provider.pub }]
@@ -171,7 +171,7 @@ fn as_grants(found: &Inspection) -> anyhow::Result<String> {
         }],
     };
     let mut text = serde_saphyr::to_string(&document)?;
-    // A digest is the only thing about a file that vouches for it, and it vouches for no later version.
+    // Of a file, only a digest can be trusted, and it covers no later version.
     if let Some(at) = text.find("    digest: ") {
         text.insert_str(at, ONE_VERSION);
     }

@@ -1,5 +1,5 @@
-//! A module that a command loads: fetched, inspected, judged by the configuration's trust, and then loaded as often as
-//! the command wants, on the terms that `run` would load it on.
+//! A module that a command loads: fetched, inspected, checked against the configuration's trust policy, and then loaded
+//! as often as the command needs, with the load policy of `run`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,44 +27,44 @@ use crate::flags::ProviderIsolation;
 use crate::load_policy::{ConfiguredLoadPolicy, Remarks};
 use crate::provider_loading;
 
-/// Region of endpoints that the manifest leaves to the grant.
+/// Region of endpoints for which the grant has to name one.
 const REGION: &str = "check";
 
 /// See the module's documentation.
 pub(super) struct Loadable {
-    /// Where it came from, as typed.
+    /// The module's location, as typed.
     pub(super) place: String,
-    /// What it says about itself.
+    /// The result of inspecting it.
     pub(super) inspection: Inspection,
-    /// Who vouches for it, or why nobody was asked.
+    /// The signers or the digest that vouch for it, or why that was not checked.
     pub(super) trust: String,
     artifact: Artifact,
     terms: Terms,
     host: Host,
 }
 
-/// What a module may do when it is loaded.
+/// The grants and settings that a module is loaded with.
 enum Terms {
-    /// What a configuration says, or the built-in profile of a shipped module.
+    /// Those of a configuration, or of the built-in profile of a shipped module.
     Configured {
         policy: Box<ConfiguredLoadPolicy>,
-        /// Where the configuration stands, for errors.
+        /// Path of the configuration, for errors.
         file: Option<String>,
     },
-    /// Exactly what it requests, without credentials.
+    /// Exactly the module's requests, without credentials.
     Everything,
 }
 
-/// What the command is going to do.
+/// Whether the command calls the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Load it, and ask nobody: missing files and variables are assumed to be where `ccm` runs.
+    /// Only load the module: missing files and variables are assumed to be where `ccm` runs.
     Load,
-    /// Ask the cloud, with the credentials of the configuration.
+    /// Call the cloud, with the credentials of the configuration.
     Ask,
 }
 
-/// What the manager would be told by its flags.
+/// The cluster's properties, which the manager's flags name.
 #[derive(Clone)]
 pub(super) struct ClusterTerms {
     /// `--cluster-name`.
@@ -133,10 +133,10 @@ impl Loadable {
         })
     }
 
-    /// Loads it: the first time it is compiled.
+    /// Loads the module; the first time it is compiled.
     ///
     /// # Errors
-    /// Why it is not loaded.
+    /// The reason why it is not loaded.
     pub(super) async fn load(
         &self,
         interceptor: Option<Arc<dyn Interceptor>>,
@@ -175,7 +175,7 @@ impl Loadable {
     }
 }
 
-/// Terms without a configuration.
+/// The load policy without a configuration.
 fn unconfigured(
     inspection: &Inspection,
     purpose: Purpose,
@@ -213,10 +213,10 @@ fn configured(
     configured_providers::entry(configured, path, options.provider.as_deref(), Some(module))
 }
 
-/// Who vouches for the module, as `run` judges it.
+/// Checks the module's trust as `run` does, and returns the evidence in words.
 ///
 /// # Errors
-/// Nobody whom the configuration names does.
+/// No signer and no digest of the configuration vouches for it.
 async fn judged(
     trust: TrustPolicy,
     artifact: &Artifact,
@@ -227,7 +227,7 @@ async fn judged(
         return Ok("not judged: the signers' files are not on this machine".to_owned());
     }
     let (artifact, version) = (artifact.clone(), inspection.manifest.version.clone());
-    // Hostile evidence can take a second.
+    // Verifying hostile evidence can take a second.
     let judged =
         tokio::task::spawn_blocking(move || trust.verify(&artifact, &version, SystemTime::now()));
     let judged = judged.await.context("the trust could not be judged")?;
@@ -236,7 +236,7 @@ async fn judged(
     Ok(provenance.to_string())
 }
 
-/// The module's configuration when none is given.
+/// The module's configuration if no file is given.
 fn told(manifest: &Manifest) -> GuestConfig {
     GuestConfig {
         cluster_name: cluster_name(),
@@ -246,7 +246,7 @@ fn told(manifest: &Manifest) -> GuestConfig {
     }
 }
 
-/// Stands for an endpoint that only an operator knows: no host has a name of this domain (RFC 2606).
+/// Replaces an endpoint that only an operator knows: no host has a name of this domain (RFC 2606).
 fn placeholder_endpoint() -> Option<Url> {
     Url::parse("https://check.invalid/").ok()
 }
@@ -281,7 +281,7 @@ fn everything(manifest: &Manifest) -> Grants {
                     session_token: None,
                 }),
             }),
-            // Both are headers in the end; who would issue them is not asked while a module is loaded.
+            // Both end as headers; no issuer is asked while a module is loaded.
             AuthKind::OAuth2 => Credential::OAuth2(OAuth2 {
                 issuer: Issuer::at(grant.endpoint.clone()),
                 client: None,
@@ -300,7 +300,7 @@ fn everything(manifest: &Manifest) -> Grants {
     grants
 }
 
-/// Sets required keys to an empty value: the module decides whether that is valid.
+/// Sets required keys to an empty value: the module decides whether it is valid.
 fn placeholders(manifest: &Manifest) -> BTreeMap<String, String> {
     let required = manifest.config.iter().filter(|key| key.required);
     required

@@ -51,7 +51,7 @@ pub(super) fn with_manifest(
     Ok(packed)
 }
 
-/// Reads one section and tells whether it is a manifest.
+/// Reads one section; returns whether it is a manifest.
 fn is_manifest(rest: &mut BinaryReader<'_>) -> wasmparser::Result<bool> {
     let kind = rest.read_u8()?;
     let mut body = rest.read_reader()?;

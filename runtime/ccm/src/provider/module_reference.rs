@@ -1,4 +1,4 @@
-//! Module references on the command line, and fetching their bytes. Verifies nothing: that is up to the callers.
+//! Module references on the command line, and fetching their bytes. Verifies nothing: callers do.
 
 use std::fmt;
 use std::io::Read as _;

@@ -1,4 +1,4 @@
-//! Records what a module does while a command asks it: its calls with their cost, every request, and what was refused.
+//! Records what a module does while a command calls it: its calls with their cost, every request, and every refusal.
 //! Injects the faults that a command orders. Decides nothing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use ccm_host::egress::FetchError;
 use ccm_host::{CallUsage, InjectedFault, Interceptor};
 use serde::Serialize;
 
-/// The fault of a request.
+/// Returns the fault of a request.
 type FaultOf = dyn Fn(&CloudRequest) -> InjectedFault + Send + Sync;
 
 /// See the module's documentation.
@@ -22,7 +22,7 @@ pub(super) struct ObservedCalls {
 #[derive(Default)]
 struct State {
     calls: Vec<ObservedCall>,
-    /// Of the call that is under way.
+    /// The requests of the call under way.
     requests: Vec<ObservedRequest>,
     refused: Vec<RefusedRequest>,
     faults: Option<Box<FaultOf>>,
@@ -32,16 +32,16 @@ struct State {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ObservedCall {
-    /// The function of the contract.
+    /// Name of the contract's function.
     pub(super) function: &'static str,
-    /// From its begin to its end, in milliseconds.
+    /// Duration of the call, in milliseconds.
     pub(super) took_ms: u64,
-    /// CPU time in microseconds.
+    /// CPU time of the call, in microseconds.
     pub(super) computed_us: u64,
-    /// The most memory that the guest had, in KiB; absent where the guest runs in another process.
+    /// Largest memory of the guest, in KiB; absent where the guest runs in another process.
     #[serde(rename = "memoryKiB", skip_serializing_if = "Option::is_none")]
     pub(super) memory_kib: Option<usize>,
-    /// Requests that it tried to send from `init`.
+    /// Number of requests that it tried to send from `init`.
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) requests_in_init: usize,
     /// The requests that were sent, in the order in which they ended.
@@ -61,17 +61,17 @@ pub(super) struct ObservedRequest {
     pub(super) method: String,
     /// The name of the granted target.
     pub(super) target: String,
-    /// Below the endpoint, without query.
+    /// The path below the endpoint, without query.
     pub(super) path: String,
     /// The rule that admitted it.
     pub(super) rule: String,
-    /// Whether it may have changed something.
+    /// Whether the request may have changed something.
     pub(super) is_change: bool,
-    /// What the guest got: a status, or why there was none.
+    /// The guest's answer: a status, or why there was none.
     pub(super) answer: String,
-    /// The status that the cloud gave, whatever the guest got.
+    /// The cloud's status, whatever the guest got.
     pub(super) status: Option<u16>,
-    /// In milliseconds.
+    /// Duration of the request, in milliseconds.
     pub(super) took_ms: u64,
 }
 
@@ -81,11 +81,11 @@ pub(super) struct ObservedRequest {
 pub(super) struct RefusedRequest {
     pub(super) method: String,
     pub(super) target: String,
-    /// Absent where the request is not granted.
+    /// The path; absent where the request is not granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) path: Option<String>,
     pub(super) why: String,
-    /// Whether it is granted, and only not made now.
+    /// Whether the request is granted, and only its permit refused it.
     pub(super) is_granted: bool,
     /// The last line that the guest logged before it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl ObservedCalls {
-    /// From now on, these faults happen.
+    /// Injects these faults from now on.
     pub(super) fn inject(
         &self,
         faults: impl Fn(&CloudRequest) -> InjectedFault + Send + Sync + 'static,
@@ -126,7 +126,7 @@ impl ObservedCalls {
 }
 
 impl ObservedRequest {
-    /// Whether the cloud has carried it out.
+    /// Whether the cloud has carried out the request.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.status, Some(200..=299))
     }
@@ -191,7 +191,7 @@ impl Interceptor for ObservedCalls {
     }
 }
 
-/// The commands ask one question at a time, so that what is refused belongs to the call under way.
+/// The commands call one function at a time, so that each refusal belongs to the call under way.
 impl AuditSink for ObservedCalls {
     fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
         Ok(())

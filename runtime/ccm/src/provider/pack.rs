@@ -1,5 +1,5 @@
 //! `ccm provider pack`: prepares a component for a source: adds its manifest, compresses it, puts it into a ConfigMap.
-//! The output has been inspected as by the host, and unpacked again as a check.
+//! The output was inspected as by the host, and unpacked again as a check.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -114,7 +114,7 @@ fn extension(compression: Option<Compression>) -> &'static str {
     }
 }
 
-/// Deterministic output: contains neither a time nor a name.
+/// Compresses deterministically: the output contains neither a time nor a name.
 fn compress<'a>(
     wasm: &'a [u8],
     compression: Option<Compression>,

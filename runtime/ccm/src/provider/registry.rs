@@ -105,8 +105,8 @@ fn settings(at: &OciPlace, access: &RegistryArguments) -> anyhow::Result<OciSett
     })
 }
 
-/// `registry` of an object whose manager reaches `at` as these options do; `login` refers to the credentials, if there are
-/// some for it. Null: nothing has to be said.
+/// The `registry` of an object whose manager reaches `at` as these options do; `login` refers to the credentials, if
+/// there are some for it. Null: the defaults suffice.
 ///
 /// # Errors
 /// A file of the options cannot be read.
@@ -132,7 +132,7 @@ pub(super) fn of_object(
     })
 }
 
-/// The proxy of the environment, if the caller wants that.
+/// The proxy of the environment, if the options ask for it.
 fn proxy(access: &RegistryArguments) -> anyhow::Result<Option<ProxyGrant>> {
     if !access.proxy_from_environment {
         return Ok(None);

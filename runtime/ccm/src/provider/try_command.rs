@@ -1,5 +1,5 @@
 //! `ccm provider try`: lets a module answer for nodes and Services that no cluster has, in the real sandbox and through
-//! the real egress, and shows what it asked, what the manager would write, and what would be refused. Without
+//! the real egress, and shows its requests, the writes that the manager would make, and the refusals. Without
 //! `--allow-changes` nothing is changed at the cloud.
 
 pub(super) mod objects;
@@ -28,12 +28,12 @@ use report::{CallGroup, Report};
 
 use objects::{NodeArgument, read_service};
 
-/// Most changes of one call, as in the manager.
+/// Maximum number of changes of one call, as in the manager.
 const MOST_CHANGES: u32 = 256;
-/// Longest call, as in the manager.
+/// Time limit of a call, as in the manager.
 const CALL_TIME: Duration = Duration::from_secs(60);
 
-/// Asks the module, and shows the result.
+/// Calls the module, and shows the result.
 pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict> {
     let services = options.service.iter().map(|path| read_service(path));
     let services: Vec<Service> = services.collect::<Result<_, _>>()?;
@@ -97,13 +97,13 @@ fn schemes(loadable: &Loadable, provider: &Provider) -> Vec<String> {
     }
 }
 
-/// A module that answers, and what it may do.
+/// A loaded module, and the changes that it may make.
 struct TriedModule {
     provider: Provider,
     observed: Arc<ObservedCalls>,
     schemes: Vec<String>,
     mode: Mode,
-    /// How long a pending Service is waited for.
+    /// Time limit of a pending Service.
     patience: Duration,
 }
 
@@ -118,7 +118,7 @@ impl TriedModule {
         ))
     }
 
-    /// Looks all nodes up in one call, as the manager does, and reconciles each. Returns the nodes as they then are.
+    /// Looks all nodes up in one call, as the manager does, and reconciles each. Returns the changed nodes.
     async fn nodes(&self, nodes: Vec<Node>) -> (CallGroup, Vec<Node>) {
         let before = self.observed.count();
         let mut objects = Vec::new();
@@ -138,7 +138,7 @@ impl TriedModule {
             return vec![Err(ProviderError::Unsupported(why.to_owned())); nodes.len()];
         }
         let asked: Vec<_> = nodes.iter().map(cloud_node).collect();
-        // Outside of enforce mode and in it, a look-up changes nothing.
+        // A look-up changes nothing, in every mode.
         let reply = match self.provider.find(&asked, self.permit(0)).await {
             Ok(reply) => reply,
             Err(error) => return vec![Err(error); nodes.len()],

@@ -45,7 +45,7 @@ pub(super) async fn verify(options: &Verify, screen: Screen) -> anyhow::Result<V
     }))
 }
 
-/// Runs on a blocking thread: hostile evidence can take a second.
+/// Verifies on a blocking thread: hostile evidence can take a second.
 fn judge(
     policy: &TrustPolicy,
     artifact: Artifact,

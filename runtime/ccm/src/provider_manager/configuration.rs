@@ -23,33 +23,33 @@ use crate::config::{
 use crate::flags::CloudProxy;
 use crate::provider_loading::PROCESS;
 
-/// So many objects are read; the oldest count.
+/// Maximum number of objects that are read; the oldest count.
 const MOST_OBJECTS: usize = 32;
 
-/// What the configuration wants.
+/// The providers that the configuration asks for.
 #[derive(Default)]
 pub(crate) struct Wanted {
     /// The providers of the file and the flags.
     pub file: Vec<ProviderConfig>,
     /// The providers of objects; none has the name of one of the file.
     pub objects: Vec<ProviderConfig>,
-    /// What became of the spec of each object that has one.
+    /// The state of each object's spec, by the object's name.
     pub specifications: BTreeMap<String, Specification>,
-    /// Objects that were read so far. Those that are refused count, too: their Secrets are watched.
+    /// Number of objects that were read. Refused ones count, too: their Secrets are watched.
     pub objects_read: usize,
 }
 
 /// The objects that configure providers, beside the file.
 pub(crate) struct ObjectConfiguration {
-    /// The objects.
+    /// The watched objects of the cluster.
     pub objects: ProviderObjects,
     /// `--provider-secret-namespace`.
     pub secret_namespace: String,
-    /// By the name of the object, its UID and the last of its specs that was accepted.
+    /// By the object's name: its UID, and the configuration of its last accepted spec.
     pub accepted: Mutex<BTreeMap<String, (Option<String>, ProviderConfig)>>,
 }
 
-/// The file as it was parsed last. Most looks find the same text, and only what it refers to may have changed.
+/// The last parsed file. Most looks find the same text, and only the files and Secrets that it names may have changed.
 #[derive(Default)]
 pub(crate) struct ParsedFile(Mutex<Option<(String, Written)>>);
 
@@ -57,7 +57,7 @@ pub(crate) struct ParsedFile(Mutex<Option<(String, Written)>>);
 pub(crate) struct Configuration {
     /// `--config`.
     pub file: Option<PathBuf>,
-    /// The same, parsed.
+    /// The parsed text of `file`.
     pub parsed: ParsedFile,
     /// `--cloud-provider`; `None`: all providers of the file.
     pub name: Option<String>,
@@ -73,7 +73,8 @@ pub(crate) struct Configuration {
     pub region: MachineRegion,
 }
 
-/// The region of this machine, asked for once. After a failure the next look asks again, half a minute later at the earliest.
+/// The region of this machine, asked for once. After a failure the next look asks again, half a minute later at the
+/// earliest.
 #[derive(Default)]
 pub(crate) struct MachineRegion(AsyncMutex<Option<(Instant, Result<String, String>)>>);
 
@@ -110,7 +111,7 @@ impl ParsedFile {
 }
 
 impl Wanted {
-    /// All providers, those of the file first.
+    /// All providers; those of the file first.
     pub(crate) fn all(&self) -> Vec<ProviderConfig> {
         [self.file.as_slice(), &self.objects].concat()
     }
@@ -124,7 +125,7 @@ impl ObjectConfiguration {
 }
 
 impl Configuration {
-    /// Reads the current configuration. Mistakes of an object are part of the answer: they concern nobody else.
+    /// Reads the current configuration. Mistakes of an object are part of the result: they affect no other provider.
     ///
     /// # Errors
     /// All mistakes of the file together.
@@ -190,7 +191,7 @@ impl Configuration {
         }
     }
 
-    /// Adds the provider of an object, or the one that it was before an edit that is not used.
+    /// Adds the provider of an object; after an edit that is not used, the provider as it was before.
     async fn add(
         &self,
         objects: &ObjectConfiguration,

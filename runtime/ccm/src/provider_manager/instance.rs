@@ -45,7 +45,7 @@ impl Drop for ProviderInstance {
     }
 }
 
-/// Inputs shared by all providers.
+/// Channels shared by all providers.
 #[derive(Clone)]
 pub(super) struct Heard {
     pub(super) lead: watch::Receiver<Option<Lead>>,
@@ -88,7 +88,7 @@ impl ProviderInstance {
             Some(client) => {
                 let store_of_record =
                     ClusterRecordStore::new(&config.name, client.clone(), heard.writer, memory);
-                // An embedded module never changes while the program runs: its object is for people only.
+                // An embedded module never changes while the program runs: its object only informs people.
                 let store_of_record = Arc::new(match is_written_down(&config) {
                     true => store_of_record,
                     false => store_of_record.waiting(),
@@ -177,7 +177,7 @@ impl ProviderInstance {
         Ok(())
     }
 
-    /// Tells people what became of the spec of its object.
+    /// Passes on the state of its object's spec, which the record shows.
     pub(super) fn specify(&self, new: Specification) {
         self.specification.send_if_modified(|specification| {
             let is_new = *specification != new;
@@ -188,12 +188,12 @@ impl ProviderInstance {
         });
     }
 
-    /// Its current configuration.
+    /// The configuration that is applied now.
     pub(super) fn config(&self) -> &ProviderConfig {
         &self.config
     }
 
-    /// What people are shown of it.
+    /// The instance as the status shows it.
     pub(super) fn overview(&self) -> ProviderOverview {
         ProviderOverview {
             name: self.config.name.clone(),
@@ -203,13 +203,13 @@ impl ProviderInstance {
         }
     }
 
-    /// What it serves.
+    /// The version that serves, or why none does.
     pub(super) fn served(&self) -> watch::Receiver<Served> {
         self.served.clone()
     }
 }
 
-/// Whether its versions are recorded for other replicas, and not only shown to people.
+/// Whether its versions are recorded for other replicas, and not only for people.
 fn is_written_down(config: &ProviderConfig) -> bool {
     !matches!(config.source, Location::Embedded(_))
 }

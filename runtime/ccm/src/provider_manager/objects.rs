@@ -1,4 +1,4 @@
-//! The objects `Provider` of the cluster, watched: of each its spec, without its status. Reads only; decides nothing.
+//! The objects `Provider` of the cluster, watched: the spec of each, without its status. Reads only; decides nothing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +18,11 @@ use tokio::sync::{Notify, watch};
 
 use crate::config::MOST_SPEC_BYTES;
 
-/// So many objects are looked at; further ones are as if they were not there.
+/// Maximum number of objects; further ones are ignored.
 const MOST_SEEN: usize = 256;
 /// How long the start waits for the first listing.
 const FIRST: Duration = Duration::from_secs(10);
-/// How long changes are collected before they are looked at.
+/// How long changes are collected before they are announced.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// See the module's documentation. Clones share their state.
@@ -38,15 +38,15 @@ pub(crate) struct ProviderObjects {
 /// The spec of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectSpec {
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// When it was made; the older one of two has what both want.
+    /// Creation time; of two objects in conflict, the older one wins.
     pub created: Option<Timestamp>,
-    /// Its UID.
+    /// UID of the object.
     pub uid: Option<String>,
     /// The generation of the spec.
     pub generation: Option<i64>,
-    /// The spec; `None`: it is larger than what is read.
+    /// The spec; `None`: it exceeds the size limit.
     pub spec: Option<Value>,
 }
 
@@ -80,8 +80,8 @@ impl ProviderObjects {
         all
     }
 
-    /// Completes when a spec has changed since the last call completed. For one listener; a call that is given up loses
-    /// its change, which the next look finds.
+    /// Completes when a spec has changed since the last call completed. For one listener; a dropped call loses its
+    /// change, which the next look finds.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
         tokio::time::sleep(SETTLE).await;
@@ -106,7 +106,7 @@ impl ProviderObjects {
                 Ok(watcher::Event::Delete(object)) => self.change(|seen| {
                     seen.remove(&object.metadata.name.unwrap_or_default());
                 }),
-                // What is known stays: an API server that is away takes no provider away.
+                // Known objects stay: an unavailable API server removes no provider.
                 Err(error) => {
                     tracing::warn!(
                         error = told(&error),
@@ -117,7 +117,7 @@ impl ProviderObjects {
         }
     }
 
-    /// Writes of a status change nothing here.
+    /// Applies a change, and announces it if a spec differs. Changes of the status alone announce nothing.
     fn change(&self, change: impl FnOnce(&mut BTreeMap<String, ObjectSpec>)) {
         let mut seen = self.seen();
         let before = seen.clone();
@@ -133,7 +133,7 @@ impl ProviderObjects {
     }
 }
 
-/// Takes note of an object, unless it is none that configures anything.
+/// Stores an object, or removes it if it has no spec.
 fn put(seen: &mut BTreeMap<String, ObjectSpec>, mut object: DynamicObject) {
     let name = object.metadata.name.unwrap_or_default();
     let spec = object.data.get_mut("spec").map(Value::take);

@@ -1,17 +1,17 @@
-//! Tells people, in the objects themselves, which specs are not used by any provider that runs. Only the leader writes.
+//! Records in the objects themselves which specs no running provider uses. Only the leader writes.
 
 use ccm_delivery::record::{ClusterRecordStore, MemoryRecordStore, Specification};
 use kube::Client;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// An object and what became of its spec.
+/// An object's name, and the state of its spec.
 pub(super) type Refused = (String, Specification);
 
-/// Delay before what could not be written is written again.
+/// Delay before a failed write is repeated.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Writes until the process ends.
+/// Writes the refusals until the process ends.
 pub(super) async fn write(
     reading: Client,
     mut writing: watch::Receiver<Option<Client>>,

@@ -26,9 +26,9 @@ pub(crate) struct Secrets {
 
 #[derive(Default)]
 struct Known {
-    /// By namespace and name.
+    /// Contents by namespace and name.
     data: BTreeMap<(String, String), Data>,
-    /// By namespace and name, too. Each set holds one watch, which ends when the set is dropped.
+    /// Watches by namespace and name. Each set holds one watch, which ends when the set is dropped.
     watches: BTreeMap<(String, String), JoinSet<()>>,
 }
 
@@ -72,7 +72,7 @@ impl Secrets {
         }
     }
 
-    /// Forgets all Secrets but these, and watches them no more.
+    /// Forgets all Secrets but these, and ends their watches.
     pub(crate) fn keep(&self, keys: &BTreeSet<SecretKey>) {
         let is_named = |place: &(String, String)| {
             keys.iter()
@@ -86,7 +86,7 @@ impl Secrets {
     /// The value of one key, as text.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no value.
     pub(crate) fn get(&self, key: &SecretKey) -> Result<String, String> {
         let known = self.known();
         let place = (key.namespace.clone(), key.name.clone());
@@ -138,7 +138,7 @@ impl Secrets {
                 }
             };
             let mut known = self.known();
-            // Forgotten meanwhile: this watch ends.
+            // The Secret was forgotten meanwhile: this watch ends.
             if !known.data.contains_key(&place) {
                 return;
             }

@@ -1,10 +1,10 @@
-//! Reads what this project's own sources say in documentation comments: constants, and types that a file is read into. Knows
-//! rustfmt's form and no other.
+//! Reads documentation comments in this project's own sources: those of constants, and of types that a file is parsed
+//! into. Knows rustfmt's form and no other.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A constant text.
+/// A constant whose value is a text.
 pub(super) struct Constant {
     pub(super) value: String,
     pub(super) documentation: String,
@@ -60,7 +60,7 @@ pub(super) fn declarations(text: &str) -> Vec<Constant> {
     found
 }
 
-/// A type that a part of a file is read into.
+/// A type that a part of a file is parsed into.
 pub(super) struct Type {
     is_enum: bool,
     fields: Vec<Field>,
@@ -129,7 +129,7 @@ fn fields(lines: &[&str], indent: &str) -> Vec<Field> {
             });
             continue;
         }
-        // What the definition of the kind needs besides, in one line or several.
+        // Attributes for the definition of the kind, in one line or several.
         if line.starts_with("#[") {
             let depth = |line: &str| {
                 let count = |marks: [char; 2]| line.matches(marks).count();
@@ -190,7 +190,7 @@ fn camel(name: &str) -> String {
     key
 }
 
-/// The type of a reference to a secret, which has many places: what is below it is told once.
+/// The type of a reference to a secret, which occurs in many places: its keys are listed once.
 pub(super) const SECRET: &str = "SecretSource";
 
 /// One key of the file.

@@ -1,5 +1,5 @@
 //! The configuration that `/configz` shows, in the form of upstream's `CloudControllerManagerConfiguration` v1alpha1
-//! (PROC-010): what tools read from the Go binary they read here. It cannot be loaded, as upstream's cannot.
+//! (PROC-010), for tools that read it from the Go binary. It cannot be loaded, as upstream's cannot.
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::flags::shown_duration;
 use crate::migration::Migration;
 
-/// The object, under its group, from the values of all flags. Files are read as the controllers read them; what is wrong
-/// with one is reported there.
+/// The object, under its group, from the values of all flags. Files are read as the controllers read them, which report
+/// the mistakes in them.
 pub(super) fn of(matches: &ArgMatches) -> Value {
     let text = |name: &str| {
         let value = matches.get_one::<String>(name);
@@ -86,10 +86,10 @@ pub(super) fn of(matches: &ArgMatches) -> Value {
     }})
 }
 
-/// A number without a fraction where it has none, as Go writes it.
+/// A number, without a fraction where it has none, as Go writes it.
 fn rate(matches: &ArgMatches, name: &str) -> Value {
     let number = matches.get_one::<f32>(name).copied().unwrap_or_default();
-    // Through its text: 0.1 is another number in 64 bits.
+    // Parsed from its text: 0.1 is another number in 64 bits.
     let number: f64 = number.to_string().parse().unwrap_or_default();
     match number.fract() == 0.0 && number.abs() < 1e9 {
         true => json!(number as i64),
@@ -270,7 +270,7 @@ mod tests {
         });
         assert_eq!(shown["Generic"]["LeaderMigrationEnabled"], true);
         assert_eq!(shown["Generic"]["LeaderMigration"], expected);
-        // Without a file it is the one that runs.
+        // Without a file, the configuration that runs is shown.
         let mut shown = with(&[on])["Generic"]["LeaderMigration"].clone();
         shown["kind"] = document["kind"].clone();
         shown["apiVersion"] = document["apiVersion"].clone();
@@ -278,8 +278,8 @@ mod tests {
         assert_eq!(read, Migration::built_in());
     }
 
-    /// The defaults survive the JSON in which upstream puts them into a ConfigMap. What is read back here has no type of
-    /// its own, so each value is read as its flag is.
+    /// The defaults survive the JSON in which upstream puts them into a ConfigMap. The parsed object has no type of its
+    /// own, so each value is read as its flag is.
     #[test]
     fn upstream_defaults_survive_the_json_of_a_config_map() {
         let case = "TestCloudControllerManagerDefaultsRoundTrip/01";

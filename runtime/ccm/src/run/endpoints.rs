@@ -1,5 +1,5 @@
-//! Starts the HTTP endpoints of `ccm run` and tells them what to show. Holds what the rest of the process reports its
-//! health to.
+//! Starts the HTTP endpoints of `ccm run` and gives them their contents. Holds the checks in which the rest of the
+//! process reports its health.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -38,9 +38,9 @@ const PROVIDER: &str = "provider";
 pub(super) struct Served {
     checks: Checks,
     ready: Checks,
-    /// Where controllers show that they do not hang.
+    /// Monitors whether the controllers hang.
     pub(super) heartbeats: Heartbeats,
-    /// What the status page shows.
+    /// The contents of the status page.
     pub(super) board: StatusBoard,
     endpoints: Endpoints,
     secure: Option<SecureServer>,
@@ -48,7 +48,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Listens. Before that nothing else of the process may have begun: a manager that cannot be probed does not start.
+    /// Opens the ports. Nothing else of the process may have begun: a manager that cannot be probed does not start.
     ///
     /// # Errors
     /// A port is taken, a certificate is unusable, or the cluster's authentication settings cannot be read.
@@ -109,7 +109,7 @@ impl Served {
         };
         let mut server = PlainServer::start(address, self.endpoints.clone()).await;
         if server.is_err() && address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
-            // A machine without IPv6.
+            // The machine has no IPv6.
             let address = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
             server = PlainServer::start(address, self.endpoints.clone()).await;
         }
@@ -129,7 +129,7 @@ impl Served {
         }
     }
 
-    /// Where endpoints are served: the secure port first, then the plain ones.
+    /// The addresses of the endpoints: the secure port first, then the plain ones.
     pub(super) fn addresses(&self) -> Vec<String> {
         let secure = self
             .secure
@@ -163,7 +163,7 @@ impl Served {
         }
     }
 
-    /// The process is ready while this says so.
+    /// Makes the process ready only while `serves` returns true.
     pub(super) fn ready_while(&self, serves: impl Fn() -> bool + Send + Sync + 'static) {
         self.ready.add(PROVIDER, move || match serves() {
             true => Ok(()),
@@ -187,7 +187,7 @@ async fn secure(
     let access = reviewer(flags.authorization_kubeconfig.as_deref(), kubernetes).await?;
     let (cache_allowed, cache_denied) = flags.access_cache;
     let authentication = Authentication {
-        // As upstream, the look-up has to succeed where its cluster was named or is this pod's own.
+        // As upstream, the look-up has to succeed if its cluster was named or is this pod's own.
         tolerates_failed_lookup: flags.tolerates_failed_lookup || reviews.is_fallback,
         cluster: Some(reviews.cluster),
         cache: flags.token_cache,
@@ -208,10 +208,10 @@ async fn secure(
     Ok(server)
 }
 
-/// The cluster that reviews.
+/// The cluster that reviews tokens or access.
 struct Reviewer {
     cluster: ClusterAccess,
-    /// Whether it is only that of `--kubeconfig`, whose user may lack the rights.
+    /// Whether it is only the cluster of `--kubeconfig`, whose user may lack the rights.
     is_fallback: bool,
 }
 

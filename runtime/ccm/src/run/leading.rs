@@ -33,7 +33,7 @@ use crate::status_board::Candidacy;
 
 /// Controllers that run under one lease.
 pub(super) struct Group {
-    /// `None`: without a lease.
+    /// The lease that they run under. `None`: without a lease.
     lease: Option<Lease>,
     controllers: Vec<&'static str>,
 }
@@ -135,7 +135,7 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    /// Runs all groups until they are told to stop.
+    /// Runs all groups until the process has to stop.
     pub(super) async fn lead(&self, groups: Groups, stop: Stop) -> anyhow::Result<()> {
         let (has_won, main_is_won) = oneshot::channel();
         let main = self.lead_one(groups.main, stop.clone(), Some(has_won));
@@ -145,7 +145,7 @@ impl Manager {
             };
             match main_is_won.await {
                 Ok(()) => self.lead_one(group, stop, None).await,
-                // Told to stop before.
+                // The process had to stop before.
                 Err(_) => Ok(()),
             }
         };
@@ -210,7 +210,7 @@ impl Manager {
         // The holder of the main lease also decides about the providers' versions.
         let decides = has_won.is_some();
         if let Some(has_won) = has_won {
-            // Without a migration the receiver is gone.
+            // Without a migration there is no receiver.
             let _ = has_won.send(());
         }
         let unacknowledged = timing.lease_duration.saturating_sub(timing.renew_deadline);
@@ -255,7 +255,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Runs these controllers until they are told to stop.
+    /// Runs these controllers until the process has to stop.
     async fn run(
         &self,
         controllers: &[&'static str],

@@ -20,8 +20,8 @@ use crate::exit::Exit;
 /// Time limit for contacting the API server once more at the end of an incomplete plan.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long nothing may be open before a plan is complete: the controllers of nodes look again after this long, and
-/// changes of nodes are quiet for less.
+/// How long nothing may be open before a plan is complete: longer than the node controllers' period, and than the quiet
+/// time after node changes.
 const QUIET: Duration = Duration::from_secs(6);
 
 /// Completes when everything has been judged for [`QUIET`], or after `timeout`.

@@ -1,6 +1,6 @@
 //! Handles the time before any provider serves. No lease is held, because a leader without a provider would block
-//! processes that have one (EDGE-095). If nobody leads, the lease is repeatedly taken for a moment, so that the
-//! obstacle is recorded for people and their orders are read. Writes nothing itself.
+//! processes that have one (EDGE-095). If there is no leader, the lease is repeatedly taken for a moment, so that the
+//! obstacle is recorded for people and approvals are read. Writes nothing itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use crate::leadership::{Leadership, Lock};
 
 /// Time for a provider to start. Compiling and the first registry poll take seconds.
 const START: Duration = Duration::from_secs(20);
-/// Interval between two attempts to take the lease. Meanwhile somebody may have approved the version offered as a
-/// replacement for a lost one.
+/// Interval between two attempts to take the lease. Meanwhile the version offered as a replacement for a lost one may
+/// have been approved.
 const AGAIN: Duration = Duration::from_secs(30);
 /// Time limit for recording, which first reads the existing record. Work started meanwhile continues.
 const TELLING: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ impl Manager {
     /// Waits until a provider serves.
     ///
     /// # Errors
-    /// It cannot take part in an election.
+    /// The process cannot take part in an election.
     pub(super) async fn able_to_lead(&self, groups: &Groups, stop: Stop) -> anyhow::Result<()> {
         if self.provided.borrow().is_empty() {
             tracing::warn!("no provider serves yet, so no lease is stood for");

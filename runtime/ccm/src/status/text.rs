@@ -9,7 +9,7 @@ use ccm_serving::status::report::{
 
 use crate::text_table::aligned;
 
-/// Formats the report.
+/// Formats the whole report as text.
 pub(super) fn describe(report: &StatusReport) -> String {
     let mut text = head(report);
     for part in [
@@ -216,7 +216,7 @@ fn row<const COLUMNS: usize>(cells: [&str; COLUMNS]) -> [String; COLUMNS] {
     cells.map(str::to_owned)
 }
 
-/// Nothing if there is only a header.
+/// The table as text; empty if it has only a header.
 fn shown<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     match rows.len() {
         0 | 1 => String::new(),

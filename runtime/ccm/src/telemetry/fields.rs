@@ -14,7 +14,7 @@ use tracing_subscriber::registry::LookupSpan;
 /// The value of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
-    /// Text, and everything that is written as text.
+    /// Text, and all values that are written as text.
     Text(String),
     Bool(bool),
     Signed(i64),
@@ -26,11 +26,11 @@ pub(super) enum Value {
 #[derive(Default)]
 pub(super) struct Fields {
     pub(super) message: String,
-    /// Each name once.
+    /// Names and values; each name occurs once.
     pub(super) pairs: Vec<(&'static str, Value)>,
 }
 
-/// What Kubernetes calls the field of an error.
+/// The field of an error, as Kubernetes names it.
 pub(super) const ERROR_KEY: &str = "err";
 
 impl Fields {
@@ -60,8 +60,8 @@ impl Fields {
         fields
     }
 
-    /// Adds a field. Of several with one name the last one counts; the same one again stays where it is. Both is as in
-    /// klog.
+    /// Adds a field. Another value of the same name replaces the earlier one and goes to the end; an equal one changes
+    /// nothing. Both is as in klog.
     fn put(&mut self, name: &'static str, value: Value) {
         let name = if name == "error" { ERROR_KEY } else { name };
         match self.pairs.iter().position(|(known, _)| *known == name) {

@@ -16,11 +16,11 @@ use super::fields::{Fields, Value};
 use super::logger;
 use super::verbosity::Steps;
 
-/// The format.
+/// Formats events as JSON lines.
 pub(super) struct Json {
-    /// The time of each line.
+    /// Returns the time of a line.
     pub(super) now: fn() -> Timestamp,
-    /// Says what `v` is.
+    /// Gives the value of `v`.
     pub(super) steps: Steps,
 }
 
@@ -67,7 +67,7 @@ where
                 Value::Unsigned(value) => write!(writer, "{value}")?,
                 Value::Float(value) => match Number::from_f64(*value) {
                     Some(number) => write!(writer, "{number}")?,
-                    // JSON has no number for it.
+                    // JSON has no such number: infinity, or not a number.
                     None => write!(writer, "\"{value}\"")?,
                 },
             }

@@ -17,11 +17,11 @@ use super::logger;
 use super::verbosity::file_name;
 use crate::go_text;
 
-/// The format.
+/// Formats events as klog's lines.
 pub(super) struct Klog {
-    /// The time of each line.
+    /// Returns the time of a line.
     pub(super) now: fn() -> Timestamp,
-    /// This process's ID.
+    /// The process ID in each line.
     pub(super) process: u32,
 }
 

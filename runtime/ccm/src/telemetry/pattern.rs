@@ -1,6 +1,6 @@
 //! Patterns of file names, as `--vmodule` has them: those of Go's `filepath.Match`, which klog uses.
 
-/// A pattern, read once.
+/// A parsed pattern; `None` for an invalid one.
 pub(super) struct Pattern(Option<Vec<Token>>);
 
 #[derive(Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ enum Token {
 }
 
 impl Pattern {
-    /// Reads a pattern. One with a mistake, such as `[a`, matches nothing, as in klog.
+    /// Parses a pattern. An invalid one, such as `[a`, matches nothing, as in klog.
     pub(super) fn new(text: &str) -> Pattern {
         let mut tokens = Vec::new();
         let mut rest = text.chars();
@@ -37,7 +37,7 @@ impl Pattern {
                 },
                 other => Token::Literal(other),
             };
-            // Two in a row match what one does.
+            // Two in a row match the same as one.
             if token != Token::Any || tokens.last() != Some(&Token::Any) {
                 tokens.push(token);
             }
@@ -91,7 +91,7 @@ impl Token {
     }
 }
 
-/// Reads what follows a `[`. `None`: a mistake.
+/// Parses the rest of a class after `[`. `None`: it is invalid.
 fn class(rest: &mut std::str::Chars<'_>) -> Option<Token> {
     let is_negated = rest.as_str().starts_with('^');
     if is_negated {
@@ -150,7 +150,7 @@ mod tests {
             ("no\\*de", "no*de", true),
             ("no\\*de", "noxde", false),
             ("[\\]]", "]", true),
-            // With a mistake, nothing.
+            // An invalid pattern matches nothing.
             ("[a", "a", false),
             ("[]a]", "a", false),
             ("[-x]", "x", false),

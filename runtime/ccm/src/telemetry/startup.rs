@@ -1,10 +1,10 @@
-//! What the log says once, when the program starts.
+//! The log lines of the program's start.
 
 use ccm_core::permit::Mode;
 use http::Uri;
 
-/// Logs which program this is and what it is about to work with, in one line. `endpoints` are where it
-/// serves, `providers` the configured names.
+/// Logs the program's version and its surroundings, in one line. `endpoints` are the addresses at which it serves,
+/// `providers` the configured names.
 pub(crate) fn announce(mode: Mode, api_server: &Uri, endpoints: &[String], providers: &[String]) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

@@ -55,7 +55,7 @@ fn then() -> Timestamp {
     Timestamp::from_microsecond(1_795_369_762_000_001).unwrap()
 }
 
-/// What is written of `say`, with the numbers of this file's lines as 0.
+/// The log lines that `say` writes, with the line numbers of this file as 0.
 fn written(form: Form, arguments: &str, say: impl FnOnce()) -> String {
     let lines = Lines::default();
     let format = fmt::layer().with_writer(lines.writer()).with_ansi(false);
@@ -232,7 +232,7 @@ fn vmodule_raises_the_verbosity_of_files() {
             ("tests=2", &["decided"]),
             ("te?t*=4", &["decided", "asked"]),
             ("[r-t]ests=6", &["decided", "asked", "counted"]),
-            // The first one that matches counts.
+            // The first pattern that matches counts.
             ("tests=2,*=9", &["decided"]),
             ("*=9,tests=2", &["decided", "asked", "counted"]),
             ("tests=0", &[]),
@@ -243,7 +243,7 @@ fn vmodule_raises_the_verbosity_of_files() {
             assert_eq!(shown, expected, "{arguments}: {said}");
         }
     }
-    // It never hides what -v shows.
+    // `--vmodule` never hides a line that -v shows.
     let said = written(Form::Klog, "-v 2 --vmodule=tests=0", say);
     assert!(said.contains("decided"), "{said}");
 }

@@ -18,7 +18,7 @@ const INFO: LevelFilter = LevelFilter::INFO;
 const DEBUG: LevelFilter = LevelFilter::DEBUG;
 const TRACE: LevelFilter = LevelFilter::TRACE;
 
-/// The verbosities at which more is shown than below.
+/// The verbosities that show more lines than the next lower one.
 const STEPS: [u32; 4] = [0, 2, 4, 6];
 
 /// The level that is shown of each target, at each of [`STEPS`].
@@ -40,7 +40,7 @@ const SHOWN: [(&str, [LevelFilter; 4]); 15] = [
     // error anyway. Its submodules (TLS, each request's span) log no such content.
     ("kube_client::client",      [ERROR, ERROR, ERROR, ERROR]),
     ("kube_client::client::tls", [WARN,  WARN,  WARN,  WARN]),
-    // Every request that fails, as an error, although its caller may expect it and reports what matters.
+    // Every failed request is an error here, although its caller may expect it and reports what matters.
     ("kube_client::client::builder", [OFF, OFF, ERROR, ERROR]),
 ];
 
@@ -48,7 +48,7 @@ const SHOWN: [(&str, [LevelFilter; 4]); 15] = [
 /// pool's messages do not help to find a problem with a node.
 const OTHERS: [LevelFilter; 4] = [WARN, WARN, INFO, TRACE];
 
-/// What is shown at a verbosity.
+/// The targets and levels that are shown at a verbosity.
 fn targets(verbosity: u32) -> Targets {
     let step = STEPS.iter().rposition(|step| *step <= verbosity);
     let step = step.unwrap_or_default();
@@ -66,7 +66,7 @@ impl Steps {
         Steps(STEPS.map(|step| (step, targets(step))))
     }
 
-    /// The verbosity of a line from here, as klog's `V(n)` would be; 0 for warnings and errors.
+    /// The verbosity of a line with this metadata, as klog's `V(n)` would be; 0 for warnings and errors.
     pub(super) fn of(&self, metadata: &Metadata<'_>) -> u32 {
         let shows = |(_, targets): &&(u32, Targets)| {
             targets.would_enable(metadata.target(), metadata.level())
@@ -75,10 +75,10 @@ impl Steps {
     }
 }
 
-/// Shows what `-v` and `--vmodule` ask for.
+/// Shows the lines of `-v` and `--vmodule`.
 pub(super) struct Verbosity {
     all: Targets,
-    /// The first pattern that matches a file counts, as in klog. It only ever adds lines.
+    /// The first pattern that matches a file counts, as in klog. It only adds lines.
     modules: Vec<(Pattern, Targets)>,
 }
 
@@ -93,7 +93,7 @@ impl Verbosity {
         }
     }
 
-    /// Replaces what `-v` asked for.
+    /// Replaces the verbosity of `-v`.
     pub(super) fn set(&mut self, verbosity: u32) {
         self.all = targets(verbosity);
     }
@@ -115,7 +115,7 @@ impl Verbosity {
 }
 
 impl<S: Subscriber> Layer<S> for Verbosity {
-    // What is shown depends on the place of a line alone, so that the answer can be kept.
+    // Whether a line is shown depends on its place alone, so that the answer can be kept.
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
         match self.shows(metadata) {
             true => Interest::always(),
@@ -141,7 +141,7 @@ pub(super) fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
-/// The same without `.rs`.
+/// The name of a source file without its folders and `.rs`.
 fn stem(path: &str) -> &str {
     let name = file_name(path);
     name.strip_suffix(".rs").unwrap_or(name)

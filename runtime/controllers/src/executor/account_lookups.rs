@@ -32,8 +32,9 @@ impl Services {
 
     /// Asks the witnesses about the generation named in `vouching`.
     ///
-    /// # Errors The provider did not answer, or another generation has replaced it: an answer of one generation proves
-    /// nothing about the answers of another.
+    /// # Errors
+    /// The provider did not answer, or another generation has replaced it: an answer of one generation proves nothing
+    /// about the answers of another.
     pub(super) async fn vouched(
         &self,
         service: &ServiceRef,
@@ -64,7 +65,8 @@ impl Services {
 
     /// Asks about nodes first: one call answers for all of them.
     ///
-    /// # Errors The provider did not answer.
+    /// # Errors
+    /// The provider did not answer.
     async fn vouch(
         &self,
         service: &ServiceRef,

@@ -35,9 +35,9 @@ const MOST_CONFLICTS: u32 = 10;
 /// Namespace and name of a Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseName {
-    /// Namespace.
+    /// Namespace of the Lease.
     pub namespace: String,
-    /// Name.
+    /// Name of the Lease.
     pub name: String,
 }
 
@@ -45,7 +45,7 @@ pub struct LeaseName {
 pub(crate) struct BudgetLease {
     leases: Option<(Api<Lease>, String)>,
     tenure: Arc<Tenure>,
-    /// Number of the last persisted withdrawal.
+    /// Number of the last withdrawal that is persisted.
     written: u64,
 }
 
@@ -70,7 +70,8 @@ impl BudgetLease {
 
     /// Reads the withdrawals of earlier processes. If the Lease may not be read, returns none and logs a warning.
     ///
-    /// # Errors The API server cannot be reached now.
+    /// # Errors
+    /// The API server cannot be reached now.
     pub(crate) async fn read(&mut self, at: Now) -> Result<Vec<(Brake, Vec<Spent>)>, ClusterError> {
         let Some((api, name)) = &self.leases else {
             return Ok(Vec::new());
@@ -99,7 +100,8 @@ impl BudgetLease {
 
     /// Persists all current withdrawals; `taken` is the number of the last one.
     ///
-    /// # Errors The API server did not store them; a retry may succeed.
+    /// # Errors
+    /// The API server did not store them; a retry may succeed.
     pub(crate) async fn write(
         &mut self,
         budgets: &ClusterBudgets,
@@ -181,8 +183,8 @@ fn entry(spent: &Spent, at: Now) -> String {
     }
 }
 
-/// Parses the withdrawals in `text`. Skips entries that are no dates, because others may write the annotation, too. A
-/// date in the future (wrong clock) counts as now; a date without a provider counts for every provider.
+/// Parses the withdrawals in `text`. Skips entries that are no dates, because other programs may write the annotation,
+/// too. A date in the future (wrong clock) counts as now; a date without a provider counts for every provider.
 fn spent(text: &str, at: Now) -> Vec<Spent> {
     let moment = |date: &str| {
         let date = date.trim().parse::<Timestamp>().ok()?;

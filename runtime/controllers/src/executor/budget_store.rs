@@ -44,7 +44,7 @@ pub(crate) struct BudgetStore {
     /// Locked during a write. Group commit: waiters usually find their withdrawal already persisted by an earlier
     /// writer, so that of many that arrive together only the first two write.
     budget_lease: Mutex<BudgetLease>,
-    /// Set once the budget lease was read.
+    /// Set once the budget lease has been read.
     is_restored: OnceCell<()>,
     clock: Clock,
     mode: Mode,

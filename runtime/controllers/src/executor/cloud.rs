@@ -11,15 +11,15 @@ use tokio::task::JoinSet;
 use crate::clock::boottime;
 use crate::cluster::Cluster;
 
-/// Extra time beyond the permit for a provider call. The host ends calls on time; this only guards against a host that
-/// does not.
+/// Extra time beyond the permit for a provider call. The host ends calls on time; this only guards against a defect of
+/// the host.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Why a changing call returned no usable answer from the cloud.
 pub(super) enum Unmade {
     /// The call attempted a change that this mode withholds. The provider's result then is not a cloud answer.
     Withheld,
-    /// The call failed.
+    /// The provider answered with an error, or the call timed out or trapped.
     Failed(CallFailure),
 }
 
@@ -30,7 +30,7 @@ impl From<ProviderError> for Unmade {
 }
 
 impl Unmade {
-    /// Result label for metrics.
+    /// The outcome's label in metrics.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Unmade::Withheld => "withheld",
@@ -47,7 +47,7 @@ pub(super) fn made<T>(permit: &Permit, answer: Result<T, ProviderError>) -> Resu
     }
 }
 
-/// Converts the result of such a call for the reconciliation.
+/// Converts the result of a changing call for the reconciliation.
 pub(super) fn performed<T, O>(
     answer: Result<T, Unmade>,
     outcome: impl FnOnce(Result<T, CallFailure>) -> O,
@@ -104,7 +104,8 @@ impl Cloud {
 
     /// A permit for one call that begins now and makes at most `mutations` changes.
     ///
-    /// # Errors The tenure allows no call to begin.
+    /// # Errors
+    /// The tenure allows no call to begin.
     pub(super) fn permit(&self, mutations: u32) -> Result<Permit, ProviderError> {
         if !self.cluster.tenure.may_begin(boottime()) {
             return Err(ProviderError::Unavailable(

@@ -14,7 +14,7 @@ use crate::clock::{Clock, boottime};
 use crate::cluster::Cluster;
 use crate::pruned_objects::PrunedNode;
 
-/// Stands in logs in place of a provider's name.
+/// Shown in logs in place of a provider's name.
 const NOBODY: &str = "-";
 
 /// Executes effects without a provider. Callers limit the number of concurrent reconciliations, and with it the number

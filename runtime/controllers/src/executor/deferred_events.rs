@@ -17,8 +17,8 @@ use crate::cluster::locked;
 /// Maximum number of deferred Events, some 400 bytes each: as many as the largest cluster has nodes. Further ones are
 /// written at once.
 const MOST: usize = 15_000;
-/// Maximum number of deferred Events on the wire: enough to keep an API server busy, few enough that a new node does not
-/// wait behind them.
+/// Maximum number of deferred Events on the wire: enough to keep an API server busy, few enough that a new node does
+/// not wait behind them.
 const MOST_AT_ONCE: usize = 8;
 
 /// The nodes of one class (uninitialised or known) that wait for a write or are being written.
@@ -27,7 +27,7 @@ pub(crate) struct NodeWrites(watch::Sender<Writes>);
 #[derive(Default)]
 struct Writes {
     nodes: usize,
-    /// Whether no other write may begin.
+    /// Whether no further write may begin.
     is_closed: bool,
 }
 
@@ -48,22 +48,22 @@ impl NodeWrites {
         NodeWrite(self)
     }
 
-    /// Lets no other write begin, so that the Events about nodes that have been written are soon complete.
+    /// Lets no further write begin, so that the Events about nodes that have been written are soon complete.
     fn close(&self) {
         self.0.send_modify(|writes| writes.is_closed = true);
     }
 
-    /// Whether no other write may begin.
+    /// Whether no further write may begin.
     pub(super) fn are_closed(&self) -> bool {
         self.0.borrow().is_closed
     }
 
-    /// Whether no such node is left.
+    /// Whether no node of this class waits or is being written.
     pub(super) fn are_none(&self) -> bool {
         self.0.borrow().nodes == 0
     }
 
-    /// Completes when no such node is left.
+    /// Completes when no node of this class waits or is being written.
     async fn none(&self) {
         // The sender is `self`, so that the channel cannot be closed.
         let _ = self
@@ -91,13 +91,13 @@ struct DeferredEvent {
     event: CloudEvent,
 }
 
-/// The Events that wait.
+/// The Events that wait to be written.
 #[derive(Default)]
 pub(crate) struct DeferredEvents {
     state: Mutex<State>,
     /// Notified when an Event is added, and when one is written.
     changed: Notify,
-    /// Whether Events wait for nodes no longer.
+    /// Whether Events no longer wait for nodes.
     is_ending: watch::Sender<bool>,
 }
 
@@ -137,7 +137,7 @@ impl DeferredEvents {
         true
     }
 
-    /// Writes them through `events` whenever `new_nodes` has none. Never ends.
+    /// Writes the Events through `events` whenever `new_nodes` has none. Never ends.
     pub(crate) async fn write(&self, events: &Events, new_nodes: &NodeWrites) {
         stream::unfold((), |()| async {
             let next = self.next(new_nodes).await;
@@ -146,7 +146,7 @@ impl DeferredEvents {
         .for_each_concurrent(MOST_AT_ONCE, |(next, writing)| async move {
             let _until_written = writing;
             let about = about_node(&next.node, next.controller);
-            // Failures are logged where they occur, and nobody waits for the outcome.
+            // Failures are logged where they occur, and nothing depends on the outcome.
             let _ = events.record(next.controller, &about, &next.event).await;
         })
         .await;
@@ -183,8 +183,8 @@ impl DeferredEvents {
         Some((next, Writing(self)))
     }
 
-    /// Lets no other of these `writes` begin. Completes when those on the wire are answered, and all
-    /// Events are written, which no longer wait for nodes; or after `limit`. Those that are left are counted in a log line.
+    /// Lets no further of these `writes` begin, and Events no longer wait for nodes. Completes when the writes on the
+    /// wire are answered and all Events are written, or after `limit`; a log line counts those that are left.
     pub(crate) async fn finish(&self, writes: [&NodeWrites; 2], limit: Duration) {
         writes.iter().for_each(|writes| writes.close());
         self.is_ending.send_replace(true);

@@ -136,7 +136,7 @@ impl Events {
     }
 }
 
-/// Recently recorded Events.
+/// The recorded Events, of which one that is repeated within [`WINDOW`] is counted up.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     lately: HashMap<Key, Seen>,
@@ -170,7 +170,7 @@ pub(super) enum Recorded {
     New(Box<Event>),
     /// Repeat an earlier Event: strategic merge patch of the Event with this name.
     Again {
-        /// The Event's name.
+        /// The name of the earlier Event.
         name: String,
         /// The new count and time.
         patch: Value,

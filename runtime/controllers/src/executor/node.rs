@@ -50,7 +50,7 @@ impl EffectExecutor {
     async fn find(&self, priority: Priority, node: &Arc<Node>) -> Result<Looked, ProviderError> {
         let mut looked = self.lane(priority).look_ups.find(node.clone()).await?;
         // The first nodes are asked about while the others are still being listed. Whether a machine or an address is
-        // another node's can only be told when every node is known.
+        // another node's is known only when every node is.
         self.cluster.all_nodes_known().await?;
         if let Lookup::Found(instance) = &looked.lookup {
             looked.clashes = self.cluster.node_index().clashes(name(node), instance);

@@ -21,7 +21,7 @@ pub(super) async fn read_node(
     unwrapped(in_time(tenure, nodes.get(&node.name)).await)
 }
 
-/// Patches the node.
+/// Patches the node, apart from its status.
 pub(super) async fn patch_node(
     client: &Client,
     tenure: &Tenure,

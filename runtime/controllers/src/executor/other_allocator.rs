@@ -1,5 +1,5 @@
 //! Requests that show whether another allocator gives nodes their pod CIDRs: kube-controller-manager's Lease, and the
-//! managed fields of single nodes. Reads only, but for the Events about it.
+//! managed fields of single nodes. Reads only, except for the Events about it.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use super::ClusterExecutor;
 use super::events::about_node;
 use super::request::in_time;
 
-/// Timeout of one request. An answer says what was so when it was written, so that a slow one is worth nothing.
+/// Timeout of one request. An answer describes the state when it was written, so that a slow one is worthless.
 const ANSWER_TIME: Duration = Duration::from_secs(3);
 
 /// The answer to a [`Question`].
 pub(crate) enum Answer {
-    /// To [`Question::Lease`].
+    /// The answer to [`Question::Lease`].
     Lease(LeaseAnswer),
-    /// To [`Question::Writer`]; an error if there was no answer.
+    /// The answer to [`Question::Writer`]; an error if the node could not be read.
     Writer(Result<Option<WriterAnswer>, ()>),
 }
 
@@ -68,7 +68,7 @@ impl ClusterExecutor {
     /// Records an Event about a node.
     pub(crate) async fn record(&self, node: &NodeRef, event: &CloudEvent) {
         let about = about_node(node, IPAM_CONTROLLER);
-        // A failure was logged.
+        // Failures are logged where they occur.
         let _ = self
             .cluster
             .events

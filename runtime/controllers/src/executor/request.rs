@@ -49,7 +49,7 @@ pub(super) fn meaning<T>(error: kube::Error) -> Result<Option<T>, ClusterError> 
     }
 }
 
-/// Unwraps the object of a response into the form that outcomes hold.
+/// Unwraps the object of a response for an outcome.
 pub(super) fn unwrapped<T>(read: Result<Option<Pruned<T>>, ClusterError>) -> ObjectResult<T> {
     Ok(read?.map(|object| Box::new(object.0)))
 }

@@ -99,7 +99,7 @@ impl EffectExecutor {
 /// The part of the executor that handles Services.
 pub(super) struct Services {
     pub(super) cloud: Cloud,
-    /// Budget shared by all calls that change something; each provider has its own quota at its own cloud.
+    /// Budget shared by all changing calls; each provider has its own quota at its own cloud.
     budget: Arc<SharedBudget>,
     /// The last provider generation whose account was confirmed.
     pub(super) known: Mutex<Option<u64>>,

@@ -1,4 +1,4 @@
-//! What failures mean, and how Events are counted.
+//! Classification of failures, and counting of Events.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use ccm_core::cloud::{CloudEvent, EventType};
@@ -148,7 +148,7 @@ async fn an_event_that_the_api_server_does_not_have_is_not_called_done() {
         matches!(&refused, EventOutcome::Unrecorded(why) if why.contains("503")),
         "{refused}"
     );
-    // The lease is another one's by now: nothing is sent, and nothing is called done.
+    // Another process holds the lease by now: nothing is sent, and no effect counts as done.
     tenure.close();
     let before = cluster.requests().len();
     let withheld = events

@@ -1,5 +1,5 @@
-//! Watches for another allocator of pod CIDRs: asks what [`OtherAllocator`] wants to know, and tells of what it has
-//! learnt, in the log, in Events and in a metric. Allocates nothing.
+//! Watches for another allocator of pod CIDRs: sends the questions of [`OtherAllocator`], and reports its findings in
+//! the log, in Events and in a metric. Allocates nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::executor::{Answer, ClusterExecutor};
 /// A question, when it was sent, and its answer.
 type Answered = (Question, Moment, Answer);
 
-/// The running side of [`OtherAllocator`].
+/// Sends the questions of [`OtherAllocator`] and reports its findings.
 pub(super) struct AllocatorWatch {
     executor: Arc<ClusterExecutor>,
     other: OtherAllocator,
@@ -44,7 +44,7 @@ impl AllocatorWatch {
         }
     }
 
-    /// These are all nodes.
+    /// Starts with the complete list of nodes.
     pub(super) fn begin(&mut self, nodes: &[Arc<Node>]) {
         let with = nodes.iter().filter(|node| !pod_cidrs(node).is_empty());
         let created = |node: &&Arc<Node>| node.metadata.creation_timestamp.as_ref().map(|at| at.0);
@@ -52,7 +52,7 @@ impl AllocatorWatch {
         self.other.begin(youngest.map(|node| name(node).to_owned()));
     }
 
-    /// Takes the current state of a node.
+    /// Updates whether the node waits for pod CIDRs.
     pub(super) fn see(&mut self, node: &Node) {
         if lacks_pod_cidrs(node) {
             self.other
@@ -62,7 +62,7 @@ impl AllocatorWatch {
         }
     }
 
-    /// The node is gone.
+    /// Removes a node that was deleted.
     pub(super) fn leave(&mut self, name: &str) {
         self.other.leaves(name);
     }
@@ -77,8 +77,8 @@ impl AllocatorWatch {
         true
     }
 
-    /// Takes what the allocator has learnt, asks what is to be asked now and tells what is to be told. Returns the nodes
-    /// that waited and need not wait any longer.
+    /// Takes the nodes whose pod CIDRs another allocator set, sends the question that is due, and reports the new
+    /// findings. Returns the nodes that waited and need not wait any longer.
     pub(super) fn released(&mut self, memory: &mut Memory) -> BTreeSet<String> {
         let now = self.executor.clock().now();
         for node in memory.take_foreign() {
@@ -125,7 +125,7 @@ impl AllocatorWatch {
         self.executor.cluster.metrics.ipam.stands_back(stands_back);
     }
 
-    /// Waits until everything is told.
+    /// Completes when all findings are reported.
     pub(super) async fn told(&mut self) {
         while self.telling.join_next().await.is_some() {}
     }

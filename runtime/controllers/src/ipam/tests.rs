@@ -1,5 +1,5 @@
-//! The node IPAM controller against the in-memory API server, with no provider at all: when nodes have their turn. Which
-//! blocks they get is in `ccm-core`'s tests.
+//! The node IPAM controller against the in-memory API server, without a provider: when nodes are reconciled. `ccm-core`
+//! tests which blocks they get.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::num::NonZeroUsize;
@@ -117,7 +117,7 @@ async fn ipam_020_nothing_is_handed_out_before_all_nodes_are_known_and_the_last_
     let stopped = run_while(&cluster, settings, Metrics::default(), async || {
         seconds(4).await;
         assert_eq!(written(&cluster), [""; 0]);
-        // The last write of the leader before.
+        // The last write of the previous leader.
         create(&cluster, "late", "10.0.1.0/24").await;
         seconds(3).await;
         let expected = ["late 10.0.1.0/24", "new 10.0.2.0/24", "old 10.0.0.0/24"];
@@ -169,7 +169,7 @@ async fn ipam_025_whoever_waits_for_a_block_gets_it_as_soon_as_one_is_free() {
             ["a 10.0.0.0/24", "b 10.0.1.0/24", "c "]
         );
         delete(&cluster, "a").await;
-        // Far earlier than it would come back by itself.
+        // Far earlier than the node's own retry.
         seconds(1).await;
         assert_eq!(cidrs(&cluster).await, ["b 10.0.1.0/24", "c 10.0.0.0/24"]);
     })

@@ -1,5 +1,5 @@
-//! Elections against the in-memory API server, in time that passes by itself. What an elector decides is
-//! `ccm-core`'s; here is what becomes of it in a cluster.
+//! Elections against the in-memory API server, with a paused clock. `ccm-core` tests the elector's decisions; these
+//! tests show their effect in a cluster.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::cell::Cell;
@@ -24,7 +24,7 @@ thread_local! {
     static STARTED: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// The clock of the test's timers, which go as fast as nothing happens.
+/// The clock of the test's timers, which advances whenever no task can run.
 fn paused() -> Moment {
     let started = STARTED.get().unwrap_or_else(|| {
         let now = Instant::now();
@@ -72,7 +72,7 @@ async fn holder(cluster: &Cluster) -> String {
         .unwrap_or_default()
 }
 
-/// Changes the Lease behind everybody's back.
+/// Changes the Lease as another client would.
 async fn tamper(cluster: &Cluster, patch: serde_json::Value) {
     leases(cluster)
         .patch(NAME, &PatchParams::default(), &Patch::Merge(patch))
@@ -93,7 +93,7 @@ async fn events(cluster: &Cluster) -> Vec<(String, String, String)> {
     said.collect()
 }
 
-/// Holds for so long, and longer.
+/// Holds the Lease for this many seconds, and expects to hold it longer.
 async fn hold_for(election: &mut Election, seconds: u64) {
     let end = Duration::from_secs(seconds);
     if let Ok(lost) = timeout(end, election.hold()).await {
@@ -124,7 +124,7 @@ async fn proc_040_the_first_creates_the_lease_and_renews_it() {
     let renewed = lease(&cluster).await.spec.unwrap();
     assert_eq!(renewed.acquire_time, created.acquire_time);
     assert_eq!(renewed.lease_transitions, Some(0));
-    // Nothing but renewals: one request each.
+    // Only renewals: one request each.
     let requests = cluster.requests();
     let count = |verb: &str| {
         let asked = requests.iter().filter(|request| {
@@ -227,7 +227,7 @@ async fn proc_042_a_leader_that_cannot_renew_is_none_after_the_renew_deadline() 
         text.contains(r#"leader_election_master_status{name="cloud-controller-manager"} 0"#),
         "{text}"
     );
-    // Whoever lost it says nothing in the cluster any more.
+    // A process that has lost the Lease writes nothing to the cluster.
     assert_eq!(events(&cluster).await.len(), 1);
 }
 

@@ -40,7 +40,6 @@ impl Default for IpamMetrics {
 }
 
 impl IpamMetrics {
-    /// Registers the metrics.
     pub(super) fn register(&self, registry: &mut Registry) {
         // The client appends `_total` to counters.
         registry.register(
@@ -75,7 +74,7 @@ impl IpamMetrics {
         );
     }
 
-    /// Records whether this manager stands back for another allocator.
+    /// Records whether this manager allocates nothing because another allocator does.
     pub(crate) fn stands_back(&self, stands_back: bool) {
         self.stands_back.set(i64::from(stands_back));
     }

@@ -51,7 +51,7 @@ type ByCode = (
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Code {
     Status(u16),
-    /// No answer came.
+    /// The request failed without an answer: `<error>`.
     Failed,
 }
 
@@ -120,7 +120,7 @@ impl RestMetrics {
     }
 }
 
-/// One request.
+/// Measures one request, from its start to the end of the answer's body.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestMeter {
     metrics: RestMetrics,
@@ -157,13 +157,13 @@ impl RequestMeter {
         ([("verb", self.verb)], [("host", self.host.clone())])
     }
 
-    /// Records a wait for the client-side limit.
+    /// Records how long the request waited for the client-side limit.
     pub(crate) fn waited(&self, wait: Duration) {
         let waits = self.metrics.waits.get_or_create(&self.labels());
         waits.observe(wait.as_secs_f64());
     }
 
-    /// Records the head of the answer, or that none came.
+    /// Records the head of the answer, or that there was none.
     pub(crate) fn answered(&self, status: Option<StatusCode>, sent: Option<u64>, took: Duration) {
         let code = status.map_or(Code::Failed, |status| Code::Status(status.as_u16()));
         let labels = (

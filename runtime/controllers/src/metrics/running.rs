@@ -28,7 +28,6 @@ pub(crate) struct RunningController {
 }
 
 impl RunningControllers {
-    /// Registers the metric.
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "running_managed_controllers",

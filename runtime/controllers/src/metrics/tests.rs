@@ -92,7 +92,7 @@ fn route_020_passes_are_counted_under_upstreams_name_and_calls_and_states_under_
     }
 }
 
-/// Label values are only fixed words and the provider names given by the operator.
+/// Label values are only fixed texts and the provider names given by the operator.
 #[test]
 fn h8_twenty_providers_that_fail_in_every_way_make_a_bounded_number_of_series() {
     let mut registry = Registry::default();

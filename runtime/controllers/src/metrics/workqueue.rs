@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use crate::clock::Clock;
 use crate::cluster::locked;
 
-/// A queue of upstream's.
+/// A queue that upstream has metrics for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum QueueName {
     /// The node controller's nodes.
@@ -69,7 +69,7 @@ pub(crate) struct QueueMetrics {
     live: Arc<Mutex<Vec<LiveQueue>>>,
 }
 
-/// What one queue tells. Its items count until it is dropped.
+/// Counts and times the items of one queue. The items count until it is dropped.
 #[derive(Debug)]
 pub(crate) struct QueueMeter {
     adds: Counter,
@@ -107,7 +107,6 @@ fn buckets() -> impl Iterator<Item = f64> {
 }
 
 impl QueueMetrics {
-    /// Registers the metrics.
     pub(super) fn register(&self, registry: &mut Registry) {
         // The client appends `_total` to counters.
         registry.register(
@@ -133,7 +132,7 @@ impl QueueMetrics {
         registry.register_collector(Box::new(self.clone()));
     }
 
-    /// The meter of a new queue.
+    /// Creates the meter of a new queue.
     pub(crate) fn meter(&self, name: QueueName, clock: Clock) -> QueueMeter {
         let label = [("name", name.as_str())];
         let live = Arc::new(Live {
@@ -155,7 +154,7 @@ impl QueueMetrics {
 }
 
 impl QueueMeter {
-    /// Items whose turn has come.
+    /// Counts items whose turn has come.
     pub(crate) fn added(&self, count: usize) {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         self.adds.inc_by(count);
@@ -167,14 +166,14 @@ impl QueueMeter {
         self.live.depth.fetch_add(change, Ordering::Relaxed);
     }
 
-    /// The work on an item begins whose turn had come at `due`.
+    /// Records that the work on an item begins, whose turn had come at `due`.
     pub(crate) fn begins(&self, due: Moment, now: Moment) {
         self.waits(-1);
         self.waited.observe(due.until(now).as_secs_f64());
         *locked(&self.live.running).entry(now).or_default() += 1;
     }
 
-    /// The work has ended that had begun at `began`.
+    /// Records the end of work that began at `began`.
     pub(crate) fn ends(&self, began: Moment, now: Moment) {
         self.worked.observe(began.until(now).as_secs_f64());
         let mut running = locked(&self.live.running);
@@ -198,13 +197,13 @@ impl QueueMeter {
         locked(&self.live.running).values().sum()
     }
 
-    /// An item was put back because something failed.
+    /// Counts an item that was put back because of a failure.
     pub(crate) fn retries(&self) {
         self.retries.inc();
     }
 }
 
-/// The state of all queues of one name.
+/// The sums over all queues of one name.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     depth: i64,
@@ -214,7 +213,7 @@ struct Sum {
 }
 
 impl QueueMetrics {
-    /// The queues that exist.
+    /// The sums of all queues that exist.
     fn sums(&self) -> BTreeMap<QueueName, Sum> {
         let mut sums = BTreeMap::<_, Sum>::new();
         for (name, live) in locked(&self.live).iter() {
@@ -235,7 +234,7 @@ impl QueueMetrics {
 impl Collector for QueueMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let sums = self.sums();
-        // As other families, these are shown once they have a series.
+        // Like other families, these are shown only once they have a series.
         if sums.is_empty() {
             return Ok(());
         }

@@ -19,8 +19,8 @@ use k8s_openapi::api::core::v1::Node;
 use crate::queue::Queue;
 use crate::reconcile::Conclusion;
 
-/// Maximum age of a cloud answer when it is finally stored. A machine does not change in half a minute; and all nodes
-/// need not ask the cloud again and again while the API server restarts.
+/// Maximum age of a cloud answer when it is finally stored. A machine does not change in half a minute; and while the
+/// API server restarts, the nodes need not ask the cloud again and again.
 const FRESH: Duration = Duration::from_secs(30);
 
 /// State of one node between reconciliations.
@@ -34,19 +34,19 @@ pub(super) struct Memory {
     /// The last obstacle, for logs.
     obstacle: Option<String>,
     last_write: LastWrite,
-    /// An answer that could not be stored because the API server was unreachable, when it arrived, and the node's UID.
+    /// An answer that could not be stored because the API server was unreachable, with its time and the node's UID.
     answer: Option<(Looked, Moment, Option<String>)>,
 }
 
-/// Our last write of a node, and how far the cache is.
+/// Our last write of a node, and whether the cache has it.
 #[derive(Debug, Default, Clone, Copy)]
 enum LastWrite {
-    /// There is none, or the cache has it.
+    /// There was no write, or the cache has it.
     #[default]
     Cached,
-    /// The cache may be behind it.
+    /// The cache may be older than this write.
     Uncached(OwnWrite),
-    /// The cache was behind it, and the next turn is there for nothing else.
+    /// The cache was older than this write, and the next turn only waits for it.
     Awaited(OwnWrite),
 }
 
@@ -63,7 +63,7 @@ impl Memory {
         self.has_more_to_do();
     }
 
-    /// The next turn is not there for our own write alone.
+    /// Records that the next turn does more than wait for our own write.
     pub(super) fn has_more_to_do(&mut self) {
         if let LastWrite::Awaited(written) = self.last_write {
             self.last_write = LastWrite::Uncached(written);
@@ -86,8 +86,9 @@ impl Memory {
         is_news
     }
 
-    /// Whether `node`, which is no news, is our own write that the next turn waits for: then there is nothing left to do
-    /// in it. Each new node is such a one, since its first write is seen while the second is on its way.
+    /// Whether `node`, in which nothing of interest has changed, is our own write that the next turn waits for: then
+    /// the turn has nothing to do. This holds for each new node, since its first write is seen while the second is on
+    /// its way.
     pub(super) fn has_caught_up(&mut self, node: &Node) -> bool {
         match self.last_write {
             LastWrite::Awaited(written) if !written.is_newer_than(&node.metadata) => {
@@ -137,7 +138,8 @@ impl Memory {
         facts
     }
 
-    /// Stores the result of a reconciliation, `None` if it panicked, and requests the next one. Returns the node if it has lost its taint.
+    /// Stores the result of a reconciliation, `None` if it panicked, and requests the next one. Returns the node if it
+    /// has lost its taint.
     pub(super) fn conclude(
         &mut self,
         provider: &str,
@@ -155,7 +157,7 @@ impl Memory {
                     self.fingerprint = Some(fingerprint(node));
                 }
                 match conclusion.facts.unstored_answer() {
-                    // A recalled answer keeps its age.
+                    // A stored answer keeps its age.
                     Some(answer) => {
                         let uid = node.metadata.uid.clone();
                         self.answer
@@ -427,7 +429,7 @@ mod tests {
             let has_caught_up = !memory.is_news(&seen) && memory.has_caught_up(&seen);
             assert_eq!(has_caught_up, expected, "{what}");
             assert!(!memory.has_caught_up(&seen), "{what}: once");
-            // What somebody else has written meanwhile is news, and no reason to leave a turn out.
+            // A change by another writer needs a turn.
             assert!(memory.is_news(&version(9, "2")), "{what}");
             assert!(!memory.has_caught_up(&version(9, "2")), "{what}");
         }

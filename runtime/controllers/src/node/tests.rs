@@ -1,5 +1,5 @@
-//! The whole controller against the in-memory API server: which nodes wake, and what survives.
-//! Reconciliations themselves are `ccm-core`'s tests and the scenarios.
+//! The whole controller against the in-memory API server: which nodes wake, and which failures it survives.
+//! Reconciliations themselves are tested in `ccm-core` and in the scenarios.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::num::NonZeroUsize;
@@ -18,12 +18,12 @@ use serde_json::json;
 use super::*;
 use crate::{Controllers, Metrics, RunError, Settings};
 
-/// A cloud that knows every node by its name, and takes a moment to say so.
+/// A cloud that finds every node by its name, after a moment.
 fn everybody() -> ScriptedProvider {
     behind(|_| Ok(()))
 }
 
-/// The same behind something that gets how many calls there were before, and whose error ends a call.
+/// The same behind a service that gets the number of earlier calls, and whose error ends a call.
 fn behind(
     first: impl Fn(usize) -> Result<(), ProviderError> + Send + Sync + 'static,
 ) -> ScriptedProvider {
@@ -74,7 +74,7 @@ async fn left(cluster: &Cluster) -> usize {
     all.iter().filter(|node| is_uninitialized(node)).count()
 }
 
-/// Runs the controllers for so many seconds of the paused clock, and then shuts them down.
+/// Runs the controllers for this many seconds of the paused clock, and then shuts them down.
 async fn run_for(
     cluster: &Cluster,
     cloud: Arc<ScriptedProvider>,

@@ -1,5 +1,5 @@
-//! Several providers in one manager, against the in-memory API server: what one of them does is no other's, and what
-//! comes, goes or contradicts itself. What they decide about nodes and Services is in `ccm-core`'s tests and the scenarios.
+//! Several providers in one manager, against the in-memory API server: none affects another, and the set of providers
+//! may change or contradict itself. Decisions about nodes and Services are tested in `ccm-core` and in the scenarios.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,13 +27,13 @@ mod first_list;
 /// How a cloud behaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mood {
-    /// It finds every node that is called after it.
+    /// It finds every node whose name begins with the cloud's.
     Good,
-    /// The same, after so long.
+    /// The same, after this delay.
     Late(Duration),
-    /// It never answers.
+    /// Its calls never return.
     Endless,
-    /// Every call panics.
+    /// Each of its calls panics.
     Panics,
     /// Every machine has moved to another network.
     Moves,
@@ -66,7 +66,7 @@ fn answer(cloud: &str, mood: Mood, node: &CloudNode) -> Lookup {
     found(instance(format!("{cloud}://{number}"), address))
 }
 
-/// The same, which can do this.
+/// The same, with these capabilities.
 fn able(name: &str, capabilities: Capabilities) -> Arc<ScriptedProvider> {
     let mut cloud = scripted(name, Mood::Good);
     cloud.capabilities = capabilities;
@@ -126,14 +126,14 @@ async fn waiting(cluster: &cluster::Cluster) -> Vec<String> {
     names.collect()
 }
 
-/// A list that may change.
+/// A list of providers that may change.
 type List = watch::Sender<Arc<[Provided]>>;
 
 fn list(clouds: &[&Arc<ScriptedProvider>]) -> Arc<[Provided]> {
     clouds.iter().map(|cloud| provided(cloud)).collect()
 }
 
-/// Runs until `script` ends.
+/// Runs the controllers until `script` ends.
 async fn run_while(
     cluster: &cluster::Cluster,
     clouds: &[&Arc<ScriptedProvider>],
@@ -154,7 +154,7 @@ async fn run_while(
     tokio::join!(running, script).0
 }
 
-/// What was written about the nodes of this cloud, and when after the beginning.
+/// The writes about the nodes of this cloud, each with its time after the start.
 async fn written(others: Option<Mood>) -> Vec<(Duration, String)> {
     let cluster = cluster::Cluster::new();
     cluster.keep_writes();
@@ -179,7 +179,7 @@ async fn written(others: Option<Mood>) -> Vec<(Duration, String)> {
     let nodes = ours.filter(|write| write.request.resource == "nodes");
     let told = nodes.map(|write| {
         let what = format!("{} {}", write.request.name, write.body);
-        // Versions are counted by the whole cluster.
+        // The API server counts versions for the whole cluster.
         let version = format!("{}", write.body["metadata"]["resourceVersion"]);
         (write.at - began, what.replace(&version, "…"))
     });
@@ -203,7 +203,7 @@ async fn a_provider_that_is_slow_silent_or_panics_delays_no_other_by_a_moment() 
     }
 }
 
-/// The server gives out new ones in every run.
+/// Without UIDs: the server makes new ones in every run.
 fn without_uids(told: Vec<(Duration, String)>) -> Vec<(Duration, String)> {
     let without = |text: String| {
         let (begin, rest) = text.split_once("\"uid\":\"").unwrap();
@@ -219,7 +219,7 @@ fn without_uids(told: Vec<(Duration, String)>) -> Vec<(Duration, String)> {
 async fn providers_come_change_and_go_and_the_others_are_asked_no_more_often_for_that() {
     let cluster = cluster::Cluster::new();
     let (east, west) = (cloud("east", Mood::Good), cloud("west", Mood::Good));
-    // Who asks about nodes that are not Ready asks again and again.
+    // Look-ups of nodes that are not Ready are repeated again and again.
     let mut settings = settings();
     settings.controllers.node_lifecycle = false;
     let ended = run_while(&cluster, &[], settings, async |told| {
@@ -366,7 +366,7 @@ async fn two_providers_that_are_wrong_on_the_same_day_change_no_more_of_the_clus
     .await;
     ended.unwrap();
     let moved = moved().await;
-    // Each may change three; the cluster a tenth of forty.
+    // Each provider may change three; the cluster a tenth of forty.
     assert_eq!(moved.values().sum::<usize>(), 4, "{moved:?}");
     assert!(moved.values().all(|count| *count <= 3), "{moved:?}");
 }
@@ -403,7 +403,7 @@ fn providers_that_could_make_the_same_routes_are_named_with_the_one_that_does() 
             vec![("b", Some("rack=b"), false), ("a", Some("rack=a"), false)],
             vec![],
         ),
-        // Who knows machines makes the routes of its own nodes.
+        // A provider with instances makes the routes of its own nodes.
         (vec![("b", None, true), ("a", None, false)], vec![]),
         (
             vec![("c", None, false), ("b", None, false), ("a", None, false)],

@@ -9,8 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Metadata, Pruned, PrunedNode, Stamp, list, or_empty, text};
 
-/// What is read of a Node, as JSON and as protobuf. The field numbers are those of
-/// `k8s.io/api/core/v1/generated.proto`.
+/// The fields of a Node, as JSON and as protobuf. The field numbers are those of `k8s.io/api/core/v1/generated.proto`.
 #[derive(Clone, PartialEq, Message, Serialize, Deserialize)]
 pub(crate) struct WireNode {
     #[prost(message, optional, tag = "1")]
@@ -66,7 +65,7 @@ struct WireStatus {
     node_info: Option<WireInfo>,
 }
 
-/// Without the message.
+/// A node condition without its message.
 #[derive(Clone, PartialEq, Message, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WireCondition {

@@ -1,4 +1,4 @@
-//! The queue's law (NODE-004, NODE-006).
+//! The queue's invariants (NODE-004, NODE-006).
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;

@@ -1,8 +1,8 @@
-//! What the log makes of an object that is not done.
+//! Log lines about an object that is not done.
 
 use super::*;
 
-/// The facts that severity depends on.
+/// Facts with only the inputs of the severity.
 struct Waiting {
     failures: u32,
     waits_already: bool,

@@ -1,8 +1,7 @@
-//! Nodes as protobuf: requests for nodes ask for it, and its answers become JSON of the fields that controllers read
-//! ([`WireNode`](crate::pruned_objects::WireNode)) before anything else sees them. An API server spends a third of the
-//! processor time on that which JSON takes it, and most of a node is skipped here without being looked at. An API server
-//! that answers in JSON is understood as before; one whose protobuf cannot be read is asked for JSON from then on. Sends
-//! and retries nothing.
+//! Nodes as protobuf: requests for nodes ask for it, and the answers become JSON of the fields that controllers read
+//! ([`WireNode`](crate::pruned_objects::WireNode)) before anything else sees them. Protobuf takes an API server a third
+//! of the processor time that JSON takes, and most of a node is skipped here unread. JSON answers are passed on
+//! unchanged; after an unreadable protobuf answer, the API server is asked for JSON. Sends and retries nothing.
 
 mod message;
 
@@ -45,7 +44,7 @@ impl<S> Layer<S> for NodesAsProtobuf {
     }
 }
 
-/// See [`NodesAsProtobuf`].
+/// The service that [`NodesAsProtobuf`] makes.
 #[derive(Debug, Clone)]
 pub(crate) struct NodesAsProtobufService<S> {
     layer: NodesAsProtobuf,
@@ -78,7 +77,7 @@ where
     }
 }
 
-/// Whether the answer is whole nodes, or a refusal. Metadata alone is asked for with another `Accept`.
+/// Whether the request is for whole nodes. Requests for metadata alone have another `Accept`.
 fn wants_nodes<I>(request: &Request<I>) -> bool {
     let rest = request.uri().path().strip_prefix("/api/v1/nodes");
     let is_of_nodes = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -112,24 +111,24 @@ fn translated<O>(answer: Response<O>, is_refused: Arc<AtomicBool>) -> Response<T
 pub(crate) struct Translated<O> {
     body: Pin<Box<O>>,
     form: Form,
-    /// Set when it cannot be read.
+    /// Set when the body cannot be read; then JSON is asked for.
     is_refused: Arc<AtomicBool>,
 }
 
-/// How the body arrives, and what has arrived of it.
+/// The form of the body, and the bytes that have arrived and not been translated.
 enum Form {
-    /// As it is passed on.
+    /// JSON, passed on unchanged.
     Json,
-    /// One object, or a list.
+    /// One object, or a list, translated at its end.
     Object(BytesMut),
-    /// Events of a watch, each after its length.
+    /// Events of a watch, each preceded by its length.
     Events(BytesMut),
-    /// Nothing more comes.
+    /// The body has ended.
     Ended,
 }
 
 impl<O> Translated<O> {
-    /// What can be passed on of what has arrived.
+    /// The JSON of the events that have arrived completely.
     fn next(&mut self) -> Result<Option<Bytes>, Unreadable> {
         let Form::Events(arrived) = &mut self.form else {
             return Ok(None);
@@ -149,7 +148,7 @@ impl<O> Translated<O> {
         Ok((!lines.is_empty()).then(|| Bytes::from(lines)))
     }
 
-    /// What is passed on at the end. A half event is none.
+    /// The JSON of the whole object, at the end. An incomplete event is dropped.
     fn last(&mut self) -> Result<Option<Bytes>, Unreadable> {
         match std::mem::replace(&mut self.form, Form::Ended) {
             Form::Object(arrived) => {

@@ -7,12 +7,12 @@ use tokio::time::Instant;
 
 use crate::cluster::locked;
 
-/// How many requests a client may begin. `Default`s are client-go's for values of zero.
+/// How many requests a client may begin.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateLimit {
-    /// Requests per second.
+    /// Requests per second, over a long time.
     per_second: f64,
-    /// Requests at once after a pause.
+    /// Requests that may begin at once after a pause.
     burst: f64,
 }
 
@@ -33,8 +33,8 @@ impl RateLimit {
     }
 }
 
-/// Whether a request waits for a token. As upstream, watches do not: they are few, and one that is late is a controller
-/// that sees nothing.
+/// Whether a request waits for a token. As upstream, watches do not: they are few, and a controller whose watch is late
+/// sees nothing.
 pub(super) fn applies(is_watch: bool) -> bool {
     !is_watch
 }
@@ -48,7 +48,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub(super) fn new(limit: RateLimit) -> Bucket {
         Bucket {
             limit,

@@ -1,4 +1,4 @@
-//! The limit's law, and what is counted of one request.
+//! The client-side limit, and the metrics of one request.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::convert::Infallible;

@@ -1,5 +1,5 @@
-//! The route controller against the in-memory API server: for whom it runs, how often it lists, what it writes and what
-//! it leaves alone. What it decides is in `ccm-core`'s tests and the scenarios.
+//! The route controller against the in-memory API server: for which providers it runs, how often it lists, which routes
+//! it writes and which it leaves alone. Its decisions are tested in `ccm-core` and in the scenarios.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::num::NonZeroUsize;
@@ -17,12 +17,12 @@ use tokio::sync::watch;
 use super::*;
 use crate::{Controllers, Metrics, Provided, Settings, Stopped, run_all};
 
-/// A cloud that makes routes.
+/// A cloud with the capability of routes.
 fn cloud() -> ScriptedProvider {
     ScriptedProvider::new("sim").routing(Vec::new())
 }
 
-/// The same, which takes so long to make one.
+/// The same, which takes this long to make a route.
 fn slow(time: Duration) -> Arc<ScriptedProvider> {
     let slow = cloud().scripted(move |asked| match asked.call.function {
         "create" => late(time),

@@ -20,9 +20,9 @@ use crate::reconcile::Conclusion;
 /// that was created again has another UID and another load balancer (SVC-023).
 #[derive(Default)]
 pub(super) struct Slot {
-    /// The oldest first. Takes precedence over the current one until its removal fails.
+    /// Earlier Services, oldest first. They take precedence over the current one until a removal fails.
     pub(super) orphans: VecDeque<Memory>,
-    /// The current Service.
+    /// The Service that has the name now.
     pub(super) current: Option<Memory>,
 }
 
@@ -40,13 +40,13 @@ pub(super) struct Memory {
     due_at: Option<Moment>,
     /// When the next drift check is due.
     drift_at: Option<Moment>,
-    /// Our last write.
+    /// Our last write of this Service, until the cache has it.
     written: Option<OwnWrite>,
-    /// State from a list that is older than our own write.
+    /// The state from a list that is older than our own write.
     older: Option<Arc<Service>>,
 }
 
-/// What follows a reconciliation.
+/// The next step after a reconciliation.
 pub(super) enum Next {
     /// Nothing; the Service can be forgotten.
     Over,
@@ -118,13 +118,13 @@ impl Memory {
         }
     }
 
-    /// `metadata.uid`.
+    /// The Service's `metadata.uid`.
     pub(super) fn uid(&self) -> &str {
         uid(&self.service)
     }
 
     /// Takes the state from a list or a watch; returns whether it needs a reconciliation. Our own writes do not. A
-    /// watch event older than our own write is late and never right: believing it would create a load balancer for a
+    /// watch event older than our own write is late and never right: accepting it would create a load balancer for a
     /// deleted Service.
     pub(super) fn see(&mut self, service: Arc<Service>, is_listed: bool, now: Moment) -> bool {
         if let Some(written) = self.written
@@ -163,7 +163,7 @@ impl Memory {
         self.past.drift_due || self.wants_targets(targets, world) || self.is_unheard()
     }
 
-    /// Accepts a list from before our own write, once it is believed.
+    /// Accepts a list that is older than our own write, once that write is long enough ago.
     fn believe(&mut self, now: Moment) {
         let is_long_ago = |written: OwnWrite| written.believed_at() <= now;
         if self.written.is_some_and(is_long_ago)
@@ -175,7 +175,7 @@ impl Memory {
     }
 
     /// Whether it has a load balancer whose provider knows other targets. A failed Service is retried at its own time,
-    /// with the nodes of then; but a load balancer that cannot be made as requested still follows the nodes.
+    /// with the nodes of that time; but a load balancer that cannot be made as requested still follows the nodes.
     pub(super) fn wants_targets(&self, targets: &Targets, world: &World) -> bool {
         (self.due_at.is_none() || self.past.follows_nodes())
             && is_load_balancer(&self.service)
@@ -259,7 +259,7 @@ impl Memory {
         }
     }
 
-    /// The reconciliation panicked.
+    /// Stores that the reconciliation panicked, and requests the next one.
     pub(super) fn abandon(&mut self, now: Moment) -> Next {
         self.past.failures = self.past.failures.saturating_add(1);
         let at = now.after(retry::CLOUD.after(self.past.failures));
@@ -276,7 +276,7 @@ fn jittered(period: Duration, uid: &str) -> Duration {
     period.saturating_mul(500 + thousandths) / 1000
 }
 
-/// `metadata.uid`.
+/// The `metadata.uid` of `service`; empty if there is none.
 pub(super) fn uid(service: &Service) -> &str {
     service.metadata.uid.as_deref().unwrap_or_default()
 }
@@ -299,7 +299,7 @@ mod tests {
         Arc::new(serde_json::from_value(service).unwrap())
     }
 
-    /// A Service whose version 7 we wrote at 100.
+    /// A Service whose version 7 this process wrote at 100.
     fn written() -> Memory {
         let mut memory = Memory::new(service("7", 80));
         memory.concluded = Some(memory.service.clone());

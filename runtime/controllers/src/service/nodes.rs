@@ -27,7 +27,7 @@ pub(crate) struct NodeNews {
     ownership: Arc<OwnershipContext>,
 }
 
-/// The receiving side: the current targets, and when to hand them to load balancers.
+/// The receiving side: the current targets, and when load balancers get them.
 pub(crate) struct NodeSet {
     executor: Arc<EffectExecutor>,
     said: watch::Receiver<Said>,
@@ -65,7 +65,8 @@ impl NodeNews {
         let wakes = match event {
             Event::Apply(node) => self.applied(name(node), store),
             Event::Delete(node) => {
-                // Also for a node that was no target any more, whose removal triggered no pass (SVC-064).
+                // Also for a node that was no target any more, whose removal from the targets triggered no pass
+                // (SVC-064).
                 let known = self.known.remove(name(node));
                 known.is_some_and(|known| self.ownership.reaches(&known))
             }
@@ -166,8 +167,8 @@ impl NodeSet {
         self.unsettled = None;
     }
 
-    /// Drops the targets until somebody asks for them. Without Services they would be the largest part of what a manager keeps
-    /// of a node, and be made anew each time that one of thousands of new nodes gets its machine.
+    /// Drops the targets until they are needed. Without Services they would be the largest part of what a manager keeps
+    /// of a node, and be recomputed each time that one of thousands of new nodes gets its machine.
     pub(super) fn forget_targets(&mut self) {
         self.targets = Targets::of(std::iter::empty(), false);
     }

@@ -15,7 +15,7 @@ use k8s_openapi::jiff::Timestamp;
 /// Keyed by UID; a Service that was created again replaces the old one.
 #[derive(Default)]
 pub(crate) struct ServiceIndex {
-    /// By UID.
+    /// The Services by UID.
     services: HashMap<String, Listed>,
     /// UIDs by namespace and name.
     names: HashMap<(String, String), String>,
@@ -25,7 +25,7 @@ pub(crate) struct ServiceIndex {
 
 struct Listed {
     service: ServiceRef,
-    /// The recorded provider.
+    /// The provider that the Service records as its owner.
     owner: Option<String>,
     has_address: bool,
     made: Option<Timestamp>,
@@ -72,7 +72,7 @@ impl ServiceIndex {
         self.is_complete = true;
     }
 
-    /// Those of `ips` that Services other than `service` have.
+    /// The addresses of `ips` that Services other than `service` have.
     pub(crate) fn in_use(
         &self,
         service: &ServiceRef,

@@ -1,5 +1,5 @@
-//! The whole controller against the in-memory API server and a scripted cloud: who wakes, what is asked how often, and
-//! what survives. Reconciliations themselves are `ccm-core`'s tests and the scenarios.
+//! The whole controller against the in-memory API server and a scripted cloud: which Services wake, how often the cloud
+//! is called, and which failures it survives. Reconciliations themselves are tested in `ccm-core` and in the scenarios.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -39,7 +39,7 @@ fn settings() -> Settings {
     }
 }
 
-/// A cluster, and what a person does to it.
+/// A cluster, and the changes that a user makes to it.
 struct World {
     cluster: Cluster,
     cloud: Balancers,
@@ -125,7 +125,7 @@ impl World {
         ended.unwrap();
     }
 
-    /// What the manager has written since the request with this number.
+    /// The manager's writes since the request with this number.
     fn written(&self, after: usize) -> Vec<String> {
         let requests = self.cluster.requests().into_iter().skip(after);
         let reads = ["get", "list", "watch"];
@@ -394,7 +394,7 @@ async fn in_plan_mode_a_service_that_the_provider_refuses_is_not_judged() {
 }
 
 impl World {
-    /// As somebody does who is tired of waiting. The manager would put the finalizer back if it could.
+    /// Removes the finalizer as an impatient user does. The manager would put it back if it could.
     async fn remove_by_force(&self, name: &str) {
         let away = FaultEffect::Refused {
             code: 503,

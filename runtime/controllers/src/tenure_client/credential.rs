@@ -1,6 +1,6 @@
-//! The kubeconfig's credential. kube makes it, and replaces it before it expires; here it is made anew once the API server
-//! has refused it, as client-go does: an exec plugin runs again, a token file is read again. A refused request is not
-//! repeated: its sender retries. A client certificate is part of the connections, and stays.
+//! The kubeconfig's credential. kube makes it, and replaces it before it expires; here it is made anew once the API
+//! server has refused it, as client-go does: an exec plugin runs again, a token file is read again. A refused request
+//! is not repeated: its sender retries. A client certificate is part of the connections, and stays.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ pub(super) struct Credential(Arc<Shared>);
 
 struct Shared {
     config: Config,
-    /// `None`: the kubeconfig has no credential for a header.
+    /// `None`: the kubeconfig has no credential that is sent in a header.
     current: Mutex<Arc<Option<AuthLayer>>>,
 }
 
@@ -36,11 +36,11 @@ impl Credential {
         })))
     }
 
-    /// Replaces a refused credential unless that has happened already. Requests wait meanwhile. If it fails, the refused
-    /// one stays, and the next refusal is the next attempt.
+    /// Replaces a refused credential unless that has happened already. Requests wait meanwhile. If it fails, the
+    /// refused credential stays, and the next refusal is the next attempt.
     async fn refused(&self, refused: &Arc<Option<AuthLayer>>) {
         let mut current = self.0.current.lock().await;
-        // What stands in no header cannot be replaced here.
+        // A credential that is not sent in a header cannot be replaced here.
         if refused.is_none() || !Arc::ptr_eq(&current, refused) {
             return;
         }
@@ -67,7 +67,7 @@ impl<S> Layer<S> for Credential {
     }
 }
 
-/// See [`Credential`].
+/// The service that [`Credential`] makes.
 #[derive(Clone)]
 pub(super) struct Authenticated<S> {
     credential: Credential,

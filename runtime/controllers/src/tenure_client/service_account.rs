@@ -1,5 +1,5 @@
-//! Authenticates a client as a ServiceAccount: its short-lived token comes from a TokenRequest of the base client, and is
-//! replaced in good time (PROC-030). Grants nothing: what the account may do is the cluster's RBAC.
+//! Authenticates a client as a ServiceAccount: its short-lived token comes from a TokenRequest of the base client, and
+//! is replaced in good time (PROC-030). Grants nothing: what the account may do is the cluster's RBAC.
 
 use std::mem;
 use std::pin::Pin;
@@ -22,10 +22,10 @@ use crate::clock::{boottime, wall};
 
 /// Lifetime that is asked for, in seconds; upstream's.
 const LIFETIME: i64 = 3600;
-/// Tries to get a token, and the pause after the first of them, which doubles; upstream's.
+/// Attempts to get a token, and the pause after the first one, which doubles; upstream's.
 const TRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(500);
-/// Pause before a token that is still valid is tried to be replaced again.
+/// Pause between attempts to replace a token that is still valid.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// The tokens of one ServiceAccount. Clones share them.
@@ -41,14 +41,15 @@ struct Source {
 #[derive(Clone)]
 struct Token {
     header: HeaderValue,
-    /// When a new one is asked for: after four fifths of its life.
+    /// When a new token is requested: after four fifths of its life.
     stale: Moment,
     /// When the API server refuses it.
     ended: Moment,
 }
 
 impl TokenSource {
-    /// Of the ServiceAccount `name` in `namespace`, through `base`, which may have to create it.
+    /// The tokens of ServiceAccount `name` in `namespace`, requested through `base`, which may have to create the
+    /// account.
     pub fn new(base: Client, namespace: &str, name: &str) -> TokenSource {
         TokenSource(Arc::new(Source {
             accounts: Api::namespaced(base, namespace),
@@ -131,7 +132,7 @@ impl TokenSource {
                 };
                 match accounts.create(&params, &account).await {
                     Ok(_) => tracing::info!(account = name, "the ServiceAccount was created"),
-                    // Somebody else was faster.
+                    // Another process has created it first.
                     Err(kube::Error::Api(status)) if status.code == 409 => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -164,7 +165,7 @@ impl<S> Layer<S> for TokenSource {
     }
 }
 
-/// See [`TokenSource`].
+/// The service that [`TokenSource`] makes.
 #[derive(Clone)]
 pub struct Authenticated<S> {
     tokens: TokenSource,
@@ -188,7 +189,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<I>) -> Self::Future {
-        // The one that is ready is used, and its clone stays.
+        // The inner service that is ready is used, and its clone stays.
         let next = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, next);
         let tokens = self.tokens.clone();

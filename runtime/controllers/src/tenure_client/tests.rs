@@ -25,7 +25,7 @@ async fn listener(scheme: &str) -> (TcpListener, Config) {
     let address = listener.local_addr().unwrap();
     let mut config = Config::new(format!("{scheme}://{address}").parse().unwrap());
     config.default_retry = false;
-    // So that nothing here depends on the certificates of the machine.
+    // Nothing here depends on the certificates of the machine.
     config.root_cert = Some(Vec::new());
     (listener, config)
 }
@@ -58,7 +58,7 @@ async fn answer_as(stream: &mut TcpStream, status: &str, body: &str) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// Everything that comes over a connection, however it ends.
+/// All bytes of a connection, however it ends.
 async fn everything(mut stream: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Ok(count) = stream.read_buf(&mut bytes).await
@@ -67,7 +67,7 @@ async fn everything(mut stream: TcpStream) -> Vec<u8> {
     bytes
 }
 
-/// What an error says, with its causes.
+/// The text of an error, with its causes.
 fn said(error: kube::Error) -> String {
     let mut text = error.to_string();
     let mut next = std::error::Error::source(&error);
@@ -98,7 +98,7 @@ async fn outside_of_the_tenure_not_one_byte_is_sent() {
                 text.contains("does not hold the lease"),
                 "{scheme}, {case}: {text}"
             );
-            // Also no handshake.
+            // Not even a handshake.
             let bytes = everything(accepted.await.unwrap()).await;
             assert_eq!(bytes, b"", "{scheme}, {case}");
         }
@@ -149,7 +149,7 @@ async fn a_body_that_is_half_written_is_finished_by_a_stopping_process_and_not_b
         let client = client(&config, &tenure);
         let mut large = ConfigMap::default();
         large.metadata.name = Some("large".to_owned());
-        // More than the operating system takes while nobody reads.
+        // More than the operating system buffers while nothing is read.
         let length = 16 << 20;
         large.data = Some([("x".to_owned(), "x".repeat(length))].into());
         let writing = tokio::spawn(async move {
@@ -180,7 +180,7 @@ async fn a_body_that_is_half_written_is_finished_by_a_stopping_process_and_not_b
 async fn an_answer_is_not_waited_for_longer_than_the_lease_lasts() {
     let (listener, config) = listener("http").await;
     let tenure = Arc::new(Tenure::unlimited());
-    // Of a lease that ended long ago, and whose holder may still begin: no clock of this test is asked.
+    // Of a lease that ended long ago, and whose holder may still begin: this test reads no clock.
     let ended = Arc::new(Tenure::pending());
     ended.renewed(Moment(Duration::ZERO), Duration::MAX, Duration::ZERO);
     for (tenure, is_answered) in [(tenure, true), (ended, false)] {

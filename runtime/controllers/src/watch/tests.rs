@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::is_news;
 use crate::pruned_objects::PrunedNode;
 
-/// As it comes from the API server, with what a kubelet reports.
+/// A node as the API server sends it, with a kubelet's reports.
 fn node(version: u32, change: impl FnOnce(&mut Value)) -> Node {
     let mut node = json!({
         "metadata": {"name": "a", "uid": "u", "resourceVersion": version.to_string(), "labels": {"pool": "x"}},
@@ -26,7 +26,7 @@ fn node(version: u32, change: impl FnOnce(&mut Value)) -> Node {
     serde_json::from_value::<PrunedNode>(node).unwrap().0
 }
 
-/// What a change is, and how it is made.
+/// A change's name, and the function that makes it.
 type Change = (&'static str, fn(&mut Value));
 
 #[test]

@@ -1,4 +1,5 @@
-//! Client certificates: who signed them, and whom they name. The common name is the user, the organisations are its groups.
+//! Client certificates: their verification, and their user. The common name is the user, the organisations are its
+//! groups.
 
 use std::fmt;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ impl CertificateAuthority {
     /// The user that the client's certificate names. `None`: the client has none.
     ///
     /// # Errors
-    /// The certificate is not signed by this authority, is over, or names nobody.
+    /// The certificate is not signed by this authority, has expired, or has no common name.
     pub(super) fn user(&self, peer: &PeerCertificates) -> Result<Option<User>, Unauthorized> {
         let Some(subject) = self.subject(peer)? else {
             return Ok(None);
@@ -82,7 +83,7 @@ impl fmt::Debug for CertificateAuthority {
     }
 }
 
-/// What a certificate says about its holder.
+/// The user and the groups in a certificate.
 struct Subject {
     common_name: Option<String>,
     organizations: Vec<String>,

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use super::{CertificateAuthority, PeerCertificates, Unauthorized, User};
 use crate::settings::HeaderNames;
 
-/// The user of the headers. `None`: they name nobody, or the client is no proxy.
+/// The user of the headers. `None`: they name no user, or the client is no proxy.
 ///
 /// # Errors
 /// The proxy's certificate has a name that is not allowed.

@@ -1,5 +1,5 @@
-//! Whom the server believes: bearer tokens as they are written, and the cluster's own settings, which may change, be out of
-//! reach or refused.
+//! Which users the server accepts: bearer tokens in every form, and the cluster's own settings, which may change, be
+//! unreachable or refused.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Mutex;
@@ -28,13 +28,13 @@ fn a_bearer_token_is_read_as_go_reads_it() {
     }
 }
 
-/// A client with a certificate of this name.
+/// A client whose certificate has this name.
 fn peer(authority: &Authority, name: &str) -> PeerCertificates {
     let (certificate, _) = authority.issue(name, &[], &[]);
     PeerCertificates([CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()].into())
 }
 
-/// What the API server answers a request for the ConfigMap.
+/// The API server's answer to a request for the ConfigMap.
 type Answer = Arc<Mutex<(StatusCode, Value)>>;
 
 fn config_map(data: &Value) -> (StatusCode, Value) {
@@ -62,7 +62,7 @@ fn client(answer: &Answer) -> Client {
     Client::new(api_server, "default")
 }
 
-/// As without flags: all comes from the cluster.
+/// Settings without flags: all authorities come from the cluster.
 fn settings(tolerates_failed_lookup: bool) -> Authentication {
     Authentication {
         cluster: None,
@@ -74,7 +74,7 @@ fn settings(tolerates_failed_lookup: bool) -> Authentication {
     }
 }
 
-/// The user's name; none if the credentials do not hold.
+/// The user's name; `None` if the credentials are invalid.
 async fn name(authenticator: &Authenticator, peer: &PeerCertificates) -> Option<String> {
     let user = authenticator.user(peer, &HeaderMap::new()).await;
     user.ok().map(|user| user.name)
@@ -194,7 +194,7 @@ async fn proc_075_a_front_proxy_names_all_of_a_user_by_the_headers_that_the_clus
         ("x-group", "testers"),
         ("x-extra-scopes", "read"),
         ("x-extra-scopes", "list"),
-        // Not among the published ones.
+        // A header that is not among the published ones.
         ("x-remote-user", "root"),
         ("x-remote-group", "system:masters"),
     ] {

@@ -9,11 +9,11 @@ use sha2::{Digest as _, Sha256};
 use super::{Unauthorized, User};
 use crate::review_client::Reviews;
 
-/// A token is never longer; the API server's own are two kilobytes.
+/// Maximum length of a token, in bytes; the API server's own are two kilobytes.
 const LONGEST: usize = 16 * 1024;
 
 pub(super) struct TokenReviewer {
-    /// `None`: the token belongs to nobody.
+    /// `None`: the token is valid for no user.
     reviews: Reviews<TokenReview, [u8; 32], Option<User>>,
     time: Duration,
 }
@@ -26,7 +26,7 @@ impl TokenReviewer {
         }
     }
 
-    /// The user whom the token belongs to.
+    /// The user of the token.
     ///
     /// # Errors
     /// The API server does not know it, or cannot be asked.

@@ -8,10 +8,10 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::connection_limit::Slots;
 
-/// An answer that no buffer of the network takes.
+/// Size of an answer that no buffer of the network takes.
 const LARGE: usize = 64 * 1024 * 1024;
 
-/// Serves the first connection with these limits. The task ends with it.
+/// Serves the first connection with these limits. The task ends with the connection.
 async fn serve_one(is_http2: bool, limits: Limits) -> (std::net::SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -33,7 +33,7 @@ async fn serve_one(is_http2: bool, limits: Limits) -> (std::net::SocketAddr, Joi
     (address, task)
 }
 
-/// Settings that reqwest asks for and this client does not use.
+/// Settings that reqwest requires and this client does not use.
 fn no_tls() -> rustls::ClientConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider);
@@ -46,7 +46,7 @@ fn brief() -> Duration {
     Duration::from_millis(200)
 }
 
-/// The task ends, long before the limits that are not this test's.
+/// The task ends, long before the limits that this test does not set.
 async fn ends(task: JoinHandle<()>) {
     let ended = timeout(Duration::from_secs(8), task).await;
     ended.expect("the connection is open still").unwrap();

@@ -1,20 +1,20 @@
 //! Which form of `/flagz` and `/statusz` a client asks for, by the rules of the API server's library (apiserver,
-//! endpoints/handlers/negotiation): text unless the header `Accept` names a version of the object, and nothing if it accepts
-//! neither.
+//! endpoints/handlers/negotiation): text unless the header `Accept` names a version of the object, and nothing if it
+//! accepts neither.
 
 /// API group of the objects.
 pub(super) const GROUP: &str = "config.k8s.io";
 
-/// A form of a page.
+/// The form in which a page is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// For people.
+    /// Plain text for people.
     Text,
     /// The object in this version of [`GROUP`].
     Object(Encoding, Version),
 }
 
-/// How an object is written.
+/// The encoding of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Json,
@@ -24,13 +24,13 @@ pub(super) enum Encoding {
 /// A version of the objects. Both have the same fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
-    /// Deprecated.
+    /// Deprecated, as upstream's.
     V1Alpha1,
     V1Beta1,
 }
 
 impl Version {
-    /// As in `apiVersion`.
+    /// The version as in `apiVersion`, after the group.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Version::V1Alpha1 => "v1alpha1",
@@ -39,14 +39,14 @@ impl Version {
     }
 }
 
-/// What is offered, in upstream's order: of several that a range covers, the first counts.
+/// The forms that are offered, in upstream's order: of several that a range covers, the first counts.
 const OFFERED: [(&str, &str, Option<Encoding>); 3] = [
     ("application", "json", Some(Encoding::Json)),
     ("application", "yaml", Some(Encoding::Yaml)),
     ("text", "plain", None),
 ];
 
-/// What is offered, as the answer to those who accept nothing of it.
+/// The forms that are offered, as the text of a 406 answer.
 pub(super) const ACCEPTED: &str =
     "only the following media types are accepted: application/json, application/yaml, text/plain";
 
@@ -54,7 +54,7 @@ pub(super) const ACCEPTED: &str =
 struct Range<'a> {
     kind: &'a str,
     subtype: &'a str,
-    /// Without `q`.
+    /// The parameters, without `q`.
     parameters: Vec<(&'a str, &'a str)>,
     weight: f32,
 }
@@ -66,7 +66,7 @@ pub(super) fn form(accept: &str, kind: &str) -> Option<Form> {
         return Some(Form::Text);
     }
     let mut ranges: Vec<Range<'_>> = accept.split(',').filter_map(range).collect();
-    // The sort is stable: of equals the first counts.
+    // The sort is stable: of equal weights the first counts.
     ranges.sort_by(|one, other| {
         let is_wide = |range: &Range<'_>| (range.kind == "*", range.subtype == "*");
         let weights = other.weight.total_cmp(&one.weight);
@@ -81,7 +81,7 @@ pub(super) fn form(accept: &str, kind: &str) -> Option<Form> {
     })
 }
 
-/// The form that a range asks for, if its parameters name one that there is.
+/// The form that a range asks for; `None` if its parameters name another one.
 fn allowed(range: &Range<'_>, encoding: Option<Encoding>, kind: &str) -> Option<Form> {
     let mut object = [None; 3];
     for (name, value) in &range.parameters {
@@ -89,7 +89,7 @@ fn allowed(range: &Range<'_>, encoding: Option<Encoding>, kind: &str) -> Option<
             "g" => object[0] = Some(*value),
             "v" => object[1] = Some(*value),
             "as" => object[2] = Some(*value),
-            // There is nothing to watch, and no version of the server's.
+            // The object cannot be watched, and has no version of the server's.
             "stream" | "sv" => return None,
             _ => {}
         }
@@ -105,7 +105,7 @@ fn allowed(range: &Range<'_>, encoding: Option<Encoding>, kind: &str) -> Option<
     }
 }
 
-/// Reads a range. `None`: it is none. Parameters without a value are left out.
+/// Reads a media range. `None`: the text is none. Parameters without a value are left out.
 fn range(text: &str) -> Option<Range<'_>> {
     let mut parts = text.split(';').map(str::trim);
     let (kind, subtype) = match parts.next()? {

@@ -15,11 +15,11 @@ use crate::access_control::refused;
 
 /// Upstream's warning on the text forms.
 const FOR_PEOPLE: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.";
-/// What `/statusz` lists: the first part of every path, as upstream.
+/// The paths that `/statusz` lists: the first part of every path, as upstream.
 const PATHS: [&str; 7] = [
     "/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz",
 ];
-/// What it lists besides if the verbosity of the log can be set.
+/// Also listed if the verbosity of the log can be set.
 const DEBUG: &str = "/debug";
 
 pub(super) async fn flagz(State(all): State<Endpoints>, headers: HeaderMap) -> Response {
@@ -58,7 +58,7 @@ pub(super) async fn statusz(State(all): State<Endpoints>, headers: HeaderMap) ->
         json!({
             "startTime": stamp(all.started).to_string(),
             "uptimeSeconds": up,
-            // Required by the schema, and there is none.
+            // The schema requires the field; there is no Go.
             "goVersion": "",
             "binaryVersion": all.version,
             "paths": paths,
@@ -75,7 +75,7 @@ fn page(
     text: impl FnOnce() -> String,
     content: impl FnOnce() -> Value,
 ) -> Response {
-    // A value that is no text accepts nothing.
+    // A header value that is no text accepts no form.
     let accept = headers
         .get(ACCEPT)
         .map_or("", |value| value.to_str().unwrap_or("?"));
@@ -106,7 +106,7 @@ fn page(
     answer
 }
 
-/// Upstream's warning about the older version.
+/// Upstream's warning about the deprecated version.
 fn deprecated(kind: &str) -> Option<(HeaderName, HeaderValue)> {
     let page = kind.to_ascii_lowercase();
     let text = format!(

@@ -35,7 +35,7 @@ async fn h5_health_is_open_and_all_else_needs_a_right() {
     assert_eq!(status["reason"], "Forbidden");
     let message = "forbidden: User \"system:anonymous\" cannot get path \"/metrics\"";
     assert_eq!(status["message"], message);
-    // The names of checks are no secret, but whoever looks for more has to be known.
+    // The names of checks are no secret, but all other paths need a known user.
     assert_eq!(get(&anybody, &server, "/healthz/ping").await.0, 403);
     assert_eq!(get(&anybody, &server, "/nothing").await.0, 403);
 }
@@ -259,7 +259,7 @@ async fn a_name_of_its_own_gets_its_own_certificate() {
         .await
         .unwrap();
     assert_eq!(get(&world.client(None), &server, "/healthz").await.0, 200);
-    // By this name it shows the other authority's certificate, which this client does not trust.
+    // For this name the server shows the other authority's certificate, which this client does not trust.
     let url = format!("https://localhost:{}/healthz", server.address().port());
     assert!(world.client(None).get(url).send().await.is_err());
 }
@@ -353,7 +353,7 @@ async fn proc_072_a_stalled_runtime_fails_its_check() {
     };
     tokio::time::sleep(2 * limit).await;
     becomes(200).await;
-    // Both threads wait for what comes later.
+    // Both threads wait for a message that is sent later.
     let blocked: Vec<_> = (0..2).map(|_| std::sync::mpsc::channel::<()>()).collect();
     let (releases, waits): (Vec<_>, Vec<_>) = blocked.into_iter().unzip();
     for wait in waits {

@@ -30,7 +30,7 @@ impl Html {
         self
     }
 
-    /// Adds a text that somebody else chose: it cannot change the direction of what stands beside it.
+    /// Adds a text from a cloud, guest or tenant: it cannot change the direction of the text beside it.
     pub(super) fn foreign(&mut self, text: impl Display) -> &mut Html {
         self.raw("<bdi>").text(text).raw("</bdi>")
     }
@@ -64,7 +64,7 @@ impl std::fmt::Write for Escaped<'_> {
     }
 }
 
-/// Control characters, and those that change the direction of writing or take no room.
+/// Control characters, and those that change the direction of writing or have no width.
 fn is_invisible(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')

@@ -1,5 +1,5 @@
 //! The page as HTML, for browsers without scripts and for screen readers: headings, one table for each list, and times
-//! that are marked as such. Formats only.
+//! in `<time>` elements. Formats only.
 
 mod providers;
 
@@ -15,7 +15,7 @@ pub(super) const REFRESH_SECONDS: u32 = 10;
 /// Maximum number of rows of a table. The JSON form has the others.
 const MOST_ROWS: usize = 500;
 
-/// Renders the page.
+/// Renders the whole page.
 pub(super) fn render(report: &StatusReport, refresh: Refresh) -> String {
     let mut html = Html::default();
     html.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
@@ -271,7 +271,7 @@ fn decision_row(html: &mut Html, decision: &DecisionReport) {
     html.foreign(&decision.outcome).raw("</td></tr>\n");
 }
 
-/// Whose object it is, and which controller's.
+/// Adds the object's provider and controller.
 fn whose(html: &mut Html, provider: &str, controller: &str) {
     if provider != "-" {
         html.foreign(provider).text(", ");

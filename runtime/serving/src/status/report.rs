@@ -1,5 +1,5 @@
-//! What the status page shows, as values: also its JSON form, which `ccm status` reads. Never holds a secret, a header or
-//! a body. Texts may come from clouds, guests and tenants.
+//! The contents of the status page as values; also its JSON form, which `ccm status` reads. Never holds a secret, a
+//! header or a body. Texts may come from clouds, guests and tenants.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub struct StatusReport {
     /// The component's name, such as `cloud-controller-manager`.
     pub component: String,
-    /// The binary's version.
+    /// Version of the binary, without `v`.
     pub version: String,
-    /// `enforce`, or another mode, in which nothing is changed.
+    /// `enforce`, or another mode, in which no changes are made.
     pub mode: String,
     /// The URL of the API server.
     pub api_server: String,
@@ -22,9 +22,9 @@ pub struct StatusReport {
     pub started: Time,
     /// When the report was made.
     pub now: Time,
-    /// The leases that this process stands for. Empty: there is no election.
+    /// The leases for which this process is a candidate. Empty: there is no election.
     pub leases: Vec<LeaseReport>,
-    /// The configured providers.
+    /// The configured providers, each with its state.
     pub providers: Vec<ProviderReport>,
     /// Objects that wait, those that wait longest first.
     pub waiting: Vec<WaitingReport>,
@@ -40,9 +40,9 @@ pub struct StatusReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseReport {
-    /// `namespace/name`.
+    /// The Lease as `namespace/name`.
     pub lease: String,
-    /// This process's identity.
+    /// The identity with which this process is a candidate.
     pub identity: String,
     /// Whether this process leads.
     pub is_leader: bool,
@@ -52,41 +52,41 @@ pub struct LeaseReport {
     pub valid_until: Option<Time>,
 }
 
-/// A configured provider.
+/// A configured provider, with its module and its grants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderReport {
     /// The name of its configuration entry.
     pub name: String,
-    /// Where its module comes from.
+    /// The source of its module.
     pub source: String,
-    /// What serves.
+    /// The version that serves, or why none does.
     pub state: ProviderState,
-    /// The version that is being tried, or waits.
+    /// The version that is on trial, or waits.
     pub trial: Option<TrialReport>,
-    /// Why the source cannot be read or a version cannot serve; empty if nothing is wrong.
+    /// Why the source cannot be read or a version cannot serve; empty without such an error.
     pub trouble: String,
-    /// What it may reach. Only of a provider that serves.
+    /// The targets granted to it. Empty unless it serves.
     pub targets: Vec<TargetReport>,
     /// Prefixes of annotations that it may set on Services.
     pub annotation_prefixes: Vec<String>,
 }
 
-/// What serves.
+/// Whether a version of the provider serves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "camelCase")]
 pub enum ProviderState {
-    /// Nothing yet.
+    /// No version is loaded yet.
     Starting,
-    /// Nothing, because of a failure.
+    /// No version serves, because of a failure.
     Failed {
-        /// Why.
+        /// The failure, in one line.
         why: String,
         /// Whether a person has to change something.
         #[serde(rename = "isFinal")]
         is_final: bool,
     },
-    /// A version.
+    /// The version that answers calls now.
     Serving {
         /// The version of its manifest.
         version: String,
@@ -103,15 +103,15 @@ pub struct TrialReport {
     pub version: String,
     /// `sha256:` and the digest of its module.
     pub digest: String,
-    /// The phase, in words.
+    /// The phase of the rollout, in words.
     pub phase: String,
     /// When the phase began.
     pub since: Option<Time>,
-    /// What it waits for, or its results.
+    /// The conditions that it waits for, or its results; one line each.
     pub lines: Vec<String>,
 }
 
-/// What a provider may reach.
+/// A host that a provider may send requests to, with its budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetReport {
@@ -119,36 +119,36 @@ pub struct TargetReport {
     pub name: String,
     /// Scheme, host, port and base path.
     pub endpoint: String,
-    /// The proxy on the way to it, without its login.
+    /// The proxy in front of it, without its login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
     /// Requests that only read, one line each.
     pub reads: Vec<String>,
-    /// Requests that change something.
+    /// Requests that change something, one line each.
     pub writes: Vec<String>,
-    /// Requests in the whole budget.
+    /// The budget: maximum number of requests in [`TargetReport::per_seconds`].
     pub requests: u32,
-    /// Seconds until a spent budget is whole again.
+    /// Seconds until a spent budget is full again.
     pub per_seconds: u64,
     /// Requests that may be sent now.
     pub requests_left: u32,
-    /// Seconds for which the cloud wants no requests.
+    /// Seconds until requests may be sent again, after the cloud has asked for a pause.
     pub held_seconds: Option<u64>,
-    /// What the cloud said last about its own rate limit.
+    /// The cloud's last answer about its own rate limit.
     pub cloud: Option<CloudQuotaReport>,
 }
 
-/// What a cloud said about the requests that it admits.
+/// A cloud's statement about its rate limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CloudQuotaReport {
-    /// Requests that it still admits.
+    /// Requests that the cloud still admits.
     pub remaining: u64,
-    /// Requests that it admits in all.
+    /// The cloud's limit, if it states one.
     pub limit: Option<u64>,
-    /// Seconds until what it calls its reset.
+    /// Seconds until the cloud's limit is reset.
     pub reset_seconds: Option<u64>,
-    /// Seconds since it said so.
+    /// Seconds since the statement.
     pub age_seconds: u64,
 }
 
@@ -161,7 +161,7 @@ impl CloudQuotaReport {
         }
     }
 
-    /// How old it is, and when the cloud counts anew.
+    /// The age of the statement, and when the cloud's limit is reset.
     pub fn when(&self) -> String {
         let age = length(self.age_seconds);
         match self.reset_seconds.filter(|seconds| *seconds > 0) {
@@ -181,7 +181,7 @@ pub struct WaitingReport {
     pub provider: String,
     /// The controller that tries again.
     pub controller: String,
-    /// What is missing.
+    /// The reason for waiting.
     pub why: String,
     /// Number of the last attempt.
     pub attempt: u32,
@@ -197,9 +197,9 @@ pub struct WaitingReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BrakeReport {
-    /// The brake's name.
+    /// The brake's name, as in `--brake`.
     pub brake: String,
-    /// The provider.
+    /// The provider whose budget this is.
     pub provider: String,
     /// Changes made in the window that ends now.
     pub taken: usize,
@@ -209,7 +209,7 @@ pub struct BrakeReport {
     pub window_seconds: u64,
     /// The change that was held last.
     pub held: Option<HeldReport>,
-    /// What releases the brake.
+    /// How an operator releases the brake.
     pub release: String,
 }
 
@@ -217,11 +217,11 @@ pub struct BrakeReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldReport {
-    /// The object.
+    /// The object whose change is held.
     pub object: String,
     /// When it was held.
     pub at: Time,
-    /// When the budget has room again. `None`: the operator allows no such change.
+    /// When the budget allows a change again. `None`: the operator allows no such change.
     pub free: Option<Time>,
 }
 
@@ -229,21 +229,21 @@ pub struct HeldReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionReport {
-    /// When; the last time, if it was repeated.
+    /// When it ended; the last time, if it was repeated.
     pub at: Time,
-    /// The controller.
+    /// The controller that decided.
     pub controller: String,
     /// The provider; `-` for a controller without one.
     pub provider: String,
-    /// The object.
+    /// The object, written as in [`WaitingReport::object`].
     pub object: String,
-    /// What was done.
+    /// The effect's label, as in the log.
     pub effect: String,
-    /// How it ended.
+    /// The outcome in words; for a failure the error.
     pub outcome: String,
-    /// Whether it succeeded.
+    /// Whether the effect succeeded.
     pub is_success: bool,
-    /// How often, without leaving the list.
+    /// How often it was decided, with the same outcome, without leaving the list.
     pub times: u32,
 }
 
@@ -252,7 +252,7 @@ pub struct DecisionReport {
 pub struct Time(pub Timestamp);
 
 impl fmt::Display for Time {
-    /// To the second.
+    /// Formats the time in RFC 3339, to the second.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.0}", self.0)
     }
@@ -299,19 +299,19 @@ pub fn length(seconds: u64) -> String {
 }
 
 impl StatusReport {
-    /// The objects that wait to be deleted.
+    /// The deletions that wait.
     pub fn held_deletions(&self) -> impl Iterator<Item = &WaitingReport> {
         self.waiting.iter().filter(|one| one.is_deletion)
     }
 
-    /// The other objects that wait.
+    /// The objects that wait and are not to be deleted.
     pub fn others_waiting(&self) -> impl Iterator<Item = &WaitingReport> {
         self.waiting.iter().filter(|one| !one.is_deletion)
     }
 }
 
 impl BrakeReport {
-    /// Whether it holds changes at this time.
+    /// Whether the brake holds changes at this time.
     pub fn is_engaged(&self, now: Time) -> bool {
         let is_held = |held: &HeldReport| held.free.is_none_or(|free| free > now);
         self.taken >= self.allowed && self.held.as_ref().is_some_and(is_held)

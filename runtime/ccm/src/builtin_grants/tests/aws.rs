@@ -1,4 +1,4 @@
-//! What AWS's variables grant: the sources in the order of its SDKs, and the region.
+//! The grants of AWS's variables: the sources in the order of its SDKs, and the region.
 
 use serde_json::json;
 
@@ -44,7 +44,7 @@ fn read_aws(variables: &[(&str, &str)], asked: Option<&Result<String, String>>) 
     })
 }
 
-/// One word for the source, with what tells it from others.
+/// The source's name, and the value that identifies it.
 fn source(read: &Terms) -> String {
     let Credential::AwsSigV4(aws) = &read.grants.targets[0].credential else {
         panic!("not signed")

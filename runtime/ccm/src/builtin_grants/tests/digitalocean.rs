@@ -1,4 +1,4 @@
-//! What the variables of DigitalOcean's Go manager grant.
+//! The grants of the variables of DigitalOcean's Go manager.
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! The variables of the Go hcloud-cloud-controller-manager 1.35.0, and the arguments and variables of its manifests and
-//! its chart, as they are: `internal/config/config.go`, `internal/config/load_balancer_envs.go`, `deploy/*.yaml`,
-//! `chart/` and `docs/guides/robot/lb-only-without-credentials.md` there. What its ClusterRole allows is here, too.
+//! its chart, unchanged: `internal/config/config.go`, `internal/config/load_balancer_envs.go`, `deploy/*.yaml`,
+//! `chart/` and `docs/guides/robot/lb-only-without-credentials.md` there. Also the rights of its ClusterRole.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::*;
 use crate::flags::{RunFlags, dashed, run_command};
 
-/// Every variable that it reads.
+/// Every variable that the Go manager reads.
 const VARIABLES: &[&str] = &[
     "HCLOUD_DEBUG",
     "HCLOUD_ENDPOINT",
@@ -48,7 +48,7 @@ const VARIABLES: &[&str] = &[
     "ROBOT_USER_FILE",
 ];
 
-/// What only this program reads.
+/// Variables that only this program reads.
 const OURS: &[&str] = &["HCLOUD_LOAD_BALANCERS_KEEP_FOREIGN_PORTS", "ROBOT_ENDPOINT"];
 
 fn names(of: &[&str]) -> BTreeSet<String> {
@@ -80,7 +80,7 @@ fn names_that_nothing_reads_are_warned_about() {
         ),
         (&["HCLOUD_DEBUG_FILE"], Some(": HCLOUD_DEBUG_FILE")),
         (&["HCLOUD_SERVER_CACHE_TTL"], None),
-        // What Kubernetes sets for a Service hcloud-csi.
+        // The variables that Kubernetes sets for a Service hcloud-csi.
         (
             &[
                 "HCLOUD_CSI_SERVICE_HOST",
@@ -230,20 +230,20 @@ fn metrics_are_where_the_go_manager_serves_them() {
         Ok(None)
     );
 
-    // As in the Go manager, a switch that cannot be read is a mistake, and an address is none.
+    // As in the Go manager, an invalid switch is a mistake, and an invalid address is none.
     let switch = read(&[("HCLOUD_TOKEN", TOKEN), (ENABLED, "on")]);
     assert_eq!((switch.mistakes.len(), switch.warnings.len()), (1, 0));
     let place = read(&[("HCLOUD_TOKEN", TOKEN), (ADDRESS, "nonsense")]);
     assert_eq!((place.mistakes.len(), place.warnings.len()), (0, 1));
 }
 
-/// A way to deploy it.
+/// A way in which the Go manager is deployed.
 struct Deployed {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// Besides the token. Values of Secrets are made up.
+    /// Variables besides the token. Values of Secrets are made up.
     variables: &'static [(&'static str, &'static str)],
-    /// What is granted.
+    /// Names of the targets that are granted.
     targets: &'static [&'static str],
     /// Whether a controller of nodes runs.
     nodes: bool,
@@ -344,7 +344,7 @@ fn its_manifests_start_with_nothing_changed_but_the_image() {
     }
 }
 
-/// What its ClusterRole allows: resources and verbs.
+/// The rights of its ClusterRole: resources and verbs.
 const RIGHTS: &[(&str, &[&str])] = &[
     ("configmaps", &["get", "list", "watch"]),
     ("events", &["create", "patch", "update"]),

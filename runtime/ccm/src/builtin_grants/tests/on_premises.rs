@@ -1,4 +1,4 @@
-//! What variables grant the providers of machines on an operator's own floor.
+//! The grants of variables for providers of machines that an operator runs.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn an_endpoint_and_a_token_grant_the_proxmox_api() {
     let url = "https://10.0.0.2:8006/api2/json";
     assert_eq!(targets(&read), [("api", url, "header")]);
     let expected = "PVEAPIToken=kubernetes@pve!ccm=5b0a7c62".to_owned();
-    // Whether the word stands before the token or not.
+    // Whether or not the prefix stands before the token.
     let token = ("PROXMOX_TOKEN", expected.as_str());
     let whole = read_for("proxmox", &[ENDPOINT, token]);
     for read in [&read, &whole] {

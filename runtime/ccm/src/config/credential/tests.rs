@@ -1,4 +1,4 @@
-//! Credentials as written.
+//! Credentials in a configuration, and their meaning.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use super::super::{API_VERSION, KIND, Mistakes, Surroundings, Written, parse};
@@ -11,7 +11,7 @@ fn configuration(credential: &str) -> String {
     )
 }
 
-/// Variables have their own names, in small letters, as values.
+/// The value of each variable is its own name in small letters.
 fn read(credential: &str) -> Result<Credential, Mistakes> {
     let surroundings = Surroundings {
         absent: None,
@@ -78,7 +78,7 @@ fn all_mistakes_are_reported_and_no_value_is_repeated() {
     assert_eq!(mistakes(&many), expected.map(|why| format!("{place}{why}")));
     let s3 = mistakes(&KEYS.replace("service: ec2", "service: s3"));
     assert!(s3[0].contains("it signs in another way"), "{s3:?}");
-    // What is not in the form is refused by the reader, with its line.
+    // The parser refuses unknown keys, with their line.
     for unknown in ["region: x, zone", "service: x, signature"] {
         let with = KEYS.replacen("region:", &format!("{unknown}: x, region:"), 1);
         assert_eq!(mistakes(&with).len(), 1);

@@ -1,4 +1,4 @@
-//! What an object may say, where the API server has let it through.
+//! The limits of an object's spec, where the API server has accepted it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::{Value, json};

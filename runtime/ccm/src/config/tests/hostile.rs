@@ -1,4 +1,4 @@
-//! The configuration file, whatever stands in it. The corpus stands with those of `tests/fuzz`.
+//! Hostile configuration files. The corpus is beside those of `tests/fuzz`.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use ccm_tests::fuzz::{Target, Verdict};
 use super::super::*;
 use super::read;
 
-/// What is read from where the file says, and never shown.
+/// The value of every source that the file names; it is never shown.
 const SECRET: &str = "s3cret";
 
 #[test]
@@ -94,7 +94,7 @@ fn is_safe(provider: &ProviderConfig, text: &str) -> Result<(), String> {
             && endpoint.password().is_none()
             && endpoint.query().is_none()
             && endpoint.fragment().is_none();
-        // What a name means is seen when it is looked up; addresses are judged here.
+        // A name is resolved when it is used; addresses are checked here.
         let host = endpoint.host_str().unwrap_or_default();
         let address = host.trim_matches(['[', ']']).parse::<IpAddr>().ok();
         let address = address.map(|address| address.to_canonical());

@@ -1,4 +1,4 @@
-//! `proxy` of a provider, of a target and of `registry`: what it means, and what is a mistake.
+//! `proxy` of a provider, of a target and of `registry`: its meaning, and its mistakes.
 
 use ccm_host::grant::ProxyGrant;
 

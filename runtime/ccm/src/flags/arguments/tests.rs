@@ -3,7 +3,7 @@
 use super::*;
 use crate::flags::{RunFlags, given, list, raw, shown_values};
 
-/// Both programs that take the flags.
+/// Parses with both programs that take the flags.
 fn parse(words: &[&str]) -> Result<ArgMatches, String> {
     let parse = |command: clap::Command| {
         let words = ["program"].iter().chain(words);
@@ -16,7 +16,7 @@ fn parse(words: &[&str]) -> Result<ArgMatches, String> {
     go
 }
 
-/// Values of each kind, and what they are as upstream prints them.
+/// Values of each kind, and their text as upstream prints it.
 fn values(kind: FlagKind) -> &'static [&'static str] {
     match kind {
         FlagKind::Bool => &[
@@ -59,7 +59,7 @@ fn upstream_add_flags_every_flag_is_accepted_in_every_spelling_of_pflags() {
                 let words: Vec<&str> = spelling.iter().map(String::as_str).collect();
                 let matches = parse(&words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
                 assert!(given(&matches, name), "{case}: {words:?}");
-                // What stands after two dashes as a value of its own loses its underscores, as a flag would.
+                // A value of its own that begins with two dashes loses its underscores, as a flag would.
                 assert_eq!(raw(&matches, name), *value, "{words:?}");
                 assert_eq!(positional_mistake(&matches, "x"), None, "{words:?}");
             }
@@ -256,7 +256,7 @@ fn the_help_has_upstreams_headings_in_upstreams_order() {
 fn proc_002_every_flag_and_its_value_are_known_for_the_log() {
     let matches = parse(&["--cloud-provider=x", "--controllers=a,b", "--controllers=*"]);
     let matches = matches.unwrap();
-    // An unknown controller is a mistake; the values are read all the same.
+    // An unknown controller is a mistake; the values are parsed all the same.
     assert!(RunFlags::from_matches(&matches).is_err());
     let flags = RunFlags::from_matches(&parse(&["--cloud-provider=x"]).unwrap()).unwrap();
     let values = shown_values(&flags.matches);

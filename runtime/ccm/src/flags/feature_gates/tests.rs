@@ -29,7 +29,7 @@ fn a_gate_warns_when_it_asks_for_something_that_is_not_done() {
                 "--feature-gates=NativeHistograms=true has no effect: histograms have fixed buckets".to_owned(),
             ],
         ),
-        // A gate's own value is before that of its stage, wherever it stands.
+        // A gate's own value takes precedence over that of its stage, in any order.
         (
             "CloudControllerManagerWebhook=false,NativeHistograms=false,AllAlpha=true,LoggingAlphaOptions=false"
                 .to_owned(),

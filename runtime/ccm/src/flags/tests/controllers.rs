@@ -1,4 +1,4 @@
-//! `--controllers`: which names there are, and what a list of them switches on.
+//! `--controllers`: the known names, and the controllers that a list enables.
 
 use super::super::*;
 use super::run;
@@ -92,7 +92,7 @@ fn proc_003_lists_of_controllers_and_the_kind_of_the_lock_are_checked() {
 
 #[test]
 fn proc_020_lists_are_kept_in_their_order_and_aliases_mean_the_same() {
-    // What the service controller and the route controller become of each list.
+    // The state of the service controller and the route controller after each list.
     for (case, list, service, route) in [
         (
             "TestApplyToGenericControllerManagerConfigurationOptions/01",

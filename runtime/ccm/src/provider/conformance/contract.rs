@@ -4,18 +4,18 @@ use super::law::{self, Book, Verdict};
 use super::module_under_test::ModuleUnderTest;
 use ccm_core::cloud::CloudProvider as _;
 
-/// The laws that are tested first.
+/// Tests the laws that come first.
 pub(super) async fn begin(tested: &ModuleUnderTest, book: &mut Book<'_>) {
     book.judge(law::STEADY_INIT, steady_init(tested)).await;
     match tested.has_self_check() {
         true => book.judge(law::SELF_CHECK, self_check(tested)).await,
         false => book.skip(&[law::SELF_CHECK], "the module exports no self-check"),
     }
-    // What goes wrong here is found by the laws about look-ups.
+    // Failures here are found by the laws about look-ups.
     let _ = tested.learn().await;
 }
 
-/// The laws about everything that the others have seen.
+/// Tests the laws about everything that was observed while the other laws were tested.
 pub(super) async fn end(tested: &ModuleUnderTest, book: &mut Book<'_>) {
     book.judge(law::INIT_SILENT, async { Ok(init_silent(tested)) })
         .await;

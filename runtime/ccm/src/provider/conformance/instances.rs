@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use super::law::{self, Book, Law, Verdict};
 use super::module_under_test::{Counted, ModuleUnderTest};
 
-/// At so many requests of a look-up each fault is tried.
+/// Maximum number of requests of a look-up at which each fault is tried.
 const MOST_PLACES: usize = 8;
-/// Long enough that the egress does not wait it out by itself.
+/// A pause that the cloud asks for, so long that the egress does not wait it out by itself.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The time of a call that gets no answer.
+/// Time limit of a call that gets no answer.
 const SHORT: Duration = Duration::from_secs(2);
-/// Beyond it, until the host has ended the call.
+/// Extra time until the host has ended the call.
 const GRACE: Duration = Duration::from_secs(5);
 
 const ABOUT_KNOWN: &[Law] = &[
@@ -86,7 +86,7 @@ async fn by_name(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     for (node, lookup) in nodes.iter().zip(&reply.lookups) {
         match lookup {
             Lookup::Found(one) if Some(&one.provider_id) == node.provider_id.as_ref() => count += 1,
-            // It may know machines by something else, which this node does not have.
+            // The module may identify machines by something that this node does not have.
             Lookup::NotMine | Lookup::Unknown(_) => {}
             other => return Ok(Verdict::Fail(format!("{}: {other}", node.name))),
         }
@@ -295,7 +295,7 @@ async fn in_time(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     })
 }
 
-/// How many requests one look-up of these nodes sends.
+/// Number of requests that one look-up of these nodes sends.
 async fn requests_of_find(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyhow::Result<usize> {
     let seat = tested.load().await?;
     let mark = seat.mark();
@@ -304,7 +304,7 @@ async fn requests_of_find(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyh
     Ok(calls.iter().map(|call| call.requests.len()).sum())
 }
 
-/// A node of a cloud that nobody has.
+/// A node of a cloud that does not exist.
 fn stranger() -> CloudNode {
     with_id("ccm-conformance-stranger", "ccm-conformance://stranger")
 }

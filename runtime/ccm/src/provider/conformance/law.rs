@@ -1,4 +1,4 @@
-//! Every law that a module is tested against, and what was found about each. Tests nothing.
+//! Every law that a module is tested against, and the findings. Tests nothing.
 
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -7,23 +7,23 @@ use tokio::time::Instant;
 use super::module_under_test::ModuleUnderTest;
 use crate::provider::arguments::Suite;
 
-/// One law. Its ID never changes, so that reports can be compared.
+/// A law. Its ID never changes, so that reports can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Law {
     pub(super) id: &'static str,
     pub(super) suite: Suite,
-    /// What holds, in one sentence.
+    /// The law in one sentence.
     pub(super) says: &'static str,
 }
 
-/// What was found about a law.
+/// The result of testing a law.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It holds; how much was tried.
+    /// It holds; the text says how much was tried.
     Pass(String),
-    /// It is broken; how.
+    /// It is broken; the text says how.
     Fail(String),
-    /// It cannot be tested; what is missing.
+    /// It cannot be tested; the text says what is missing.
     NotApplicable(String),
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Finding {
     pub(super) took_ms: u64,
 }
 
-/// Collects the findings.
+/// Tests the laws one by one, and collects the findings.
 pub(super) struct Book<'a> {
     tested: &'a ModuleUnderTest,
     bar: ProgressBar,
@@ -58,7 +58,7 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// Tests one law. That it cannot be tested because the module fails is a break of it.
+    /// Tests one law. If the module's failure prevents the test, the law counts as broken.
     pub(super) async fn judge(
         &mut self,
         law: Law,
@@ -88,7 +88,7 @@ impl<'a> Book<'a> {
         });
     }
 
-    /// Notes that these laws cannot be tested.
+    /// Adds findings that these laws cannot be tested.
     pub(super) fn skip(&mut self, laws: &[Law], why: &str) {
         self.findings.extend(laws.iter().map(|law| Finding {
             law: law.id,

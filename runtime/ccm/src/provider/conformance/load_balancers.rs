@@ -21,12 +21,12 @@ use super::module_under_test::{Counted, ModuleUnderTest};
 use crate::provider::try_command::objects::completed;
 use sequence::{Hints, Made, made, removed, targets_set, twice};
 
-/// At so many requests each fault is tried.
+/// Maximum number of requests at which each fault is tried.
 const MOST_PLACES: usize = 16;
-/// Long enough that the egress does not wait it out by itself.
+/// A pause that the cloud asks for, so long that the egress does not wait it out by itself.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// After the first two, the others need what those have learnt.
+/// The laws after the first two; they need a load balancer that those have made.
 const LATER: &[Law] = &[
     law::IDEMPOTENT,
     law::TARGETS,
@@ -39,7 +39,7 @@ const LATER: &[Law] = &[
     law::LB_THROTTLED,
 ];
 
-/// The Service without `--service`.
+/// The Service that is used without `--service`.
 pub(super) fn template() -> serde_json::Result<Service> {
     serde_json::from_value(json!({
         "metadata": { "name": "ccm-conformance", "namespace": "default" },
@@ -50,7 +50,7 @@ pub(super) fn template() -> serde_json::Result<Service> {
     }))
 }
 
-/// A load balancer of the tests that stays for several laws.
+/// A load balancer that several laws are tested with.
 struct Standing {
     service: Arc<CloudService>,
     made: Made,
@@ -102,7 +102,7 @@ pub(super) async fn judge(tested: &ModuleUnderTest, book: &mut Book<'_>) {
         .await;
 }
 
-/// One more Service, of the same shape as all.
+/// Another Service, of the same shape as all.
 fn service(tested: &ModuleUnderTest) -> Arc<CloudService> {
     let mut service = completed(tested.subjects.service.clone());
     let uid = Uuid::new_v4();
@@ -178,7 +178,7 @@ async fn first(tested: &ModuleUnderTest) -> anyhow::Result<(Verdict, Option<Stan
     Ok((verdict, Some(Standing { service, made })))
 }
 
-/// The status that `get` finds, or why it is no proof.
+/// The status that `get` returns, or why the load balancer is not proven to exist.
 async fn present(
     tested: &ModuleUnderTest,
     service: &CloudService,
@@ -219,7 +219,7 @@ async fn not_absent(
     })
 }
 
-/// Why one more ensure is not without changes and with this status.
+/// Why another `ensure` makes changes or has another status; `None` if it does not.
 async fn not_settled(
     tested: &ModuleUnderTest,
     service: &Arc<CloudService>,
@@ -247,7 +247,7 @@ async fn not_settled(
     })
 }
 
-/// Removes the load balancer, whatever it takes, and notes when that fails.
+/// Removes the load balancer, and notes if that fails.
 async fn clean(tested: &ModuleUnderTest, service: &Arc<CloudService>) {
     let removed = match tested.load().await {
         Ok(seat) => removed(&seat, service, Hints::Kept, tested).await.map(drop),
@@ -306,7 +306,7 @@ async fn targets(tested: &ModuleUnderTest, standing: &Standing) -> anyhow::Resul
 async fn apart(tested: &ModuleUnderTest, standing: &Standing) -> anyhow::Result<Verdict> {
     let other = service(tested);
     let seat = tested.load().await?;
-    // Nobody has made it yet: nothing of this may be removed in its name.
+    // This Service has no load balancer yet: its removal must not remove another one's.
     let unmade = removed(&seat, &other, Hints::Kept, tested).await;
     if let Err(why) = unmade {
         return Ok(Verdict::Fail(format!(
@@ -384,7 +384,7 @@ async fn hints_dropped(tested: &ModuleUnderTest, usual: &Made) -> anyhow::Result
     Ok(verdict)
 }
 
-/// Makes one load balancer for each of these places and faults.
+/// Makes one load balancer for each combination of place and fault.
 async fn disturbed(
     tested: &ModuleUnderTest,
     usual: &Made,

@@ -1,5 +1,5 @@
-//! Loads the module again for each part of a law, so that no part feels what an earlier one left behind, and asks it.
-//! Remembers what was made, so that it can be removed.
+//! Loads the module again for each part of a law, so that no part depends on an earlier one, and calls it. Remembers
+//! the objects that were made, so that they can be removed.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -19,23 +19,23 @@ use crate::provider::loadable::Loadable;
 use crate::provider::observed_calls::{ObservedCall, ObservedCalls};
 use crate::provider::try_command::objects::NodeArgument;
 
-/// Longest call, as in the manager.
+/// Time limit of a call, as in the manager.
 const CALL_TIME: Duration = Duration::from_secs(60);
-/// Most changes of one call, as in the manager.
+/// Maximum number of changes of one call, as in the manager.
 const MOST_CHANGES: u32 = 256;
 
-/// What the module is asked about.
+/// The objects that the module is asked about.
 pub(super) struct Subjects {
-    /// As given: some may have no provider ID.
+    /// The nodes as given: some may have no provider ID.
     pub(super) nodes: Vec<CloudNode>,
     /// A provider ID that no machine has.
     pub(super) gone: Option<String>,
-    /// The Service of which every tested one is a copy.
+    /// The template of every tested Service.
     pub(super) service: Service,
     /// `--cluster-cidr`.
     pub(super) cluster_cidrs: Vec<String>,
     pub(super) allow_changes: bool,
-    /// How long a pending operation is waited for.
+    /// Time limit of a pending operation.
     pub(super) patience: Duration,
 }
 
@@ -64,12 +64,12 @@ pub(super) struct ModuleUnderTest {
     left: Mutex<Vec<String>>,
 }
 
-/// Which requests a fault counts.
+/// The requests that a fault counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counted {
-    /// All.
+    /// All requests.
     Requests,
-    /// Those that may change something.
+    /// Requests that may change something.
     Changes,
 }
 
@@ -85,7 +85,7 @@ impl ModuleUnderTest {
         }
     }
 
-    /// The module, loaded anew.
+    /// Loads the module anew.
     ///
     /// # Errors
     /// It does not load.
@@ -99,12 +99,12 @@ impl ModuleUnderTest {
             observed,
             hangs: AtomicBool::new(false),
         };
-        // What an earlier part was asked to wait for holds for all, because the cloud counts them together.
+        // A pause that the cloud asked for in an earlier part applies to all parts: the cloud counts them together.
         seat.wait_out().await;
         Ok(seat)
     }
 
-    /// Every call so far.
+    /// All calls so far.
     pub(super) fn calls(&self) -> Vec<ObservedCall> {
         let observed = locked(&self.observed);
         observed.iter().flat_map(|one| one.since(0)).collect()
@@ -115,12 +115,12 @@ impl ModuleUnderTest {
         locked(&self.failures).clone()
     }
 
-    /// Notes something that could not be removed.
+    /// Records an object that could not be removed.
     pub(super) fn leave(&self, what: String) {
         locked(&self.left).push(what);
     }
 
-    /// What could not be removed.
+    /// The objects that could not be removed.
     pub(super) fn left(&self) -> Vec<String> {
         locked(&self.left).clone()
     }
@@ -176,7 +176,7 @@ pub(super) struct Seat<'a> {
 }
 
 impl Seat<'_> {
-    /// A permit for one call.
+    /// Creates a permit for one call.
     pub(super) fn permit(&self, mode: Mode, time: Duration) -> Arc<Permit> {
         Arc::new(Permit::new(
             now().after(time),
@@ -187,22 +187,22 @@ impl Seat<'_> {
         ))
     }
 
-    /// A permit for a call that may change something.
+    /// Creates a permit for a call that may change something.
     pub(super) fn changing(&self) -> Arc<Permit> {
         self.permit(Mode::Enforce, CALL_TIME)
     }
 
-    /// A permit for a call that changes nothing. A change is refused, and seen as such.
+    /// Creates a permit for a call that changes nothing. A change is refused, and observed.
     pub(super) fn reading(&self) -> Arc<Permit> {
         self.permit(Mode::Plan, CALL_TIME)
     }
 
-    /// Looks nodes up, with nothing that was kept.
+    /// Looks nodes up, without any cached answers.
     pub(super) async fn find(&self, nodes: &[CloudNode]) -> Result<FindReply, ProviderError> {
         self.find_within(nodes, CALL_TIME).await
     }
 
-    /// The same, within this time.
+    /// Looks nodes up within this time.
     pub(super) async fn find_within(
         &self,
         nodes: &[CloudNode],
@@ -212,7 +212,7 @@ impl Seat<'_> {
         self.heard(self.provider.find_fresh(nodes, permit).await)
     }
 
-    /// Notes what no module should do, and passes the answer on.
+    /// Records a trap or a timeout, and passes the answer on.
     pub(super) fn heard<T>(&self, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
         let is_broken = match &answer {
             Err(ProviderError::Trapped(_)) => true,
@@ -225,7 +225,7 @@ impl Seat<'_> {
         answer
     }
 
-    /// This fault happens to the `number`th counted request, from 0, and to no other.
+    /// Injects this fault into the `number`th counted request, from 0, and into no other.
     pub(super) fn disturb(&self, counted: Counted, number: usize, fault: InjectedFault) {
         if fault == InjectedFault::Hang {
             self.hangs.store(true, Ordering::Relaxed);
@@ -248,14 +248,14 @@ impl Seat<'_> {
         self.observed.since(mark)
     }
 
-    /// How many changes were sent, or tried, since a mark.
+    /// Number of changes that were sent, or tried, since a mark.
     pub(super) fn changes_since(&self, mark: usize) -> usize {
         let calls = self.since(mark);
         let tried = |call: &ObservedCall| call.changes().count() + call.refused.len();
         calls.iter().map(tried).sum()
     }
 
-    /// Waits until requests are not held back any more.
+    /// Waits until the cloud's pause is over.
     pub(super) async fn wait_out(&self) {
         while let Some(left) = self.provider.held_for() {
             sleep(left).await;

@@ -1,4 +1,4 @@
-//! The report on a module: for people, for programs, and to be published.
+//! The report on a module: for people, for programs, and for publication.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ pub(super) struct Report {
     trust: String,
     /// The version of `ccm` that tested it.
     ccm: &'static str,
-    /// When, in UTC.
+    /// Date and time of the test, in UTC.
     tested: String,
     warnings: Vec<String>,
     /// Whether no law is broken.
@@ -71,7 +71,7 @@ impl Report {
         )
     }
 
-    /// For people.
+    /// The report as text for people.
     pub(super) fn text(&self) -> String {
         let mut text = format!(
             "{}: {} {}, {}\n  {}, tested by ccm {}\n",
@@ -108,7 +108,7 @@ impl Report {
         text
     }
 
-    /// To be published.
+    /// The report as Markdown, for publication.
     pub(super) fn markdown(&self) -> String {
         let mut text = format!(
             "# Conformance of {} {}\n\n",
@@ -147,7 +147,7 @@ impl Report {
     }
 }
 
-/// A text of anybody, as part of a table.
+/// An untrusted text, as a cell of a table.
 fn cell(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     text.replace('|', "\\|").replace('<', "&lt;")

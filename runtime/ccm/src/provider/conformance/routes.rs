@@ -16,7 +16,7 @@ use super::load_balancers::sequence::{Hints, more_posts, step, until_done};
 use super::module_under_test::{Counted, ModuleUnderTest, Seat};
 use crate::provider::observed_calls::ObservedCall;
 
-/// At so many requests each fault is tried.
+/// Maximum number of requests at which each fault is tried.
 const MOST_PLACES: usize = 8;
 /// The length of a node's network.
 const NODE_MASK_V4: u8 = 24;
@@ -90,7 +90,7 @@ fn with_networks(tested: &ModuleUnderTest) -> Vec<CloudNode> {
         .collect()
 }
 
-/// One node's route, and what it is tested with.
+/// A node whose route is tested, with the module and all nodes.
 struct Bench<'a> {
     tested: &'a ModuleUnderTest,
     nodes: &'a [CloudNode],
@@ -186,7 +186,7 @@ impl Bench<'_> {
         if let Err(why) = self.create(&seat, Hints::Kept).await {
             return Ok(Verdict::Fail(why));
         }
-        // It may try, and hear from the cloud that the route exists.
+        // The module may send the request, and get the answer that the route exists.
         Ok(match has_changed(&seat) {
             false => Verdict::Pass("1 time".to_owned()),
             true => Verdict::Fail("a second create changes something".to_owned()),
@@ -325,7 +325,7 @@ impl Bench<'_> {
         )))
     }
 
-    /// Removes the node's route, and notes when that fails.
+    /// Removes the node's route, and notes if that fails.
     async fn clean(&self) {
         if let Err(error) = self.try_to_clean().await {
             let tested = self.tested;

@@ -1,5 +1,5 @@
-//! Formats `Provider` objects as a table for people, with pending work below each. Tolerates objects written by older
-//! managers or others: shows the parts it can parse.
+//! Formats `Provider` objects as a table for people, with pending work below each. Tolerates objects of older managers
+//! and other writers: shows the parts that it can parse.
 
 use std::fmt::Write as _;
 
@@ -41,7 +41,7 @@ struct Version {
     untried: Option<String>,
 }
 
-/// Formats the table.
+/// Formats the table; `is_wide` shows whole digests and their sources.
 pub(super) fn describe(objects: &[DynamicObject], is_wide: bool) -> String {
     if objects.is_empty() {
         return "There is no provider.\n".to_owned();
@@ -134,7 +134,7 @@ fn detail(text: &mut String, name: &str, shown: &Shown, is_wide: bool) {
     }
 }
 
-/// The words for a recorded phase.
+/// The recorded phase in words.
 fn phase(phase: &str) -> &str {
     match phase {
         "Fetched" => "fetched",

@@ -1,5 +1,5 @@
-//! Nodes and Services that no cluster has: from the command line and from files, and changed by the manager's patches as
-//! an API server would change them.
+//! Nodes and Services that no cluster has: from the command line and from files, and changed by the manager's patches
+//! as an API server would change them.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// The first port that an API server gives to a Service on nodes.
+/// The first node port that an API server assigns to a Service.
 const FIRST_NODE_PORT: i32 = 30_000;
-/// Size limit of a Service in bytes: more than an API server takes.
+/// Size limit of a Service in bytes: more than an API server accepts.
 const MOST_BYTES: u64 = 2 << 20;
 
 /// A node on the command line: `NAME` or `NAME=PROVIDER_ID`.
@@ -70,7 +70,7 @@ impl NodeArgument {
     }
 }
 
-/// Reads one Service and fills in what an API server would.
+/// Reads one Service and fills in the API server's defaults.
 ///
 /// # Errors
 /// It cannot be read, or is no Service of type LoadBalancer.
@@ -98,7 +98,7 @@ pub(crate) fn read_service(path: &Path) -> anyhow::Result<Service> {
     Ok(completed(service))
 }
 
-/// Sets what the API server sets, where it is not set.
+/// Sets the fields that the API server sets, unless they are set.
 pub(crate) fn completed(mut service: Service) -> Service {
     let metadata = &mut service.metadata;
     metadata
@@ -123,7 +123,7 @@ pub(crate) fn completed(mut service: Service) -> Service {
     service
 }
 
-/// The node after this patch of its status.
+/// Applies a patch of the node's status.
 pub(super) fn with_status(mut node: Node, patch: &NodeStatusPatch) -> Node {
     let stored = patch.addresses.iter().map(|one: &Address| NodeAddress {
         type_: one.address_type.as_str().to_owned(),
@@ -133,7 +133,7 @@ pub(super) fn with_status(mut node: Node, patch: &NodeStatusPatch) -> Node {
     node
 }
 
-/// The node after this patch.
+/// Applies a patch of the node.
 pub(super) fn with_patch(mut node: Node, patch: &NodePatch) -> Node {
     let labels = node.metadata.labels.get_or_insert_default();
     labels.extend(patch.labels.clone());
@@ -147,10 +147,10 @@ pub(super) fn with_patch(mut node: Node, patch: &NodePatch) -> Node {
     node
 }
 
-/// The Service after this patch of its status.
+/// Applies a patch of the Service's status.
 ///
 /// # Errors
-/// The patch is none that an API server would take.
+/// An API server would refuse the patch.
 pub(super) fn with_service_patch(
     mut service: Service,
     patch: &ServicePatch,

@@ -1,5 +1,5 @@
-//! Reconciles objects that no cluster has: the manager's own decisions, carried out on the objects in memory and, as far
-//! as it is allowed, at the cloud.
+//! Reconciles objects that no cluster has: the manager's own decisions, carried out on the objects in memory and, as
+//! far as it is allowed, at the cloud.
 
 use std::sync::Arc;
 
@@ -30,22 +30,22 @@ use super::{MOST_CHANGES, TriedModule};
 /// More rounds than any reconciliation needs.
 const MOST_ROUNDS: usize = 128;
 
-/// What became of one object.
+/// The result for one object.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Reconciled {
     /// `node/NAME` or `service/NAMESPACE/NAME`.
     pub(super) object: String,
-    /// What the module answered, in one line.
+    /// The module's answer, in one line.
     pub(super) answer: String,
-    /// What the manager would write, in order.
+    /// The writes that the manager would make, in order.
     pub(super) writes: Vec<Written>,
-    /// The Events that it would record.
+    /// The Events that the manager would record.
     pub(super) events: Vec<Recorded>,
-    /// Why it is not done; absent where it is.
+    /// Why it is not done; absent if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) waits: Option<String>,
-    /// Whether a change at the cloud was withheld, on which everything else depends.
+    /// Whether a change at the cloud was withheld, on which all later steps depend.
     pub(super) is_withheld: bool,
 }
 
@@ -53,13 +53,13 @@ pub(super) struct Reconciled {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Written {
-    /// In one line.
+    /// The write in one line.
     pub(super) what: String,
     /// The body of the patch.
     pub(super) patch: Value,
 }
 
-/// One Event.
+/// An Event that the manager would record.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Recorded {
@@ -118,7 +118,7 @@ impl TriedModule {
         Arc::new(ownership)
     }
 
-    /// Reconciles a node with this answer. Returns the node as it then is.
+    /// Reconciles a node with this answer. Returns the changed node.
     pub(super) fn reconcile_node(
         &self,
         node: Node,
@@ -126,7 +126,7 @@ impl TriedModule {
     ) -> (Node, Reconciled) {
         let name = node.metadata.name.clone().unwrap_or_default();
         let mut report = Reconciled::new(format!("node/{name}"));
-        // Also where the manager would not ask this provider: that is what the command is for.
+        // Also if the manager would not ask this provider: the command is for that.
         report.answer = NodeOutcome::Looked(looked.clone()).to_string();
         let (rules, past) = (Arc::new(NodeRules::default()), Default::default());
         let mut facts = node::Facts::new(Arc::new(node), self.ownership(), rules, past);
@@ -156,7 +156,7 @@ impl TriedModule {
         let mut report = Reconciled::new(named(&service));
         let prefixes = self.provider.annotation_prefixes().into();
         let rules = ServiceRules {
-            // The command is about this Service, whichever class it has.
+            // The command is about this Service, whatever its class.
             classes: class(&service).into_iter().collect(),
             ..ServiceRules::default()
         };
@@ -235,7 +235,7 @@ impl TriedModule {
             ServiceAction::Get(service) => {
                 ServiceOutcome::Got(provider.get_load_balancer(service, self.permit(0)).await)
             }
-            // There is no cluster in which somebody else could have it.
+            // Without a cluster, no other Service can own the load balancer.
             ServiceAction::FindOwner(_) => {
                 return Performed::Ended(ServiceOutcome::Owner(OwnerState::Gone));
             }
@@ -320,14 +320,14 @@ fn class(service: &Service) -> Option<String> {
 }
 
 impl Recorded {
-    /// Whether somebody should look at it.
+    /// Whether the Event needs attention.
     pub(super) fn is_warning(&self) -> bool {
         self.kind == "Warning"
     }
 }
 
 impl Written {
-    /// The fields that people want to see, one line each.
+    /// The fields of interest, one line each.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let patch = &self.patch;

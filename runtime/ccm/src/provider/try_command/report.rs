@@ -1,4 +1,4 @@
-//! What `ccm provider try` shows: for people, and as a document.
+//! The output of `ccm provider try`: for people, and as a document.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::super::loadable::Loadable;
 use super::super::observed_calls::ObservedCall;
 use super::reconciliation::Reconciled;
 
-/// An Event with so many of a reason's first characters tells that reason.
+/// An Event with this many of a reason's first characters covers the reason.
 const SAME: usize = 200;
 
 /// The whole result. Its fields are those of the document.
@@ -25,9 +25,9 @@ pub(super) struct Report {
     /// `plan`: nothing was changed at the cloud; `enforce`: it was allowed.
     mode: &'static str,
     warnings: Vec<String>,
-    /// What was asked, in order.
+    /// The calls and objects, in order.
     asked: Vec<CallGroup>,
-    /// Whether everything would be served: what waits only for a withheld change counts as served.
+    /// Whether everything would be served: an object that waits only for a withheld change counts as served.
     served: bool,
 }
 
@@ -70,7 +70,7 @@ impl Report {
         self.served
     }
 
-    /// For people.
+    /// The report as text for people.
     pub(super) fn text(&self) -> String {
         let mut text = format!(
             "{}: {} {}, {}\n",
@@ -171,7 +171,7 @@ fn show_object(text: &mut String, one: &Reconciled) {
         let mark = if event.is_warning() { "warns" } else { "event" };
         let _ = writeln!(text, "  {mark:<7} {}: {}", event.reason, event.message);
     }
-    // Most reasons are an Event, too.
+    // Most reasons are also an Event.
     let is_told = |why: &str| {
         let begin: String = why.chars().take(SAME).collect();
         one.events

@@ -1,4 +1,4 @@
-//! Which controllers stand under which lease, and as whom.
+//! The lease under which each controller runs, and its identity.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_core::lease::Timing;
@@ -54,7 +54,7 @@ fn proc_045_with_the_built_in_migration_the_lifecycle_controller_runs_under_its_
         Some("cloud-provider-extraction-migration")
     );
     assert_eq!(migration.controllers, [NODE_LIFECYCLE_CONTROLLER]);
-    // PROC-044: which of the two was lost is said.
+    // PROC-044: the message names the lease that was lost.
     let last_words = |group: &Group| group.lease.as_ref().unwrap().last_words;
     assert_eq!(last_words(&groups.main), "leaderelection lost");
     assert_eq!(last_words(&migration), "migration leaderelection lost");

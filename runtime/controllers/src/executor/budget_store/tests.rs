@@ -1,4 +1,4 @@
-//! What outlives a process, what that costs at the API server, and what a failure to write it down leaves behind.
+//! Which budget withdrawals outlive a process, their requests to the API server, and the state after a failed write.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use ccm_core::brake::{Allowances, Rise};
@@ -9,7 +9,7 @@ use super::*;
 use crate::clock::Pace;
 use crate::executor::LeaseName;
 
-/// Whose deletions do not come back.
+/// Brakes of changes that cannot be undone.
 const FOR_GOOD: [Brake; 3] = [
     Brake::NodeDeletion,
     Brake::LoadBalancerDeletion,
@@ -48,7 +48,7 @@ async fn take(budget_store: &BudgetStore, brake: Brake) -> BudgetOutcome {
         .await
 }
 
-/// Takes until nothing is left. Says how often there was something.
+/// Withdraws until no budget is left. Returns the number of withdrawals.
 async fn spend(budget_store: &BudgetStore, brake: Brake) -> usize {
     for count in 0..1000 {
         match take(budget_store, brake).await {

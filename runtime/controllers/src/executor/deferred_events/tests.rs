@@ -1,4 +1,4 @@
-//! When deferred Events are written, in which order, and what an end leaves of them.
+//! When deferred Events are written, in which order, and which are left at shutdown.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Bed {
     }
 }
 
-/// Lets everything happen that can without time passing.
+/// Lets all tasks run that can without time passing.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
@@ -87,7 +87,7 @@ async fn events_wait_until_the_last_new_node_is_written() {
     let mut written = bed.written();
     written.sort();
     assert_eq!(written, ["a", "b", "c"]);
-    // And again.
+    // The same again.
     let third = bed.new_nodes.begin();
     bed.add("d");
     settle().await;
@@ -120,7 +120,7 @@ async fn an_orderly_end_writes_the_events_of_nodes_that_are_being_written() {
         bed.add("a");
         drop(new);
         settle().await;
-        // As its reconciliation does: no moment without either of them.
+        // As its reconciliation does: there is no moment without either of them.
         let writing = bed.deferred.begin();
         drop(known);
         settle().await;

@@ -1,4 +1,4 @@
-//! What a scrape shows, compared with the list that is made from the Go modules, and with the table for operators.
+//! The metrics of a scrape, compared with the list that is made from the Go modules, and with the table for operators.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::lease::ElectionMetrics;
 #[derive(Debug, PartialEq, Eq)]
 struct Shape {
     kind: String,
-    /// `-` where a metric has none.
+    /// Stability level; `-` where a metric has none.
     stability: String,
     labels: BTreeSet<String>,
     buckets: Vec<String>,
@@ -30,7 +30,7 @@ fn file(path: &str) -> String {
     std::fs::read_to_string(root.join(path)).unwrap()
 }
 
-/// The list: `name type stability {labels} [buckets]`.
+/// Upstream's list: `name type stability {labels} [buckets]`.
 fn list() -> BTreeMap<String, Shape> {
     let words = |text: &str, separator| {
         let parts = text.split(separator).filter(|part: &&str| !part.is_empty());
@@ -58,7 +58,7 @@ fn list() -> BTreeMap<String, Shape> {
     families.collect()
 }
 
-/// What a scrape in the classic format shows.
+/// The metrics in a scrape of the classic format.
 fn shapes(text: &str) -> BTreeMap<String, Shape> {
     let mut families = BTreeMap::<String, Shape>::new();
     let mut stability = "-";
@@ -106,7 +106,7 @@ fn shapes(text: &str) -> BTreeMap<String, Shape> {
     families
 }
 
-/// A registry as the program's, without what only the engine's side counts, with a series for every metric.
+/// A registry as the program's, without the engine's metrics, with a series for every metric.
 fn everything() -> Registry {
     let mut registry = Registry::default();
     let version = "1.2.3";
@@ -255,7 +255,7 @@ async fn the_table_for_operators_has_the_types_and_labels_of_a_scrape() {
             _ => wrong.push(format!("{name}: {shape:?}")),
         }
     }
-    // Those of the providers' versions are registered by the program alone, which has a test of its own.
+    // Metrics of the providers' versions are registered by the program alone, which has a test of its own.
     let is_elsewhere = |row: &&Row| {
         let of_versions = [
             "ccm_provider_info",
@@ -272,7 +272,7 @@ async fn the_table_for_operators_has_the_types_and_labels_of_a_scrape() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A scrape without its values and without what differs between machines. Series of counters and gauges are sorted:
+/// A scrape without its values and without differences between machines. Series of counters and gauges are sorted:
 /// their order is that of a hash map.
 fn golden(format: Format) -> String {
     let text = encode(&everything(), format).unwrap();

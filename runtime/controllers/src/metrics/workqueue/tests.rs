@@ -1,4 +1,4 @@
-//! What queues count, and how upstream's names show it.
+//! The counts of queues, and the metrics under upstream's names.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
@@ -98,7 +98,7 @@ async fn the_depth_is_what_waits_however_an_object_leaves_its_queue() {
     depth("2.0");
     queue.forget("c");
     depth("1.0");
-    // A turn that is asked for while the object is worked on waits once that has ended.
+    // A turn that is requested during a reconciliation of the object waits until that has ended.
     queue.ask("a", now, true);
     depth("1.0");
     queue.finish("a", now);

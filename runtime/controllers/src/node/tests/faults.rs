@@ -1,4 +1,4 @@
-//! What goes wrong around the controller: the API server, the provider, and the end.
+//! Faults around the controller: of the API server, of the provider, and at shutdown.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,7 +58,7 @@ async fn an_api_server_that_hangs_costs_ten_seconds_and_not_the_node() {
     assert_eq!(cloud.lookup_sizes(), [1], "the cloud is not asked again");
 }
 
-/// What a panic might hold.
+/// A message that a panic might hold.
 const LAST_WORDS: &str = "a-secret-that-was-at-hand";
 
 #[derive(Clone, Default)]
@@ -82,7 +82,8 @@ async fn a_provider_that_panics_takes_nothing_else_with_it() {
     let log = tracing_subscriber::fmt()
         .with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG)
         .with_writer(move || writer.clone());
-    // For all tests here: who logs first beside a subscriber of one thread alone would switch the line off for everybody.
+    // For all tests here: the first thread that logs without a subscriber of its own would switch the line off for all
+    // threads.
     tracing::subscriber::set_global_default(log.finish()).unwrap();
     let cluster = Cluster::new();
     cluster.keep_writes();
@@ -140,7 +141,7 @@ async fn e7_a_cloud_that_comes_back_after_ten_minutes_is_not_overrun() {
     .await
     .unwrap();
     assert_eq!(left(&cluster).await, 0);
-    // One node alone asks a dozen times in ten minutes, and all of them together hardly more often.
+    // One node alone is looked up a dozen times in ten minutes, and all of them together hardly more often.
     let during = during.load(Ordering::SeqCst);
     let afterwards = cloud.lookup_sizes().split_off(during);
     assert!((5..=40).contains(&during), "{during} calls meanwhile");

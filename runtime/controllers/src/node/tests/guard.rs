@@ -1,4 +1,4 @@
-//! What a provider says that is wrong about other nodes, or about all of them at once.
+//! Wrong answers of a provider about other nodes, or about all of them at once.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! What a run of the controllers leaves in upstream's metrics.
+//! Upstream's metrics after a run of the controllers.
 
 use prometheus_client::encoding::text::encode;
 

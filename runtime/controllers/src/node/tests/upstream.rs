@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Upstream's number of nodes.
+/// Number of nodes in upstream's test.
 const NODES: usize = 100;
 
 #[tokio::test(start_paused = true)]
@@ -27,7 +27,7 @@ async fn upstream_update_node_status_every_node_is_asked_about_once_with_any_num
     }
 }
 
-/// A node that was initialised, whose addresses nobody has stored yet.
+/// An initialised node whose addresses are not stored yet.
 async fn create_known(cluster: &Cluster, name: &str) {
     let node: Node = serde_json::from_value(json!({
         "metadata": { "name": name },

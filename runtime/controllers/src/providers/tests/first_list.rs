@@ -1,4 +1,4 @@
-//! What happens while the first list of all nodes is being read: the provider is asked about the first nodes, and nothing
+//! The time while the first list of all nodes is being read: the provider is asked about the first nodes, and nothing
 //! is decided about them before every node is known.
 
 use std::sync::Mutex;
@@ -17,13 +17,13 @@ type Answered = UnsyncBoxBody<Bytes, kube::Error>;
 /// How the API server answers the first request for all nodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FirstList {
-    /// As a stream, whose end comes so late.
+    /// As a stream, which ends after this delay.
     StreamedUntil(Duration),
     /// It refuses to stream; lists are read in pages.
     Refused,
 }
 
-/// A client of `cluster`, and what it asks for.
+/// A client of `cluster`, and the requests that it sends.
 fn client(cluster: &cluster::Cluster, first_list: FirstList) -> (Client, Arc<Mutex<Vec<String>>>) {
     let (inner, asked) = (
         cluster.client_as("ccm"),
@@ -58,7 +58,7 @@ fn client(cluster: &cluster::Cluster, first_list: FirstList) -> (Client, Arc<Mut
     (Client::new(service, "default"), asked)
 }
 
-/// The events of a watch, of which the one that ends the first list comes so late.
+/// The events of a watch, of which the one that ends the first list is delayed.
 fn ended_late(body: Body, late: Duration) -> Answered {
     let frames = futures::stream::unfold(body, move |mut body| async move {
         let frame = body.frame().await?;

@@ -1,5 +1,5 @@
 //! The envelopes of Kubernetes' protobuf, and their JSON. Field numbers are those of
-//! `k8s.io/apimachinery/pkg/{runtime,apis/meta/v1}/generated.proto`; fields that nobody reads are left out, and skipped.
+//! `k8s.io/apimachinery/pkg/{runtime,apis/meta/v1}/generated.proto`; unused fields are left out, and skipped.
 
 use bytes::{Buf as _, Bytes};
 use prost::Message;
@@ -8,25 +8,25 @@ use thiserror::Error;
 
 use crate::pruned_objects::WireNode;
 
-/// What every object begins with.
+/// The first bytes of every object.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Why an answer is not understood.
+/// Why an answer cannot be read.
 #[derive(Debug, Error)]
 pub(super) enum Unreadable {
-    /// It is not a message, or another one.
+    /// Its bytes are no protobuf message of this type.
     #[error("it is no message of the expected form")]
     Message(#[from] prost::DecodeError),
-    /// It does not begin as an object does.
+    /// It does not begin with [`MAGIC`].
     #[error("an object without its first four bytes")]
     NoMagic,
-    /// Its kind is none that was asked for.
+    /// Its kind is none that was asked for; the text is the kind.
     #[error("an object of the kind {0:?}")]
     Kind(String),
-    /// An event of this many bytes.
+    /// An event has this many bytes.
     #[error("an event of {0} bytes")]
     TooLong(usize),
-    /// It has no JSON.
+    /// It cannot be written as JSON.
     #[error("it has no JSON")]
     Json(#[from] serde_json::Error),
 }
@@ -121,7 +121,7 @@ struct StatusCause {
     field: String,
 }
 
-/// An object with its kind, which stands beside it in protobuf.
+/// An object with its kind, which protobuf holds beside it.
 #[derive(Serialize)]
 struct Typed<T> {
     #[serde(flatten)]

@@ -38,7 +38,7 @@ impl Body for Pieces {
     }
 }
 
-/// What an answer of this media type, in these pieces, becomes.
+/// The JSON that an answer of this media type, in these pieces, becomes.
 async fn json(media_type: &'static str, pieces: Pieces) -> Result<Vec<u8>, BoxError> {
     let mut pieces = Some(pieces);
     let service = NodesAsProtobuf::default().layer(service_fn(move |_: Request<()>| {
@@ -53,7 +53,7 @@ async fn json(media_type: &'static str, pieces: Pieces) -> Result<Vec<u8>, BoxEr
     Ok(answer.into_body().collect().await?.to_bytes().to_vec())
 }
 
-/// Both forms, read: from protobuf by way of its JSON, and from JSON as it came.
+/// Both forms, parsed: protobuf through its JSON, and JSON as it was answered.
 async fn both<T: DeserializeOwned>(protobuf: &[u8], as_json: &str) -> (T, T) {
     let translated = json(PROTOBUF, Pieces::of(protobuf, 100)).await.unwrap();
     let translated = serde_json::from_slice(&translated).unwrap();
@@ -116,7 +116,7 @@ async fn events_of_a_watch_mean_the_same_in_both_forms_however_they_are_cut() {
         let translated = json(WATCH, Pieces::of(recorded, length)).await.unwrap();
         assert_eq!(read(&translated), expected, "in pieces of {length}");
     }
-    // What ends within an event ends after the one before it.
+    // A body that ends within an event ends after the previous one.
     let half = &recorded[..recorded.len() - 1];
     let translated = json(WATCH, Pieces::of(half, 50)).await.unwrap();
     assert_eq!(read(&translated), expected[..1]);

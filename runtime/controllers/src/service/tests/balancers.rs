@@ -1,4 +1,4 @@
-//! The scripted cloud: it can be told to fail, to be slow, and to hold calls.
+//! The scripted cloud: its calls can be made to fail, to be slow, and to wait.
 
 use std::sync::Mutex;
 
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::*;
 
-/// A cloud that makes a load balancer for everybody, and notes what it was asked.
+/// A cloud that makes a load balancer for every Service, and records its calls.
 pub(super) struct Balancers {
     pub(super) provider: Arc<ScriptedProvider>,
     script: Arc<Script>,
@@ -16,13 +16,13 @@ pub(super) struct Balancers {
 
 #[derive(Default)]
 struct Script {
-    /// Calls, noted when they are no longer held.
+    /// Calls, recorded when they are no longer held.
     calls: Mutex<Vec<Call>>,
-    /// What the next calls of this kind end with.
+    /// The errors of the next calls, each with its function.
     faults: Mutex<Vec<(&'static str, ProviderError)>>,
-    /// Calls about Services whose names begin so time out after this.
+    /// Calls about Services whose names have this prefix time out after this delay.
     slow: Mutex<Option<(&'static str, Duration)>>,
-    /// Calls of this kind about this Service wait until it is let go.
+    /// Calls of this function about this Service wait until they are released.
     held: Mutex<Option<(&'static str, &'static str)>>,
     let_go: Notify,
 }
@@ -66,12 +66,12 @@ impl Balancers {
         }
     }
 
-    /// What was asked since the last time, as `function service`.
+    /// The calls since the last time, as `function service`.
     pub(super) fn asked(&self) -> Vec<String> {
         self.take().iter().map(Call::to_string).collect()
     }
 
-    /// Since the last time it was asked to remove this Service's load balancer, and now there is none.
+    /// Expects a call since the last time that removed this Service's load balancer, and that none is left.
     pub(super) fn removed(&self, service: &str) {
         let asked = self.asked();
         assert!(asked.contains(&format!("delete {service}")), "{asked:?}");
@@ -82,27 +82,27 @@ impl Balancers {
         std::mem::take(&mut self.script.calls.lock().unwrap())
     }
 
-    /// The next call of this kind ends with this.
+    /// Makes the next call of this function fail with this error.
     pub(super) fn fail(&self, function: &'static str, error: ProviderError) {
         self.script.faults.lock().unwrap().push((function, error));
     }
 
-    /// Calls about Services whose names begin so time out after this.
+    /// Makes calls about Services whose names have this prefix time out after this delay.
     pub(super) fn slow_down(&self, names: &'static str, time: Duration) {
         *self.script.slow.lock().unwrap() = Some((names, time));
     }
 
-    /// Calls of this kind about this Service wait from now on.
+    /// Makes calls of this function about this Service wait from now on.
     pub(super) fn hold(&self, function: &'static str, service: &'static str) {
         *self.script.held.lock().unwrap() = Some((function, service));
     }
 
-    /// The held call goes on.
+    /// Lets the held call continue.
     pub(super) fn let_go(&self) {
         self.script.let_go.notify_one();
     }
 
-    /// The same, and no other call is held.
+    /// Lets the held call continue, and holds no other.
     pub(super) fn release(&self) {
         *self.script.held.lock().unwrap() = None;
         self.let_go();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// What every `update` since the last time was told, by Service.
+/// The targets of every `update` since the last time, by Service.
 fn updates(world: &World) -> BTreeMap<String, Vec<Vec<String>>> {
     let mut told: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
     for call in world.cloud.take() {
@@ -64,7 +64,7 @@ async fn a_service_after_a_time_without_services_gets_the_nodes_of_now() {
         .run_while(settings(), async {
             world.remove("one").await;
             a_while().await;
-            // Nothing is served while these come, and nobody keeps a list of them.
+            // No Service exists while these nodes join, and no list of them is kept.
             world.join_all(&["b", "c"]).await;
             a_while().await;
             world.cloud.take();
@@ -98,29 +98,29 @@ async fn test_node_changes_for_stable_node_set_enabled() {
             say_ready(&world, "f", "True").await;
             a_while().await;
             all_told(&world, &[], &[]);
-            // Taints of others are nothing to us.
+            // Taints of other components do not matter.
             world.edit_node("b", taint("example.com/foo")).await;
             a_while().await;
             all_told(&world, &[], &[]);
-            // The autoscaler is about to take one away: it goes with the next change (SVC-064).
+            // The autoscaler is about to remove a node: it goes with the next change (SVC-064).
             world
                 .edit_node("f", taint("ToBeDeletedByClusterAutoscaler"))
                 .await;
             a_while().await;
             all_told(&world, &[], &[]);
-            // One is excluded, with an empty value.
+            // A node is excluded, with an empty value.
             let label = json!({ "metadata": { "labels": {
                 "node.kubernetes.io/exclude-from-external-load-balancers": ""
             } } });
             world.edit_node("e", label).await;
             a_while().await;
             all_told(&world, &SERVICES, &["a", "b", "c", "d"]);
-            // One is deleted.
+            // A node is deleted.
             let (nodes, params) = (world.nodes(), DeleteParams::default());
             nodes.delete("d", &params).await.unwrap();
             a_while().await;
             all_told(&world, &SERVICES, &["a", "b", "c"]);
-            // One is being deleted, and then is gone.
+            // A node is being deleted, and then is gone.
             let finalizers = |all: Value| json!({ "metadata": { "finalizers": all } });
             world
                 .edit_node("c", finalizers(json!(["example.com/held"])))
@@ -168,7 +168,7 @@ async fn svc_070_a_failed_update_is_repaired_and_costs_the_others_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn test_node_changes_in_external_load_balancer() {
-    // The two cases of a failing list have no counterpart: the list is at hand.
+    // The two cases of a failing list have no counterpart: the list is in memory.
     for nodes in [1, 2, 4] {
         let world = World::new();
         world.join("a").await;
@@ -198,7 +198,7 @@ async fn test_nodes_not_equal() {
     world
         .run_while(settings(), async {
             world.cloud.take();
-            // A machine appears. Without one, a node is nobody's target (EDGE-072).
+            // A machine appears. A node without one is no target (EDGE-072).
             let node = json!({ "metadata": { "name": "f" } });
             let node = serde_json::from_value(node).unwrap();
             world
@@ -213,13 +213,13 @@ async fn test_nodes_not_equal() {
                 .await;
             a_while().await;
             all_told(&world, &["one"], &["a", "b", "c", "d", "e", "f"]);
-            // The same again.
+            // The same change again.
             world
                 .edit_node("f", json!({ "metadata": { "labels": { "x": "y" } } }))
                 .await;
             a_while().await;
             all_told(&world, &[], &[]);
-            // One for another.
+            // One node replaces another.
             world
                 .nodes()
                 .delete("f", &DeleteParams::default())
@@ -234,7 +234,7 @@ async fn test_nodes_not_equal() {
 
 #[tokio::test(start_paused = true)]
 async fn test_update_nodes_in_external_load_balancer() {
-    // Services of each kind, and how many of them are told.
+    // Services of each kind, and the number of them that are updated.
     let balanced = || json!({ "type": "LoadBalancer" });
     let cases: [(&str, Vec<Value>, usize, usize); 6] = [
         ("none", vec![], 16, 0),
@@ -297,7 +297,7 @@ async fn test_slow_node_sync() {
             world.cloud.hold("update", "default/slow");
             world.join("node2").await;
             a_while().await;
-            // While that is under way, another node and another Service appear.
+            // During that call, another node and another Service appear.
             world.join("node3").await;
             world.serve("quick").await;
             a_while().await;
@@ -313,7 +313,7 @@ async fn test_slow_node_sync() {
                 .map(|call| (call.function, &call.nodes))
                 .collect();
             let two = owned(&["node1", "node2"]);
-            // The slow one hears of the third node in a call of its own; the quick one in no other.
+            // The slow Service gets the third node in a call of its own; the quick one in no other.
             assert_eq!(told, [("update", &two), ("update", &three)]);
             assert!(calls.iter().all(|call| call.object == "default/slow"));
         })
@@ -334,7 +334,7 @@ async fn edge_060_a_storm_of_nodes_costs_one_call_for_each_service() {
             let told = updates(&world);
             assert_eq!(told.len(), 3);
             assert!(told.values().all(|told| told.len() == 1), "{told:?}");
-            // One that never ends is handed on all the same, every five seconds.
+            // Changes that never end are passed on all the same, every five seconds.
             for number in 100..160 {
                 world.join(&format!("n{number:03}")).await;
                 tokio::time::sleep(Duration::from_millis(500)).await;

@@ -17,7 +17,7 @@ async fn test_service_queue_delay() {
             .run_while(settings(), async {
                 world.serve("web").await;
                 let start = tokio::time::Instant::now();
-                // A minute, seen every tenth of a second.
+                // A minute, checked every tenth of a second.
                 for _ in 0..600 {
                     for call in world.cloud.take() {
                         assert_eq!(call.function, "ensure");
@@ -116,12 +116,12 @@ async fn test_process_service_deletion() {
     world
         .run_while(settings(), async {
             world.cloud.take();
-            // A Service that nobody has heard of.
+            // A new Service.
             world.serve_as("inside", json!({})).await;
             world.remove("inside").await;
             a_while().await;
             assert_eq!(world.cloud.asked(), [""; 0]);
-            // The provider fails, and is asked again.
+            // The provider fails, and is called again.
             let away = ProviderError::Unavailable("on purpose".to_owned());
             world.cloud.fail("delete", away);
             world.remove("web").await;
@@ -138,7 +138,7 @@ async fn test_process_service_deletion() {
                 reasons.contains(&"SyncLoadBalancerFailed".to_owned()),
                 "{reasons:?}"
             );
-            // Nothing is left to be asked about.
+            // No object is left to be asked about.
             tokio::time::sleep(Duration::from_secs(7200)).await;
             assert_eq!(world.cloud.asked(), [""; 0]);
         })
@@ -230,11 +230,11 @@ fn test_service_cache() {
     let in_use = service_index.in_use(&asker, ips);
     assert_eq!(in_use.len(), 1, "its own does not count: {in_use:?}");
     assert_eq!(in_use[0].by, "service/default/b");
-    // Made again under the same name.
+    // The Service was created again under the same name.
     service_index.apply(&service("b", "3", "10.0.0.3"));
     assert_eq!(service_index.owner(&uid("2")), OwnerState::Gone);
     assert!(service_index.in_use(&asker, ips).is_empty());
-    // Late news of the old one says nothing about the new one.
+    // A late event of the old Service does not change the new one.
     service_index.forget(&two);
     assert!(matches!(
         service_index.owner(&uid("3")),

@@ -130,7 +130,7 @@ async fn a_token_file_is_read_again_when_its_token_is_refused() {
     assert_eq!(tokens, ["first", "second"]);
 }
 
-/// A credential that cannot be replaced stays in use, so that a server that is wrong for a moment locks nobody out.
+/// A credential that cannot be replaced stays in use, so that a server that is wrong for a moment causes no outage.
 #[tokio::test]
 async fn a_refused_token_stays_while_its_plugin_fails() {
     let (listener, server) = listener("http").await;

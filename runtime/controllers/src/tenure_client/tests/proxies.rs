@@ -1,4 +1,4 @@
-//! The client behind a proxy: what the proxy is told, what it never sees, and that the tenure bounds both.
+//! The client behind a proxy: which bytes the proxy gets, which it never sees, and that the tenure bounds both.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ async fn through_a_tunnel_the_api_server_is_spoken_to_in_tls() {
     let (mut stream, _) = listener.accept().await.unwrap();
     head(&mut stream).await;
     stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-    // A handshake record.
+    // The type of a TLS handshake record.
     assert_eq!(stream.read_u8().await.unwrap(), 0x16);
     drop(stream);
     assert!(asking.await.unwrap().is_err());
@@ -159,7 +159,7 @@ async fn outside_of_the_tenure_a_proxy_gets_not_one_byte() {
         let nodes: Api<Node> = Api::all(client(&config, &lost));
         let accepted = tokio::spawn(async move { listener.accept().await.unwrap().0 });
         let text = said(nodes.get("worker-1").await.unwrap_err());
-        // hyper-util's error of SOCKS keeps its cause to itself.
+        // hyper-util's error of SOCKS does not show its cause.
         let is_told = text.contains("not hold the lease") || proxy.starts_with("socks");
         assert!(is_told, "{proxy}: {text}");
         let bytes = everything(accepted.await.unwrap()).await;

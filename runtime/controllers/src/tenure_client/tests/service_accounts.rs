@@ -1,4 +1,4 @@
-//! Clients with an identity of their own: where their tokens come from, and how long they are used.
+//! Clients with an identity of their own: the requests for their tokens, and how long they are used.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,18 +17,18 @@ use super::{answer, listener, said};
 use crate::RestClients;
 use crate::tenure_client::{TokenSource, client_of};
 
-/// What the base client's API server does.
+/// How the API server answers the base client.
 #[derive(Clone, Copy)]
 struct Issuer {
     /// Whether the ServiceAccount exists.
     exists: bool,
-    /// How long tokens live.
+    /// Lifetime of tokens, in seconds.
     seconds: i64,
-    /// How many requests it refuses first.
+    /// Number of requests that it refuses first.
     refuses: usize,
 }
 
-/// A base client, and what was asked through it.
+/// A base client, and the requests sent through it.
 fn base(issuer: Issuer) -> (Client, Arc<std::sync::Mutex<Vec<String>>>) {
     let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
     let issued = Arc::new(AtomicUsize::new(0));
@@ -70,7 +70,7 @@ fn base(issuer: Issuer) -> (Client, Arc<std::sync::Mutex<Vec<String>>>) {
     (Client::new(service, "default"), asked)
 }
 
-/// Asks twice as the ServiceAccount; returns the tokens that were sent.
+/// Sends two requests as the ServiceAccount; returns the tokens that were sent.
 async fn tokens(issuer: Issuer) -> ([String; 2], Vec<String>) {
     let (base, asked) = base(issuer);
     let (listener, mut config) = listener("http").await;
@@ -111,7 +111,7 @@ async fn proc_030_a_token_is_used_for_four_fifths_of_its_life() {
     let (sent, asked) = tokens(issuer).await;
     assert_eq!(sent, ["token-0", "token-0"]);
     assert_eq!(asked, [TOKEN]);
-    // An API server whose clock is behind: what it issues has expired, and is nevertheless not sent.
+    // An API server whose clock is behind: its token has expired when it is issued, and is not sent.
     let (base, _) = base(Issuer {
         seconds: -1,
         ..issuer

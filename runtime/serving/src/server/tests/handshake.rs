@@ -1,5 +1,5 @@
-//! What TLS versions, cipher suites and key exchange groups the secure port speaks, by its settings: a client that has nothing in common with
-//! them is refused in the handshake.
+//! The TLS versions, cipher suites and key exchange groups of the secure port, by its settings: a client that has none
+//! of them is refused in the handshake.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use super::world::World;
 use crate::cipher_suites::{TlsSettings, cipher_suites, curves, min_version};
 use crate::settings::SecureServing;
 
-/// The server's key is an elliptic one, so these are the suites of TLS 1.2 that it has.
+/// The server's key is an elliptic one, so these are its suites of TLS 1.2.
 const AES_128: CipherSuite = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
 const AES_256: CipherSuite = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384;
 
-/// What a client and a server have agreed on.
+/// The parameters that a client and a server have agreed on.
 struct Agreed {
     version: ProtocolVersion,
     suite: CipherSuite,
     group: NamedGroup,
 }
 
-/// What a client with this version and what `offer` leaves of its cryptography agrees on with a server.
+/// The result of a handshake with a client of this version, whose cryptography `offer` restricts.
 async fn agreed(
     tls: TlsSettings,
     version: &'static SupportedProtocolVersion,

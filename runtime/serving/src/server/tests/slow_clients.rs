@@ -1,4 +1,4 @@
-//! Clients that are slow, or ask and stay, beside one that asks and goes.
+//! Clients that are slow, or keep their connections open, beside a client that sends one request.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use crate::server::PlainServer;
 async fn h6_clients_that_are_slow_on_purpose_give_way_to_one_that_asks() {
     let world = World::new();
     let server = world.start().await;
-    // More than there may be: each has connected and says nothing, or sends a head without an end.
+    // More connections than the limit: each has sent nothing, or sends a head without an end.
     let slow: Vec<TcpStream> = (0..MOST + 100)
         .map(|number| {
             let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -33,7 +33,7 @@ async fn clients_that_have_asked_once_give_way_to_a_newcomer() {
     let world = World::new();
     let server = world.start().await;
     let mut waiting = Vec::new();
-    // As many as there may be, each with a connection of its own that stays open.
+    // As many as the limit, each with a connection of its own that stays open.
     for _ in 0..MOST {
         let client = world.client(None);
         assert_eq!(get(&client, &server, "/livez").await.0, 200);
@@ -61,7 +61,7 @@ async fn clients_that_do_not_read_their_answers_give_way_to_a_newcomer() {
     let mut unread: Vec<TcpStream> = Vec::new();
     for _ in 0..MOST {
         let stream = ask();
-        // It was answered, and the answer stays where it is.
+        // The request was answered, and the answer stays unread.
         stream.peek(&mut [0]).unwrap();
         unread.push(stream);
     }
@@ -85,7 +85,7 @@ async fn h6_endless_heads_are_refused() {
         format!("GET /metrics HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n"),
     ] {
         let mut stream = TcpStream::connect(server.address()).unwrap();
-        // The server may have closed before all was sent.
+        // The server may have closed the connection before all was sent.
         let _ = stream.write_all(head.as_bytes());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);

@@ -23,7 +23,7 @@ use crate::server::SecureServer;
 use crate::settings::{Authentication, Authorization, HeaderNames, RequestHeader, SecureServing};
 use crate::status::report::{StatusReport, Time};
 
-/// What the last `PUT /debug/flags/v` of any test set.
+/// The verbosity that the last `PUT /debug/flags/v` of any test set.
 pub(super) static VERBOSITY: AtomicU32 = AtomicU32::new(0);
 
 /// A certificate authority of a test.
@@ -41,7 +41,7 @@ impl Authority {
         self.0.der().clone()
     }
 
-    /// The same in PEM form.
+    /// The certificate in PEM form.
     pub(crate) fn pem(&self) -> String {
         self.0.pem()
     }
@@ -72,7 +72,7 @@ impl Authority {
     }
 }
 
-/// What the status page shows.
+/// The report that the status page shows.
 pub(super) fn report() -> StatusReport {
     let now = Time("2026-03-01T12:00:00Z".parse().unwrap());
     StatusReport {

@@ -1,11 +1,11 @@
-//! The parts of the page about providers: what serves, what it may reach and change, and what is left of the requests
-//! that it may send.
+//! The parts of the page about providers: the version that serves, the requests that it may send, and how many of them
+//! are left.
 
 use super::super::html::Html;
 use super::super::report::{ProviderReport, ProviderState, StatusReport, TargetReport, length};
 use super::{open_table, time};
 
-/// Versions and grants.
+/// Adds the table of providers: versions, trials and grants.
 pub(super) fn section(html: &mut Html, report: &StatusReport) {
     html.raw("<section aria-labelledby=\"providers\">\n<h2 id=\"providers\">Providers</h2>\n");
     if report.providers.is_empty() {
@@ -129,7 +129,7 @@ fn lines(html: &mut Html, lines: &[String]) {
     html.raw("</ul>\n");
 }
 
-/// What is left of the requests to clouds.
+/// Adds the table of the requests to clouds that are left.
 pub(super) fn budgets(html: &mut Html, report: &StatusReport) {
     html.raw("<section aria-labelledby=\"budgets\">\n<h2 id=\"budgets\">Cloud requests</h2>\n");
     let targets = report.providers.iter();

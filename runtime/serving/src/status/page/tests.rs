@@ -13,7 +13,7 @@ fn now() -> Time {
     at("2026-03-01T12:00:00Z")
 }
 
-/// Nothing happens, and there is nothing.
+/// A report without providers, objects or decisions.
 fn idle() -> StatusReport {
     StatusReport {
         component: "cloud-controller-manager".to_owned(),
@@ -97,7 +97,7 @@ fn serving() -> ProviderReport {
     }
 }
 
-/// One of everything.
+/// A report with every kind of entry.
 fn busy() -> StatusReport {
     StatusReport {
         leases: vec![LeaseReport {

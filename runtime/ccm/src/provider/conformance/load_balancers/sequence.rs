@@ -1,4 +1,4 @@
-//! Calls that are repeated until nothing is pending, as the manager repeats them, and what they have changed.
+//! Calls that are repeated until nothing is pending, as the manager repeats them, and the changes that they made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use tokio::time::{Instant, sleep};
 use crate::provider::conformance::module_under_test::{ModuleUnderTest, Seat};
 use crate::provider::observed_calls::ObservedCall;
 
-/// So many failures in a row end a sequence. One fault causes one or two.
+/// Number of failures in a row that end a sequence. One fault causes one or two.
 const MOST_FAILURES: usize = 8;
 /// The wait after a failure.
 const BACK_OFF: Duration = Duration::from_millis(200);
 
-/// What becomes of the hints of pending.
+/// Whether the next call gets the hint of a pending one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::provider::conformance) enum Hints {
-    /// They are handed back.
+    /// Hints are passed on.
     Kept,
-    /// They are lost, as at a change of the leader.
+    /// Hints are lost, as when the leader changes.
     Dropped,
 }
 
@@ -46,7 +46,7 @@ impl Made {
         self.calls.iter().map(|call| call.requests.len()).sum()
     }
 
-    /// Whether both have as many ways in, of the same kinds. Addresses are each load balancer's own.
+    /// Whether both statuses have as many ingress points, of the same kinds. Addresses are each load balancer's own.
     pub(super) fn is_like(&self, other: &Made) -> bool {
         shape(&self.status) == shape(&other.status)
     }
@@ -62,12 +62,12 @@ fn shape(status: &LoadBalancerStatus) -> Vec<(Option<bool>, bool)> {
         .collect()
 }
 
-/// What was made more often than usual: by POST, which alone makes something new.
+/// Objects created more often than usual: by POST, which alone creates objects.
 pub(super) fn twice(made: &Made, usual: &Made) -> Option<String> {
     more_posts(&made.calls, &usual.calls)
 }
 
-/// The rule by which more was made than usual.
+/// The rule whose POST was sent more often than usual.
 pub(in crate::provider::conformance) fn more_posts(
     calls: &[ObservedCall],
     usual: &[ObservedCall],
@@ -99,10 +99,10 @@ pub(in crate::provider::conformance) enum Step<T> {
     Pending(Pending),
 }
 
-/// Repeats a call until it is done. Every failure is taken for one that passes.
+/// Repeats a call until it is done. Every failure counts as temporary.
 ///
 /// # Errors
-/// The last failure of many, or the time is over.
+/// The last of [`MOST_FAILURES`] failures in a row, or the time is over.
 pub(in crate::provider::conformance) async fn until_done<T>(
     seat: &Seat<'_>,
     tested: &ModuleUnderTest,
@@ -139,10 +139,10 @@ pub(in crate::provider::conformance) async fn until_done<T>(
     }
 }
 
-/// Ensures until the load balancer is ready.
+/// Calls `ensure` until the load balancer is ready.
 ///
 /// # Errors
-/// Why it does not become ready.
+/// The reason why it does not become ready.
 pub(super) async fn made(
     seat: &Seat<'_>,
     service: &Arc<CloudService>,
@@ -174,10 +174,10 @@ pub(super) async fn made(
     })
 }
 
-/// Updates the targets until that is done.
+/// Updates the targets until the update is done.
 ///
 /// # Errors
-/// Why it is not done.
+/// The reason why it is not done.
 pub(super) async fn targets_set(
     seat: &Seat<'_>,
     service: &Arc<CloudService>,
@@ -198,10 +198,10 @@ pub(super) async fn targets_set(
         .map_err(|why| format!("update-targets: {why}"))
 }
 
-/// Deletes until nothing is left.
+/// Deletes until the load balancer is gone.
 ///
 /// # Errors
-/// Why something may be left.
+/// The reason why something may be left.
 pub(super) async fn removed(
     seat: &Seat<'_>,
     service: &Arc<CloudService>,
@@ -221,7 +221,7 @@ pub(super) async fn removed(
     done.await.map(drop).map_err(|why| format!("delete: {why}"))
 }
 
-/// The step that a progress is.
+/// Converts the progress of a call.
 pub(in crate::provider::conformance) fn step(progress: Progress) -> Step<()> {
     match progress {
         Progress::Done => Step::Done(()),

@@ -1,4 +1,4 @@
-//! What people read of objects in every state, of others' and of broken ones.
+//! The table of objects in every state, of other writers' objects and of broken ones.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
