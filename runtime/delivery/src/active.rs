@@ -15,8 +15,8 @@
 //! a destination, an ID or a node's address differently would undo each other's work, and half of the pods would lose
 //! connectivity meanwhile. Comparing lists reveals such differences without risk, so only lists are compared.
 //!
-//! Before the trial, a candidate reports in plan mode what it would change of load balancers that are already as they
-//! should be: see [`Active::plans`].
+//! Before the trial, a candidate reports in plan mode what it would change of load balancers that need no change: see
+//! [`Active::plans`].
 //!
 //! A call ends on the generation that it began with, even if that is replaced meanwhile. Generations share no response
 //! cache, no `state`, no hints and no connections. They share only the rate-limit hold of the serving generation and
@@ -113,7 +113,7 @@ impl<P: Holding> Active<P> {
         Active::of(name.into(), serving)
     }
 
-    /// Puts a candidate into a canary of its own, for one whose shape differs from the serving version's.
+    /// Puts a candidate whose shape differs from the serving version's into a canary of its own.
     pub fn alone(name: impl Into<String>, candidate: Arc<Generation<P>>) -> Arc<Active<P>> {
         let alone = Active::of(name.into(), candidate.clone());
         alone.canary(candidate);
@@ -137,12 +137,12 @@ impl<P: Holding> Active<P> {
         })
     }
 
-    /// The serving generation.
+    /// The active generation, which answers all calls that a trial does not route to the candidate.
     pub fn serving(&self) -> Arc<Generation<P>> {
         self.roles.load().serving.clone()
     }
 
-    /// The generation on trial.
+    /// The generation on trial; `None` without a trial.
     pub fn candidate(&self) -> Option<Arc<Generation<P>>> {
         let roles = self.roles.load();
         roles.trial.as_ref().map(|trial| trial.candidate.clone())

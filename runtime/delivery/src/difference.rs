@@ -95,7 +95,7 @@ impl Difference {
         self.changes.push((sign, text));
     }
 
-    /// The name grants no rights, but a person should see that it has changed.
+    /// Adds a changed name of the module: it grants no rights, but an operator should see the change.
     fn named(&mut self, old: &str, new: &str) {
         if old != new && !old.is_empty() {
             self.add(

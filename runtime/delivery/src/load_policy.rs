@@ -11,11 +11,11 @@ pub trait LoadPolicyOf: Send + Sync {
     /// any module.
     ///
     /// # Errors
-    /// What is missing, for people: one line each.
+    /// The missing grants or configuration, one line each, for people.
     fn terms(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>>;
 }
 
-/// See [`LoadPolicyOf`].
+/// Grants, configuration and limits with which one module is loaded; see [`LoadPolicyOf`].
 #[derive(Clone, Default)]
 pub struct LoadPolicy {
     /// Permissions granted to the module.

@@ -27,7 +27,7 @@ pub struct Metrics {
 }
 
 impl Default for Metrics {
-    /// Unregistered metrics.
+    /// Creates metrics that no registry exposes.
     fn default() -> Metrics {
         Metrics {
             info: Family::default(),

@@ -37,7 +37,7 @@ pub trait RecordStore: Send + Sync {
     /// Reads the current record from the storage; a new leader starts from it.
     fn read(&self) -> Told<'_, StoredRecord>;
 
-    /// Writes the report.
+    /// Replaces the stored record and status by those of the report.
     fn write<'a>(&'a self, report: &'a Report) -> Told<'a, ()>;
 
     /// Removes a completed order.
@@ -58,7 +58,7 @@ pub type Told<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordStoreError>> 
 /// Result of reading a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredRecord {
-    /// Nothing was read yet, for this reason.
+    /// Nothing was read yet; the text says why.
     Unknown(String),
     /// The state that was read.
     Known {
@@ -90,34 +90,34 @@ pub struct Report {
     pub limits: Option<Limits>,
     /// Why the version that serves cannot do its work, such as a credential that the cloud refuses; empty if it can.
     pub impairment: String,
-    /// What became of the spec of the provider's object.
+    /// Whether the spec of the provider's object is used.
     pub specification: Specification,
     /// Whether the status is for people only, because the module is part of the program. Set by the store.
     pub is_informational: bool,
 }
 
 impl Report {
-    /// Whether nothing serves, and something is known to be wrong.
+    /// Whether no version serves, and a trouble is recorded.
     fn is_unserved(&self) -> bool {
         !self.is_serving && !self.record.trouble.is_empty()
     }
 }
 
-/// What became of the `spec` of a provider's object.
+/// Whether the `spec` of a provider's object is used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Specification {
     /// The generation of the spec that was read last. `None`: objects are not read, or this one has no spec.
     pub generation: Option<i64>,
-    /// The object's UID: another object with the same spec has to be written to, too.
+    /// The object's UID: an object that was created again with the same spec has to be written to, too.
     pub uid: Option<String>,
-    /// Why it is not used. `None`: it is.
+    /// Why the spec is not used; `None` if it is used.
     pub refusal: Option<SpecRefusal>,
-    /// Whether the provider exists because of its object: then nobody makes the object anew once it is deleted.
+    /// Whether the provider exists because of its object: then the object is not created again once it was deleted.
     pub is_source: bool,
 }
 
 impl Specification {
-    /// Whether the spec was read: the file does not override it, and there are not too many before it.
+    /// Whether the spec was read: the file does not override it, and it is within the number of specs that are read.
     pub fn is_read(&self) -> bool {
         let refusal = self.refusal.as_ref();
         self.is_source && refusal.is_none_or(|refusal| refusal.reason != RefusalReason::TooMany)
@@ -127,31 +127,31 @@ impl Specification {
 /// Why a spec is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecRefusal {
-    /// The condition's reason.
+    /// Reason of the condition `Accepted`.
     pub reason: RefusalReason,
-    /// For people.
+    /// Message of the condition, for people.
     pub message: String,
 }
 
 /// The reason of the condition `Accepted` of a spec that is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// It has mistakes.
+    /// The spec has mistakes, which the message lists.
     InvalidSpec,
-    /// It names a Secret of another namespace than the flags allow.
+    /// The spec names a Secret of another namespace than the flags allow.
     SecretNotAllowed,
-    /// Another provider has what it wants.
+    /// The provider cannot run beside the providers that were accepted before it.
     Conflict,
     /// Too many older objects have a spec, so that this one is not read.
     TooMany,
-    /// It is right, and its provider cannot be made now.
+    /// The spec is valid, but the provider cannot be created now.
     NotApplied,
     /// The file of `--config` has a provider of this name.
     OverriddenByFile,
 }
 
 impl RefusalReason {
-    /// As the condition has it.
+    /// The reason as written into the condition.
     pub fn as_str(self) -> &'static str {
         match self {
             RefusalReason::InvalidSpec => "InvalidSpec",
@@ -183,10 +183,10 @@ pub enum RecordStoreError {
     /// This process does not lead, or is losing the lead.
     #[error("only the leader writes")]
     NotLeader,
-    /// Temporary failure.
+    /// Temporary failure, with its reason.
     #[error("{0}")]
     Unavailable(String),
-    /// Permanent failure: somebody has to change the cause.
+    /// Permanent failure, with its reason: retrying does not help until the cause is removed.
     #[error("{0}")]
     Refused(String),
 }

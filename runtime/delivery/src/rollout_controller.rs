@@ -1,6 +1,6 @@
 //! Rollout controller of one provider: performs the effects that `core::rollout` decides. Fetches, verifies and loads
-//! modules, activates them and has the record written. Decides nothing itself, and keeps no state of the versions beside
-//! the facts: only the code of the generations that they name. Never waits for another provider.
+//! modules, activates them and has the record written. Decides nothing itself, and keeps no state of the versions
+//! beside the facts: only the code of the generations that they name. Never waits for another provider.
 //!
 //! ```text
 //! source ─(watcher)─► facts ──decide──► effects ─┬─ work: one task at a time (examine, compile, self-test, plan, ask)
@@ -48,7 +48,7 @@ pub struct Lead {
     pub tenure: Arc<Tenure>,
 }
 
-/// What the rollout controller currently offers to the provider controllers.
+/// The state that the rollout controller offers to the provider controllers.
 #[derive(Clone)]
 pub enum Served {
     /// Nothing serves yet, and no failure is known.
@@ -83,7 +83,7 @@ pub struct RolloutControllerParts {
     pub rules: watch::Receiver<RolloutRules>,
     /// Additional notice for people, such as a bad edit of the configuration; empty if there is none.
     pub notice: watch::Receiver<String>,
-    /// What became of the spec of the provider's object, for people.
+    /// Whether the spec of the provider's object is used, for people.
     pub specification: watch::Receiver<Specification>,
     /// Where the record is stored.
     pub store_of_record: Arc<dyn RecordStore>,
@@ -269,7 +269,7 @@ impl RolloutController {
             () = changed(&mut inputs.terms) => self.facts.changed_terms(),
             () = changed(&mut inputs.rules) => self.facts.rules = *self.inputs.rules.borrow(),
             () = changed(&mut inputs.notice) => self.notice(),
-            // It is part of what is written next.
+            // The next report contains it.
             () = changed(&mut inputs.specification) => {}
             Some(fed) = self.source_watcher.next() => self.fed(fed),
             Some(ended) = self.works.join_next() => self.work_ended(ended),

@@ -45,7 +45,7 @@ pub enum SourceError {
     /// The source has no module (yet).
     #[error("{place}: there is nothing: {why}")]
     Absent {
-        /// The location.
+        /// The location of the source, as the operator wrote it.
         place: String,
         /// What is missing, for people.
         why: String,
@@ -53,7 +53,7 @@ pub enum SourceError {
     /// Temporary failure; the source tries again.
     #[error("{place}: cannot be asked: {why}")]
     Unavailable {
-        /// The location.
+        /// The location of the source, as the operator wrote it.
         place: String,
         /// The reason, for people.
         why: String,
@@ -61,7 +61,7 @@ pub enum SourceError {
     /// The source denies access.
     #[error("{place}: access is denied: {why}")]
     Denied {
-        /// The location.
+        /// The location of the source, as the operator wrote it.
         place: String,
         /// The reason, for people.
         why: String,
@@ -69,7 +69,7 @@ pub enum SourceError {
     /// The content cannot be a module or does not match its digest; none of it is used until it changes.
     #[error("{place}: what is there is refused: {why}")]
     Refused {
-        /// The location.
+        /// The location of the source, as the operator wrote it.
         place: String,
         /// The reason, for people.
         why: String,

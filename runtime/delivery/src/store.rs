@@ -23,7 +23,7 @@ pub struct ModuleStore {
 
 enum Place {
     Folder(Arc<Folder>),
-    /// Lost with the process.
+    /// In the memory of this process, with which the modules are lost.
     Memory(Memory),
 }
 
@@ -33,7 +33,7 @@ pub enum StoreError {
     /// A file operation failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// The operation.
+        /// The attempted operation, as a verb.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -44,9 +44,9 @@ pub enum StoreError {
     /// Other users can write to the folder.
     #[error("{} is not a folder that only this user can write: {what}", path.display())]
     NotOurs {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem with its owner or permissions.
         what: String,
     },
 }

@@ -8,8 +8,8 @@
 //!               └─ keyless: signed with a certificate of an identity, at a time given by a log or a time stamp
 //! ```
 //!
-//! Evidence is hostile: anybody who can write to the module's source can write it. Each piece has a size limit and is
-//! verified alone; the first valid one is enough.
+//! Evidence is hostile: it can be written by anyone with write access to the module's source. Each piece has a size
+//! limit and is verified alone; the first valid one is enough.
 
 mod crypto_provider;
 mod distrust;
@@ -48,9 +48,9 @@ pub struct TrustPolicy {
     pub digest: Option<Pin>,
     /// Trusted keys. If there are keys or identities, a signature of one of them is required, whatever else holds.
     pub keys: Vec<PublicKey>,
-    /// Trusted identities.
+    /// Trusted identities, each with its issuer and its roots.
     pub keyless: Vec<Keyless>,
-    /// Older versions are refused, whoever signed them.
+    /// The oldest version that may run. Older ones are refused, even with a valid signature.
     pub minimum_version: Option<MinimumVersion>,
     /// Whether an unsigned module may run. Applies only without a pin, keys and identities.
     pub allows_unsigned: bool,
@@ -200,7 +200,8 @@ impl TrustPolicy {
         }
         let mut refused = EvidenceRefusal::CertificateNotExpected;
         for keyless in &self.keyless {
-            // One verification hashes it three times, and a second one may run to find out why the first failed.
+            // One verification hashes the message three times, and a second one may run to find out why the first
+            // failed.
             spend(left, claim.message().len().saturating_mul(6))?;
             match keyless.judge(&claim, now) {
                 Ok(provenance) => return Ok(provenance),

@@ -1,6 +1,6 @@
-//! What the bindings generator makes of the contract in `wit/`, and nothing else. The host compiles against the world of
-//! the newest version that has everything; which of its exports a component has is asked per interface. Of older versions
-//! it compiles what guests import: `v0_1` has their other types.
+//! Types and functions that the bindings generator makes of the contract in `wit/`, and nothing else. The host compiles
+//! against the world of the newest version that has every interface; whether a component exports one is checked for
+//! each interface. Of version 0.1 only the imports are compiled: `v0_1` has its other types.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -19,14 +19,14 @@ wasmtime::component::bindgen!({
     },
     exports: { default: async },
     require_store_data_send: true,
-    // Arguments and answers cross to a sandbox in a process of its own.
+    // Arguments and answers are sent to and from a sandbox process.
     additional_derives: [serde::Serialize, serde::Deserialize],
 });
 
 pub(crate) use ccm::provider::{clock, common, http, log, random, state};
 pub(crate) use exports::ccm::provider::{instances, lifecycle, load_balancer, routes, self_check};
 
-/// What guests of version 0.1 import.
+/// Interfaces that guests of version 0.1 import.
 pub(crate) mod v0_1 {
     wasmtime::component::bindgen!({
         path: "../../wit/v0.1",

@@ -39,7 +39,7 @@ pub(crate) struct Calls {
     pub(crate) routing: Semaphore,
     /// Delays calls after bad ones.
     pub(crate) backoff: CallBackoff,
-    /// See `Loading::interceptor`.
+    /// Watches and disturbs the calls; see `Loading::interceptor`.
     pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
 }
 
@@ -60,7 +60,7 @@ enum About {
     Nodes,
     /// Load balancers; tenants can create any number of them.
     LoadBalancers,
-    /// Routes.
+    /// Calls of the interface `routes`.
     Routes,
 }
 

@@ -34,7 +34,7 @@ pub struct Compiler {
 /// Why a module could not be compiled.
 #[derive(Debug, Error)]
 pub enum CompileError {
-    /// The program could not be started or talked to.
+    /// The program could not be started, or its pipes failed.
     #[error("cannot run the compiler {}", program.display())]
     Run {
         /// Path of the program.

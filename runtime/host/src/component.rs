@@ -10,7 +10,8 @@ use crate::manifest::{Contract, Manifest};
 use crate::sanitize::clean;
 use crate::wasi;
 
-/// Newest contract version of this host; it speaks all of [`Contract`]. Before 1.0 the minor version decides compatibility.
+/// Newest contract version of this host; it speaks all of [`Contract`]. Before 1.0 the minor version decides
+/// compatibility.
 pub const CONTRACT_VERSION: &str = Contract::V0_2.version();
 
 /// Package name of the contract, the prefix of its interface names.
@@ -31,14 +32,14 @@ const KNOWN: &[&str] = &[
 const NAME_BYTES: usize = 120;
 const NAMES: usize = 32;
 
-/// Result of [`inspect`].
+/// A module's manifest, exports and imports, as [`inspect`] found them.
 #[derive(Debug, Clone)]
 pub struct Inspection {
     /// SHA-256 of the module's bytes.
     pub digest: Digest,
     /// Size of the module in bytes.
     pub size: usize,
-    /// The module's manifest.
+    /// The manifest, parsed and checked.
     pub manifest: Manifest,
     /// Version of the contract that it exports.
     pub contract: Contract,
@@ -114,12 +115,12 @@ fn manifest(source: &str, structure: &Structure<'_>) -> Result<Manifest, LoadErr
     }
 }
 
-/// The one version of the contract that a module names, and what named it first.
+/// The one version of the contract that a module names, and the interface or manifest that names it first.
 #[derive(Default)]
 struct Named(Option<(Contract, String)>);
 
 impl Named {
-    /// Takes `by`, which names this version.
+    /// Records that `by` names this version.
     fn name(&mut self, source: &str, by: String, version: &str) -> Result<(), LoadError> {
         let by = clean(&by, NAME_BYTES);
         let is_it = |known: &Contract| track(known.version()) == track(version);

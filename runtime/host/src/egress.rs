@@ -7,12 +7,13 @@
 //!         denied: 0 connections                            throttled: 0              refused: 0 connections
 //! ```
 //!
-//! An [`Egress`] belongs to one generation of one provider and owns its connections and response cache; a
-//! [`CallScope`] belongs to one guest call. Guests name *targets*; only the grant maps a target to a host and a
-//! credential and a proxy. The egress never follows redirects, never sends a request twice, reads no environment and
-//! keeps no cookies. A credential that has to be issued is fetched before the permit is asked (`credentials`). The permit is asked when everything else is ready; between it and the wire remains only taking a
-//! connection from the pool or opening one, at most [`EgressLimits::connect`]. The lease gate (`lease_gate`) checks again
-//! on each write whether this process may still send.
+//! An [`Egress`] belongs to one generation of one provider and owns its connections and response cache; a [`CallScope`]
+//! belongs to one guest call. Guests name *targets*; only the grant maps a target to a host, a credential and a proxy.
+//! The egress never follows redirects, never sends a request twice, reads no environment and keeps no cookies. A
+//! credential that has to be issued is fetched before the permit is asked (`credentials`). The permit is asked when
+//! everything else is ready; between it and the wire remains only taking a connection from the pool or opening one, at
+//! most [`EgressLimits::connect`]. The lease gate (`lease_gate`) checks again on each write whether this process may
+//! still send.
 
 pub mod address_policy;
 pub mod behind_proxy;
@@ -77,7 +78,7 @@ use credentials::{InstanceMetadata, IssuerSettings};
 use response_cache::ResponseCache;
 use target::Target;
 
-/// A metadata service is on this machine, and answers at once or never.
+/// Time limit for a metadata service: it is on this machine, and answers at once or never.
 const MACHINE_ANSWERS: Duration = Duration::from_secs(3);
 /// Maximum length of an error text, in bytes.
 const MAX_TEXT: usize = 512;
@@ -90,7 +91,7 @@ pub enum EgressError {
     Dial {
         /// Name of the target.
         target: String,
-        /// Cause.
+        /// The mistake in the endpoint or its TLS settings.
         #[source]
         source: DialError,
     },
@@ -99,7 +100,7 @@ pub enum EgressError {
     Issuer {
         /// Name of the target.
         target: String,
-        /// Cause.
+        /// The mistake in the issuer's endpoint or its TLS settings.
         #[source]
         source: DialError,
     },
@@ -108,7 +109,7 @@ pub enum EgressError {
     Credential {
         /// Name of the target.
         target: String,
-        /// Cause.
+        /// The mistake in the credential.
         #[source]
         source: CredentialError,
     },
@@ -141,12 +142,12 @@ pub fn check_proxy(target: &TargetGrant) -> Result<(), String> {
     }
 }
 
-/// Whom an issuer of credentials may be.
+/// Endpoints that an issuer of credentials may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IssuerReach {
-    /// What a target may be.
+    /// The endpoints that a target may have.
     Target,
-    /// That, or a metadata service of AWS at its own address.
+    /// Those of a target, and AWS's metadata services at their own addresses.
     AwsMetadata,
 }
 
@@ -162,10 +163,10 @@ pub fn check_issuer(issuer: &Issuer, reach: IssuerReach) -> Result<(), String> {
     check_proxy(&issuer.as_target())
 }
 
-/// The region of the instance of EC2 that this process runs on, from its metadata service. Takes a few seconds at most.
+/// The region of the EC2 instance that this process runs on, from its metadata service. Takes a few seconds at most.
 ///
 /// # Errors
-/// Why it is not known, with the URL.
+/// Why the region is not known, with the URL.
 pub async fn instance_region(issuer: &Issuer) -> Result<String, String> {
     let settings = IssuerSettings {
         user_agent: concat!("ccm/", env!("CARGO_PKG_VERSION")),
@@ -268,7 +269,7 @@ impl Egress {
         self
     }
 
-    /// Lets this one watch and disturb the requests.
+    /// Lets the interceptor watch and disturb the requests.
     pub(crate) fn intercepted_by(mut self, interceptor: Option<Arc<dyn Interceptor>>) -> Egress {
         self.interceptor = interceptor;
         self
@@ -317,7 +318,7 @@ impl Egress {
         self.targets.iter().filter_map(held).max()
     }
 
-    /// What each target admits now, for people.
+    /// The current state of each target, for people.
     pub(crate) fn targets(&self) -> impl Iterator<Item = TargetLevel> {
         let now = Instant::now();
         self.targets.iter().map(move |target| target.level(now))

@@ -1,5 +1,5 @@
-//! Thread that makes running guests yield every [`limits::TICK`], so that `sandbox::time_limit` can stop them. Sleeps while no call is under way, and ends with
-//! the host and its providers.
+//! Thread that makes running guests yield every [`limits::TICK`], so that `sandbox::time_limit` can stop them. Sleeps
+//! while no call is under way, and ends with the host and its providers.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};

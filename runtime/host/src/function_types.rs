@@ -9,7 +9,7 @@ use crate::bindings::common::{Error, Failure, Node};
 use crate::bindings::{instances, lifecycle, load_balancer, routes};
 use crate::store_data::Guest;
 
-/// A component, and what it exports of the contract.
+/// A component, and the indices of its contract exports.
 #[derive(Clone, Copy)]
 pub(crate) struct Component<'a> {
     pub(crate) linked: &'a InstancePre<Guest>,

@@ -32,7 +32,7 @@ pub struct Grants {
     pub annotation_prefixes: Vec<String>,
 }
 
-/// One granted target.
+/// Grant of one target: endpoint, allowed requests, credential and route.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TargetGrant {
     /// Name of the target in the manifest.
@@ -48,17 +48,17 @@ pub struct TargetGrant {
     pub addresses: Vec<IpNet>,
     /// CA certificates in PEM form. If set, they replace the platform's roots.
     pub ca_pem: Option<String>,
-    /// Fingerprints of the server's certificate. If there are any, only such a certificate is taken: then neither its name and
-    /// dates nor its signer count, unless [`TargetGrant::ca_pem`] is set as well.
+    /// Fingerprints of the server's certificate. If there are any, only a certificate with one of them is accepted; its
+    /// name, dates and issuer do not count then, unless [`TargetGrant::ca_pem`] is set as well.
     pub fingerprints: Vec<Fingerprint>,
     /// Request budget of the target.
     pub requests: RequestBudget,
-    /// The proxy on the way to it, unless the proxy's own exceptions name the endpoint; see [`TargetGrant::route`].
+    /// The proxy for requests to it, unless the proxy's own exceptions name the endpoint; see [`TargetGrant::route`].
     pub proxy: Option<ProxyGrant>,
 }
 
 impl TargetGrant {
-    /// The proxy that its requests go through. `None`: straight to the endpoint.
+    /// The proxy that its requests go through. `None`: they go directly to the endpoint.
     pub fn route(&self) -> Option<&ProxyGrant> {
         let host = self.endpoint.host_str().unwrap_or_default();
         let port = self.endpoint.port_or_known_default().unwrap_or_default();
@@ -67,16 +67,16 @@ impl TargetGrant {
     }
 }
 
-/// A proxy on the way to targets. The operator's: no manifest asks for one, and a guest learns of it
-/// from errors only.
+/// A proxy for requests to targets. Only the operator sets it: a manifest cannot request one, and a guest sees it in
+/// error texts only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProxyGrant {
     /// Scheme, host, port and login.
     pub proxy: Proxy,
     /// Endpoints that are reached without it.
     pub except: NoProxy,
-    /// Loopback and private ranges that the proxy's own name may resolve to. A proxy that is an IP address needs no entry
-    /// for itself.
+    /// Loopback and private ranges that the proxy's own name may resolve to. A proxy that is an IP address needs no
+    /// entry for itself.
     pub addresses: Vec<IpNet>,
     /// CA certificates in PEM form for a proxy at `https://`. If set, they replace the platform's roots.
     pub ca_pem: Option<String>,
@@ -94,8 +94,8 @@ pub struct RequestBudget {
 
 impl Default for RequestBudget {
     /// 6000 requests per minute: three calls with the maximum number of requests each, and a hundred requests per
-    /// second. More than a cloud with 5000 nodes and one node per answer gets asked, and more than any public cloud
-    /// that was looked at tolerates for long.
+    /// second. That is more than a cloud with 5000 nodes and one node per answer receives, and more than any public
+    /// cloud that was looked at tolerates for long.
     fn default() -> RequestBudget {
         RequestBudget {
             requests: NonZeroU32::MIN.saturating_add(5999),
@@ -118,7 +118,7 @@ impl RequestBudget {
 /// Authentication of requests to a target.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Credential {
-    /// No authentication.
+    /// Requests are sent without a credential.
     #[default]
     None,
     /// `Authorization: Bearer …` (RFC 6750).
@@ -127,10 +127,10 @@ pub enum Credential {
     Basic {
         /// User name, without colon.
         user: String,
-        /// Password.
+        /// Password of the user.
         password: Secret,
     },
-    /// Vendor-specific header.
+    /// A vendor-specific header.
     Header {
         /// Name of the header.
         name: String,
@@ -146,7 +146,7 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Word for this kind in manifests.
+    /// Name of this kind in manifests, see `AuthKind`.
     pub fn kind(&self) -> &'static str {
         match self {
             Credential::None => "none",
@@ -159,7 +159,7 @@ impl Credential {
         }
     }
 
-    /// The endpoint that issues it, if it is issued.
+    /// The endpoint that issues the credential; `None` for a credential that is not issued.
     pub fn issuer_mut(&mut self) -> Option<&mut Issuer> {
         match self {
             Credential::None
@@ -178,7 +178,7 @@ impl Credential {
         }
     }
 
-    /// Where it comes from, for people who have to replace it; `None` if nobody said so.
+    /// Where the credential comes from, for people who have to replace it; `None` if its origin is unknown.
     pub fn origin(&self) -> Option<String> {
         let issuer = match self {
             Credential::None => return None,
@@ -203,15 +203,15 @@ impl Credential {
     }
 }
 
-/// What requests to a service of AWS are signed with.
+/// Region, service and keys with which requests to a service of AWS are signed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AwsSigV4 {
     /// Region that the signature is valid in, such as `eu-central-1`.
     pub region: String,
-    /// Service that it is valid for, as signatures name it: `ec2`, `elasticloadbalancing`. Not `s3`, which signs in
-    /// another way.
+    /// Service that the signature is valid for, by its name in signatures: `ec2`, `elasticloadbalancing`. Not `s3`,
+    /// which signs in another way.
     pub service: String,
-    /// Where the keys come from.
+    /// Source of the keys.
     pub source: AwsSource,
 }
 
@@ -237,28 +237,28 @@ impl AwsSigV4 {
     }
 }
 
-/// Where keys of AWS come from.
+/// Source of AWS keys.
 #[derive(Clone, PartialEq, Eq)]
 pub enum AwsSource {
-    /// The operator names them.
+    /// Keys that the operator has named.
     Keys(AwsKeys),
     /// A role for a workload's token, as in EKS's IAM roles for service accounts.
     WebIdentity(WebIdentity),
     /// The metadata service of the container: ECS, EKS Pod Identity.
     Container {
-        /// The whole URL of the credentials.
+        /// The whole URL of the container's credentials.
         issuer: Issuer,
-        /// What the `authorization` header says.
+        /// Value of the `authorization` header, if the service requires one.
         authorization: Option<Presented>,
     },
     /// The metadata service of the instance, in version 2: the role of its instance profile.
     InstanceMetadata {
-        /// Its base URL.
+        /// Base URL of the metadata service.
         issuer: Issuer,
     },
 }
 
-/// Keys of AWS.
+/// AWS access keys, permanent or temporary.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AwsKeys {
     /// Access key ID, which every signature shows.
@@ -294,7 +294,8 @@ impl Secret {
         }
     }
 
-    /// The same secret, read from this file, variable or object; see [`Credential::origin`]. Never a part of the secret.
+    /// The same secret, with its origin: a file, a variable or an object; see [`Credential::origin`]. The origin never
+    /// contains a part of the secret.
     pub fn read_from(self, origin: &str) -> Secret {
         Secret {
             origin: Some(Arc::from(origin)),

@@ -11,13 +11,13 @@ use crate::sanitize::clean;
 /// Configuration of a provider. Contains no secrets: the guest sees all of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GuestConfig {
-    /// `--cluster-name`.
+    /// Value of `--cluster-name`.
     pub cluster_name: String,
-    /// `--cluster-cidr`, split at commas.
+    /// Values of `--cluster-cidr`, split at commas.
     pub cluster_cidrs: Vec<String>,
     /// Values of keys that the manifest declares. At most 256, and 256 KiB including keys.
     pub values: BTreeMap<String, String>,
-    /// Provider ID schemes of the nodes that are this provider's. Empty: those of its manifest.
+    /// Provider ID schemes of this provider's nodes. Empty: the schemes of its manifest.
     pub schemes: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ impl GuestConfig {
     }
 }
 
-/// From this likeness on, of 1, one key is taken for another one with a typing error.
+/// Minimum similarity, of 1, at which an unknown key is taken for a misspelled one.
 const LIKE: f64 = 0.75;
 
 /// Checks the configuration against the keys that the manifest declares.
@@ -71,7 +71,7 @@ pub(crate) fn check(manifest: &Manifest, config: &GuestConfig) -> Result<(), Vec
     }
 }
 
-/// Reports a key that the manifest does not declare, with the declared one that was probably meant.
+/// Reports a key that the manifest does not declare, with the most similar declared one.
 fn unknown(name: &str, manifest: &Manifest) -> String {
     let likeness = |key: &str| strsim::normalized_damerau_levenshtein(name, key);
     let likely = manifest.config.iter().map(|key| key.key.as_str());
@@ -86,8 +86,8 @@ fn unknown(name: &str, manifest: &Manifest) -> String {
     }
 }
 
-/// Argument of `init`: the configuration and the granted targets. A guest with optional targets could not otherwise learn
-/// which of them are granted before it needs one, nor in which region it is.
+/// Argument of `init`: the configuration and the granted targets. Otherwise a guest with optional targets would not
+/// know which of them are granted before it needs one, nor in which region a target is.
 pub(crate) fn told(
     config: GuestConfig,
     manifest: &Manifest,

@@ -1,4 +1,4 @@
-//! Egress as the host functions of a guest see it: the egress itself, or the parent process that has it.
+//! Egress for the host functions of a guest: the egress itself, or the connection to the parent process that has it.
 
 use bytes::Bytes;
 use tokio::sync::SemaphorePermit;
@@ -11,12 +11,12 @@ use crate::sandbox::Parent;
 pub(crate) enum WayOut {
     /// Guests run in the process that has the egress.
     Egress(CallScope),
-    /// Guests run in a child of it.
+    /// Guests run in a child of the process that has the egress.
     Parent(Parent),
 }
 
 impl WayOut {
-    /// See [`CallScope::fetch`].
+    /// Sends one request to a target: [`CallScope::fetch`].
     pub(crate) async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         match self {
             WayOut::Egress(scope) => scope.fetch(request).await,
@@ -24,7 +24,7 @@ impl WayOut {
         }
     }
 
-    /// See [`CallScope::fetch_all`].
+    /// Sends several requests concurrently: [`CallScope::fetch_all`].
     pub(crate) async fn fetch_all(
         &self,
         requests: Vec<FetchRequest>,
@@ -35,7 +35,7 @@ impl WayOut {
         }
     }
 
-    /// See [`CallScope::fetch_url`].
+    /// Sends a request with a URL: [`CallScope::fetch_url`].
     pub(crate) async fn fetch_url(
         &self,
         request: http::Request<Bytes>,
@@ -46,7 +46,7 @@ impl WayOut {
         }
     }
 
-    /// See [`CallScope::place`].
+    /// Waits for a permit to read a request body: [`CallScope::place`].
     pub(crate) async fn place(&self) -> Result<SemaphorePermit<'_>, FetchError> {
         match self {
             WayOut::Egress(scope) => scope.place().await,

@@ -51,7 +51,7 @@ struct Lines {
     written: usize,
     dropped: usize,
     tail: VecDeque<String>,
-    /// Unfinished lines.
+    /// Output without a line end yet.
     stdout: Vec<u8>,
     stderr: Vec<u8>,
 }

@@ -51,7 +51,7 @@ impl StateStore {
         true
     }
 
-    /// Removes a key.
+    /// Removes a key and its value, if there is one.
     pub(crate) fn delete(&self, key: &str) {
         self.entries().remove(key);
     }

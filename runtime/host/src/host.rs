@@ -35,11 +35,11 @@ use crate::{engine, host_functions, limits, wasi};
 /// Options of a host.
 #[derive(Debug, Clone)]
 pub struct HostOptions {
-    /// Compiler program.
+    /// Program that compiles modules.
     pub compiler: Compiler,
     /// Folder for compiled code; `None` keeps it in memory only.
     pub cache_dir: Option<PathBuf>,
-    /// Where guests run.
+    /// Process in which guests run.
     pub isolation: Isolation,
 }
 
@@ -108,7 +108,7 @@ impl Host {
         self
     }
 
-    /// Loads a module under its manifest's name and with the limits that it wants: see [`Host::load_as`].
+    /// Loads a module under its manifest's name and with the limits that its manifest requests: see [`Host::load_as`].
     ///
     /// # Errors
     /// See [`Host::load_as`].

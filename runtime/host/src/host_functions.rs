@@ -38,7 +38,7 @@ pub(crate) fn monotonic_ms() -> u64 {
 
 impl common::Host for Guest {}
 
-/// The functions that are the same in every version.
+/// Implements the functions that are the same in every version.
 macro_rules! same_in {
     ($version:ident) => {
         impl $version::log::Host for Guest {
@@ -57,7 +57,7 @@ macro_rules! same_in {
                 };
                 let mut line = message;
                 for (name, value) in fields {
-                    // Longer lines are cut later anyway; this bounds the string built here.
+                    // A longer line would be cut later; this bounds the string built here.
                     if line.len() > limits::LOG_LINE_BYTES {
                         break;
                     }

@@ -1,9 +1,9 @@
 //! Watches the calls of one loaded module, and disturbs its requests: for the commands that try and test modules. The
 //! manager loads no module with an interceptor.
 //!
-//! An interceptor stands behind every check of the egress: what reaches it was granted and permitted. It sees no
-//! credential, no header and no body, and cannot change what is sent: it can only keep a request from the cloud, or an
-//! answer from the guest.
+//! An interceptor is called behind every check of the egress, so it sees only granted and permitted requests. It sees
+//! no credential, no header and no body, and cannot change what is sent: it can only withhold a request from the cloud,
+//! or an answer from the guest.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ pub trait Interceptor: Send + Sync {
     /// A permitted request is about to be sent. Returns what happens to it.
     fn before(&self, request: &CloudRequest) -> InjectedFault;
 
-    /// A request has ended after `took`: with what the guest got, and with the status that the cloud gave, if it was
-    /// sent and answered.
+    /// A request has ended after `took`. `answer`: the result for the guest; `cloud`: the cloud's status, if the
+    /// request was sent and answered.
     fn ended(
         &self,
         request: &CloudRequest,
@@ -34,44 +34,44 @@ pub trait Interceptor: Send + Sync {
     fn called(&self, usage: &CallUsage, log: &[String]);
 }
 
-/// What happens to one request.
+/// The fault that an interceptor injects into one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InjectedFault {
-    /// Nothing: the cloud gets it, and the guest gets the answer.
+    /// No fault: the cloud gets the request, and the guest gets the answer.
     None,
-    /// It is not sent, and answered with this status and no body.
+    /// The request is not sent, and answered with this status and no body.
     Answer(u16),
-    /// It is not sent, and answered with 429 and `Retry-After`. The egress holds further requests back, as it does when
-    /// the cloud says so. Whole seconds.
+    /// The request is not sent, and answered with 429 and `Retry-After`, in whole seconds. The egress holds further
+    /// requests back, as after such an answer of the cloud.
     Throttle(Duration),
-    /// The cloud gets it and acts on it, and the connection breaks before the answer arrives.
+    /// The cloud gets the request and acts on it, and the connection breaks before the answer arrives.
     LoseAnswer,
-    /// The guest gets the first half of the answer's body, as if that were all.
+    /// The guest gets the first half of the answer's body as if it were the whole body.
     CutAnswer,
-    /// It is not sent, and never answered: the call ends when its time is over.
+    /// The request is not sent, and never answered: the call ends when its time is over.
     Hang,
 }
 
-/// What one call took.
+/// Time, memory and requests of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallUsage {
     /// The called function of the contract.
     pub function: &'static str,
-    /// From its begin to its end, waiting included.
+    /// Duration of the call, waiting included.
     pub took: Duration,
-    /// CPU time.
+    /// CPU time of the guest.
     pub computed: Duration,
-    /// Linear memory of the guest at its end, which is the most that it had: memory never shrinks. `None`: the guest ran
-    /// in another process.
+    /// Linear memory of the guest at the end of the call, which is its maximum: memory never shrinks. `None`: the guest
+    /// ran in another process.
     pub memory_bytes: Option<usize>,
-    /// Requests that the guest tried to send from `init`, where none is sent.
+    /// Requests that the guest tried to send from `init`; they are always refused.
     pub requests_in_init: usize,
 }
 
-/// Lets `exchange` happen as the interceptor wants.
+/// Runs `exchange` with the fault that the interceptor chooses.
 ///
 /// # Errors
-/// Those of the exchange, and of the fault.
+/// The error of the exchange, or of the fault.
 pub(crate) async fn disturbed(
     interceptor: &dyn Interceptor,
     request: &CloudRequest,
@@ -114,7 +114,7 @@ pub(crate) async fn disturbed(
     answer
 }
 
-/// The answer, and the status that the cloud gave.
+/// Runs the exchange; returns the answer, and the cloud's status if it answered.
 async fn sent(
     exchange: impl Future<Output = Result<FetchResponse, FetchError>>,
 ) -> (Result<FetchResponse, FetchError>, Option<u16>) {

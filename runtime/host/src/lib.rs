@@ -12,9 +12,9 @@
 //!
 //! Guests run on threads of this process, or in a confined child process: see `sandbox` and `confine`.
 //!
-//! Reading order: `host` (the steps of loading), `component` and `compile` (before anything runs), `call` and
-//! `sandbox` (one call), `v0_2` (the contract's types) and `v0_1` (older guests), `host_functions` and `wasi` (functions that guests can
-//! call), [`manifest`], [`grant`], [`egress`].
+//! Reading order: `host` (the steps of loading), `component` and `compile` (before anything runs), `call` and `sandbox`
+//! (one call), `v0_2` (the contract's types) and `v0_1` (older guests), `host_functions` and `wasi` (functions that
+//! guests can call), [`manifest`], [`grant`], [`egress`].
 #![deny(unsafe_code)]
 
 pub mod confine;

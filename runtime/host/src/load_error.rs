@@ -9,8 +9,8 @@ use crate::egress::EgressError;
 use crate::manifest::Contract;
 use crate::manifest::{ManifestError, Missing};
 
-/// Load error. The module has run only for [`LoadError::Init`] and [`LoadError::NotExported`]; nothing was compiled
-/// for the variants before [`LoadError::Compile`].
+/// Load error. The module has run only for [`LoadError::Init`] and [`LoadError::NotExported`]; nothing was compiled for
+/// the variants before [`LoadError::Compile`].
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// The pre-scan refuses the file.
@@ -35,7 +35,7 @@ pub enum LoadError {
     ManyManifests {
         /// Origin of the module.
         module: String,
-        /// Number of manifests.
+        /// Number of manifest sections.
         count: usize,
     },
     /// The manifest is invalid.
@@ -52,7 +52,7 @@ pub enum LoadError {
     Contradiction {
         /// Origin of the module.
         module: String,
-        /// The contradiction.
+        /// How manifest and component contradict each other.
         what: String,
     },
     /// The module needs another contract version.
@@ -61,7 +61,7 @@ pub enum LoadError {
     Contract {
         /// Origin of the module.
         module: String,
-        /// Version that it names.
+        /// The version, as an interface or the manifest names it.
         found: String,
     },
     /// The module mixes versions of the contract.
@@ -69,9 +69,9 @@ pub enum LoadError {
     TwoContracts {
         /// Origin of the module.
         module: String,
-        /// One of them, and what names it.
+        /// The first version that an interface or the manifest names.
         one: String,
-        /// Another one.
+        /// Another version, named in the same way.
         other: String,
     },
     /// Imports that the host does not offer.
@@ -79,7 +79,7 @@ pub enum LoadError {
     Imports {
         /// Origin of the module.
         module: String,
-        /// All refused imports.
+        /// Names of all refused imports.
         refused: Vec<String>,
     },
     /// A required interface is not exported.
@@ -104,7 +104,7 @@ pub enum LoadError {
     Config {
         /// Origin of the module.
         module: String,
-        /// All mistakes.
+        /// All mistakes in the configuration.
         mistakes: Vec<String>,
     },
     /// The egress cannot be built.
@@ -112,7 +112,7 @@ pub enum LoadError {
     Egress {
         /// Origin of the module.
         module: String,
-        /// Cause.
+        /// Why the egress cannot be built.
         #[source]
         reason: EgressError,
     },
@@ -121,7 +121,7 @@ pub enum LoadError {
     Compile {
         /// Origin of the module.
         module: String,
-        /// Cause.
+        /// Why the module cannot be compiled.
         #[source]
         reason: CompileError,
     },
@@ -133,7 +133,7 @@ pub enum LoadError {
         /// The function and the difference.
         what: String,
     },
-    /// `init` failed.
+    /// The guest's `init` failed.
     #[error("{module} does not start")]
     Init {
         /// Origin of the module.
@@ -155,7 +155,7 @@ pub enum LoadError {
     Host {
         /// Origin of the module.
         module: String,
-        /// Failed operation.
+        /// The operation that failed, with its error.
         what: String,
     },
 }

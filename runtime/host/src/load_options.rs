@@ -18,7 +18,7 @@ pub struct Loading {
     /// Name of the provider: in records, logs and errors, at the cloud, and as the owner of nodes and Services.
     /// `None`: the name in the manifest. Two providers that use the same module need two names.
     pub name: Option<String>,
-    /// Grants.
+    /// Rights that the operator grants to the module.
     pub grants: Grants,
     /// Configuration passed to the guest.
     pub config: GuestConfig,
@@ -27,7 +27,7 @@ pub struct Loading {
     /// Whether another version serves meanwhile. Until [`crate::Provider::serves`] this one then has a tenth of the
     /// request budgets, and its rate-limit holds apply to itself only.
     pub is_on_trial: bool,
-    /// Watches and disturbs its calls, where a command tries or tests the module. `None` in a manager.
+    /// Watches and disturbs the module's calls, in the commands that try or test it. `None` in a manager.
     pub interceptor: Option<Arc<dyn Interceptor>>,
 }
 

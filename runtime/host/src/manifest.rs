@@ -23,21 +23,21 @@ use crate::grant::{Credential, Grants, RequestBudget, TargetGrant};
 /// Largest manifest in bytes. The largest of ours has 12 KiB.
 pub const MAX_MANIFEST: usize = 64 << 10;
 
-/// Versions of the contract that this host speaks. Manifests that name another one are parsed as well, so that the error
-/// can name the version.
+/// Versions of the contract that this host speaks. Manifests that name another one are parsed as well, so that the
+/// error can name the version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Contract {
-    /// `ccm:provider@0.1`.
+    /// Version 0.1, `ccm:provider@0.1`.
     V0_1,
-    /// `ccm:provider@0.2`.
+    /// Version 0.2, `ccm:provider@0.2`.
     V0_2,
 }
 
 impl Contract {
-    /// All of them, the newest last.
+    /// All versions, the newest last.
     pub const ALL: [Contract; 2] = [Contract::V0_1, Contract::V0_2];
 
-    /// The whole version of its package.
+    /// The whole version number, such as `0.2.0`.
     pub const fn version(self) -> &'static str {
         match self {
             Contract::V0_1 => "0.1.0",
@@ -65,42 +65,42 @@ pub struct Manifest {
     pub annotation_prefixes: Vec<String>,
     /// Configuration keys that it reads.
     pub config: Vec<ConfigKey>,
-    /// Limits that it would like.
+    /// Limits that the module requests.
     pub limits: WantedLimits,
 }
 
 /// A target that a module requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Name that its requests use.
+    /// Name of the target in the module's requests.
     pub name: String,
-    /// Default endpoint; a grant may name another. With [`REGION`] in its host it is no default: the grant has to name
-    /// one, see [`Target::endpoint_in`]; so it has to with [`UNNAMED`].
+    /// Default endpoint; a grant may name another. An endpoint with [`REGION`] or [`UNNAMED`] in its host is
+    /// incomplete: the grant has to name one, see [`Target::endpoint_in`].
     pub endpoint: Url,
     /// Kind of credential that the host is to add.
     pub auth: AuthKind,
     /// Reason, shown to the operator who grants it.
     pub why: String,
-    /// Requested rules.
+    /// Rules that the module requests.
     pub rules: Vec<Rule>,
     /// Whether the module needs the target to run. An optional target may be left ungranted.
     pub required: bool,
 }
 
-/// Stands in the host of a manifest's endpoint for the region, which only the grant can know:
+/// Placeholder for the region in the host of a manifest's endpoint, which only the grant names:
 /// `https://ec2.{region}.amazonaws.com`.
 pub const REGION: &str = "{region}";
 
 /// Host of the endpoint of a target whose manifest names none. No request can be sent there.
 pub const UNNAMED: &str = "{endpoint}";
 
-/// Stands for the endpoint that only the operator can know.
+/// Placeholder for an endpoint that only the operator can name.
 pub(crate) fn unnamed_endpoint() -> Option<Url> {
     Url::parse(&format!("https://{UNNAMED}/")).ok()
 }
 
 impl Target {
-    /// Whether the manifest names an endpoint, be it for any region.
+    /// Whether the manifest names an endpoint, with or without a region.
     pub fn names_endpoint(&self) -> bool {
         !self.endpoint.as_str().contains(UNNAMED)
     }
@@ -116,8 +116,8 @@ impl Target {
         }
     }
 
-    /// Grant of exactly this target, without credential. No request can be sent to an endpoint with [`REGION`] in it, nor to
-    /// none.
+    /// Grant of exactly this target, without credential. No request can be sent to it while its endpoint contains
+    /// [`REGION`] or [`UNNAMED`].
     pub fn as_grant(&self) -> TargetGrant {
         TargetGrant {
             name: self.name.clone(),
@@ -133,11 +133,11 @@ impl Target {
     }
 }
 
-/// Kinds of credentials.
+/// Kind of credential for a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuthKind {
-    /// No credential.
+    /// Requests are sent without a credential.
     None,
     /// `Authorization: Bearer …`.
     Bearer,
@@ -156,7 +156,7 @@ pub enum AuthKind {
 }
 
 impl AuthKind {
-    /// All kinds.
+    /// All kinds, in the order of the variants.
     pub const ALL: [AuthKind; 7] = [
         AuthKind::None,
         AuthKind::Bearer,
@@ -167,7 +167,7 @@ impl AuthKind {
         AuthKind::Keystone,
     ];
 
-    /// Word in the manifest.
+    /// Name of the kind in the manifest.
     pub fn as_str(self) -> &'static str {
         match self {
             AuthKind::None => "none",
@@ -187,7 +187,7 @@ impl fmt::Display for AuthKind {
     }
 }
 
-/// A configuration key.
+/// A configuration key that the module declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigKey {
     /// Name of the key.
@@ -198,7 +198,7 @@ pub struct ConfigKey {
     pub required: bool,
 }
 
-/// Limits that a module would like; the host's ceilings always apply. `None`: the host's default.
+/// Limits that a module requests; the host's ceilings always apply. `None`: the host's default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WantedLimits {
     /// Linear memory of one call in MiB, 1 to 1024.
@@ -210,7 +210,7 @@ pub struct WantedLimits {
 /// Why a manifest is invalid.
 #[derive(Debug, Error)]
 pub enum ManifestError {
-    /// Larger than [`MAX_MANIFEST`].
+    /// The manifest is larger than [`MAX_MANIFEST`]; its size in bytes.
     #[error("the manifest has {0} bytes, at most {MAX_MANIFEST}")]
     TooLarge(usize),
     /// Not JSON of this form: the syntax is broken, or a value has the wrong type.

@@ -29,8 +29,8 @@ fn read(path: impl AsRef<Path>) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// Smallest limit or half of the machine's memory (other processes live there), in bytes; the lesser. `None`:
-/// unknown.
+/// Available memory in bytes: the smallest limit, or half of the machine's memory if that is less (other processes use
+/// the rest). `None`: unknown.
 fn available(limits: &[String], machine: Option<&str>) -> Option<u64> {
     // cgroup v1 reports "no limit" as a huge number.
     const NO_LIMIT: u64 = 1 << 60;
@@ -44,7 +44,7 @@ fn available(limits: &[String], machine: Option<&str>) -> Option<u64> {
     limit.into_iter().chain(total).min()
 }
 
-/// As much as a semaphore counts, in MiB: more than any machine has.
+/// Maximum count of a semaphore, in MiB: more memory than any machine has.
 const MOST: u32 = if Semaphore::MAX_PERMITS < u32::MAX as usize {
     Semaphore::MAX_PERMITS as u32
 } else {
@@ -53,7 +53,7 @@ const MOST: u32 = if Semaphore::MAX_PERMITS < u32::MAX as usize {
 
 /// Memory for guests, in MiB.
 pub(crate) struct MemoryBudget {
-    /// All of it, used or not. `None`: the available memory is unknown.
+    /// The whole budget, used or not. `None`: the available memory is unknown.
     all: Option<u32>,
     free: Semaphore,
 }

@@ -1,5 +1,5 @@
-//! Limits the memories, tables and instances of the store of one guest call. What all guests together may use is in
-//! `memory_budget`.
+//! Limits the memories, tables and instances of the store of one guest call. The memory of all guests together is
+//! limited by `memory_budget`.
 
 use wasmtime::ResourceLimiter;
 

@@ -83,7 +83,7 @@ impl Provider {
         self.egress.held_for()
     }
 
-    /// What it may reach, and how many requests it may send there now, for people.
+    /// The targets that it may reach, and the requests that it may send there now, for people.
     pub fn targets(&self) -> Vec<TargetLevel> {
         self.egress.targets().collect()
     }
@@ -92,7 +92,7 @@ impl Provider {
     /// a check.
     ///
     /// # Errors
-    /// Finding of the guest, or how it failed.
+    /// The guest's error, or how the guest failed.
     pub async fn self_check(&self, permit: Arc<Permit>) -> Result<(), ProviderError> {
         if !self.checks_itself {
             return Ok(());
@@ -119,7 +119,7 @@ impl Provider {
     }
 }
 
-/// Error for an answer to another question; only a sandbox process could give one.
+/// Error for an answer that does not belong to the called function; only a sandbox process could give one.
 pub(crate) fn not_asked() -> ProviderError {
     ProviderError::Internal("the sandbox answered what it was not asked".to_owned())
 }

@@ -33,7 +33,7 @@ pub(crate) use in_process::InProcess;
 pub(crate) use process::SandboxProcess;
 pub(crate) use protocol::Load;
 
-/// Where guests run.
+/// Process in which guests run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Isolation {
     /// On threads of this process.
@@ -77,11 +77,11 @@ pub(crate) struct Performance {
 pub(crate) struct CallEnd<R> {
     /// The answer, or the failure and its phase.
     pub(crate) answer: Result<R, (CallPhase, Failure)>,
-    /// CPU time used.
+    /// CPU time that the call used.
     pub(crate) computed: Duration,
     /// Linear memory at the end; `None`: in another process, which does not report it.
     pub(crate) memory_bytes: Option<usize>,
-    /// Requests refused because `init` had not ended; those of another process do not count.
+    /// Requests refused because `init` had not ended; requests in another process are not counted.
     pub(crate) requests_in_init: usize,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct CallEnd<R> {
 pub(crate) enum CallPhase {
     /// Instantiation; only start functions have run.
     Instantiation,
-    /// `lifecycle.init`.
+    /// The function `lifecycle.init`.
     Init,
     /// The called function.
     Function,

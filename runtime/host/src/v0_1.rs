@@ -1,8 +1,8 @@
-//! Contract version 0.1 at its edge: its functions are called with arguments of 0.2, and its answers become those of 0.2,
-//! so that nothing else of this host knows that there are two versions.
+//! Adapter for contract version 0.1: its functions are called with arguments of 0.2, and its answers are converted to
+//! those of 0.2, so that the rest of this host needs no code for it.
 //!
-//! Only the types that 0.2 has changed are written here. WIT types are equal by their structure, so all others are
-//! those of 0.2; the engine compares them with the component's before any of it runs (`signatures`).
+//! Only the types that differ from 0.2 are written here. WIT types are equal by their structure, so all others are
+//! those of 0.2; the engine compares them with the component's before any of it runs (`function_types`).
 
 use wasmtime::Store;
 use wasmtime::component::{
@@ -14,7 +14,7 @@ use crate::function_types::Component;
 use crate::sandbox::{Answer, Ask};
 use crate::store_data::Guest;
 
-/// Addresses of one instance; 0.2 allows more.
+/// Maximum number of addresses of one instance; 0.2 allows more.
 const ADDRESSES: usize = 32;
 
 /// See `lifecycle.config`.
@@ -107,7 +107,7 @@ pub(crate) enum Error {
     Internal(String),
 }
 
-/// What a function of this version returns.
+/// Return value of a function of this version.
 pub(crate) type Returned<T> = (Result<T, Error>,);
 
 impl<'a> From<&'a lifecycle::Config> for Config<'a> {
@@ -149,7 +149,7 @@ fn nodes(nodes: &[common::Node]) -> Vec<Node<'_>> {
     nodes.iter().map(Node::from).collect()
 }
 
-/// What 0.1 calls `adopt`. It knows no owner by its name, so none of its guests has named one.
+/// Argument `adopt` of 0.1. Guests of 0.1 cannot report an owner by name, so none has to be passed to them.
 fn adopt(adopt: Option<&load_balancer::Adoption>) -> Option<&str> {
     match adopt? {
         load_balancer::Adoption::Owned(common::Owner::Uid(uid)) => Some(uid),
@@ -176,7 +176,7 @@ impl From<Error> for common::Error {
     }
 }
 
-/// The answer to `find`, if it keeps to this version's caps where those of 0.2 are wider.
+/// The answer to `find`, if it keeps to the limits of 0.1, where those of 0.2 are wider.
 fn found(reply: instances::FindReply) -> Result<Answer, Error> {
     let addresses = reply.lookups.iter().map(|lookup| match lookup {
         instances::Lookup::Found(instance) => instance.addresses.len(),
@@ -192,7 +192,7 @@ fn found(reply: instances::FindReply) -> Result<Answer, Error> {
     Ok(Answer::Found(reply))
 }
 
-/// Indices of the functions that a component exports.
+/// Indices of the exported functions.
 pub(crate) struct Exports {
     init: ComponentExportIndex,
     check: Option<ComponentExportIndex>,

@@ -1,5 +1,5 @@
-//! Contract version 0.2, the newest: converts its types to core's and back, and implements the calls of the controllers.
-//! Guests of older versions are called with these types, too: see `v0_1`.
+//! Contract version 0.2, the newest: converts its types to core's and back, and implements the calls of the
+//! controllers. Guests of older versions are called with these types, too: see `v0_1`.
 //!
 //! Only the *shape* of answers is checked here; core judges their meaning.
 
@@ -189,7 +189,7 @@ impl From<&CloudNode> for common::Node {
     }
 }
 
-/// What the condition `Ready` says.
+/// Status of the condition `Ready`; `None` if it is unknown.
 fn ready(node: &CloudNode) -> Option<bool> {
     match node.readiness {
         Readiness::Ready => Some(true),
@@ -318,7 +318,7 @@ impl From<common::Error> for ProviderError {
             common::Error::Invalid(reason) => ProviderError::Invalid(text(reason)),
             common::Error::Denied(reason) => ProviderError::Denied(text(reason)),
             common::Error::Conflict(conflict) => match answer_limits::check_conflict(&conflict) {
-                // A truncated owner would be another owner, and without an owner the object might be taken over.
+                // A truncated owner would be another owner, and an object without an owner might be adopted.
                 Err(what) => ProviderError::Internal(what),
                 Ok(()) => ProviderError::Conflict {
                     message: clean(&conflict.message, answer_limits::MESSAGE_BYTES),
@@ -337,7 +337,7 @@ impl From<common::Error> for ProviderError {
     }
 }
 
-/// Clamps a retry delay of the cloud to 1 second to 1 hour.
+/// Clamps a retry delay of the cloud to the range from 1 second to 1 hour.
 fn patience(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds).clamp(Duration::from_secs(1), Duration::from_secs(3_600))
 }

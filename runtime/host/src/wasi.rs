@@ -111,7 +111,7 @@ impl HostMonotonicClock for Coarse {
 pub(crate) struct Hooks {
     /// `None`: all requests are denied.
     pub(crate) way: Option<WayOut>,
-    /// How often a request was denied because there was no way.
+    /// Number of requests denied because the egress was closed.
     pub(crate) refused: usize,
 }
 
@@ -130,7 +130,7 @@ type Sent = (
 
 impl WasiHttpHooks for Hooks {
     fn default_scheme(&mut self) -> Option<Scheme> {
-        // A guest has to give the scheme, because the grant does.
+        // The guest has to give the scheme, because a grant names one.
         None
     }
 

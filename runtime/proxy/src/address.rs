@@ -14,18 +14,18 @@ use zeroize::Zeroizing;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
     scheme: Scheme,
-    /// As in URLs: an IPv6 address has brackets.
+    /// Host as in URLs: an IPv6 address has brackets.
     host: String,
     port: u16,
     login: Option<Login>,
 }
 
-/// What is spoken to a proxy.
+/// Protocol between the client and the proxy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     /// CONNECT, in the clear.
     Http,
-    /// CONNECT, inside TLS.
+    /// CONNECT, inside TLS to the proxy.
     Https,
     /// SOCKS 5 (RFC 1928). The proxy resolves names.
     Socks5,
@@ -38,10 +38,10 @@ pub(crate) struct Login {
     pub(crate) password: Zeroizing<String>,
 }
 
-/// A text names no proxy. Never contains any of it.
+/// Why a text names no proxy. Never contains any of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadProxy {
-    /// The URL is none, or of another scheme.
+    /// The text is no URL, or one with another scheme.
     #[error("expected a URL with http://, https:// or socks5:// and a host")]
     Url,
     /// The user or the password cannot be sent.
@@ -51,13 +51,13 @@ pub enum BadProxy {
     Login,
 }
 
-/// Scheme, host and port of what should have been a proxy's URL, for the text of an error. `None` where it cannot be told from
-/// a login, or is none at all.
+/// Scheme, host and port of an invalid proxy URL, for an error text. `None` if they cannot be told from a login, or if
+/// there are none.
 pub fn without_login(text: &str) -> Option<String> {
     let text = text.trim();
     let scheme = text.split_once("://").map(|(scheme, _)| scheme);
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
-    // A password may have any of these characters: whatever stands before the last @ is one.
+    // A password may contain any of these characters, so everything before the last @ counts as the login.
     let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next()?;
     let (host, port) = match authority.rsplit_once(':') {
@@ -79,7 +79,7 @@ impl Proxy {
     /// Reads a URL, which may contain a user and a password. Without a scheme it is one of `http`. The path is ignored.
     ///
     /// # Errors
-    /// It names no proxy.
+    /// The URL names no proxy.
     pub fn parse(text: &str) -> Result<Proxy, BadProxy> {
         let text = text.trim();
         let url: Uri = match text.contains("://") {
@@ -90,13 +90,13 @@ impl Proxy {
         let (scheme, port) = match url.scheme_str().unwrap_or_default() {
             "http" => (Scheme::Http, 80),
             "https" => (Scheme::Https, 443),
-            // With Go the proxy resolves names in both of them.
+            // As in Go, the proxy resolves names with either scheme.
             "socks5" | "socks5h" => (Scheme::Socks5, 1080),
             _ => return Err(BadProxy::Url),
         };
         let authority = url.authority().ok_or(BadProxy::Url)?;
         let host = authority.host();
-        // `port` is none for a number that is too large, too.
+        // `port` is also `None` for a number that is too large.
         let has_port = !authority.as_str().ends_with(host);
         if host.is_empty() || has_port && authority.port_u16().is_none_or(|port| port == 0) {
             return Err(BadProxy::Url);
@@ -141,7 +141,7 @@ impl Proxy {
         self.host.trim_matches(['[', ']'])
     }
 
-    /// Whether the proxy itself is spoken to in TLS.
+    /// Whether the connection to the proxy is encrypted with TLS.
     pub fn is_encrypted(&self) -> bool {
         self.scheme == Scheme::Https
     }
@@ -156,7 +156,7 @@ impl Proxy {
         self.login.as_ref().and_then(Login::basic)
     }
 
-    /// Whether it is asked with CONNECT, and not in SOCKS.
+    /// Whether the proxy is asked with CONNECT, and not with SOCKS.
     pub fn speaks_http(&self) -> bool {
         self.scheme != Scheme::Socks5
     }
@@ -173,7 +173,7 @@ impl Proxy {
     pub(crate) fn url(&self) -> Result<Uri, http::Error> {
         let scheme = match self.scheme {
             Scheme::Https => "https",
-            // Only says that there is no TLS.
+            // Means only that there is no TLS.
             Scheme::Http | Scheme::Socks5 => "http",
         };
         let authority = format!("{}:{}", self.host, self.port);

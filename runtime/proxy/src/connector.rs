@@ -1,5 +1,5 @@
-//! Connector that goes straight or through a proxy. The proxy sees the name and the port of the server, and otherwise what
-//! the caller puts into the tunnel: TLS that it cannot read.
+//! Connector that connects directly or through a proxy. The proxy sees the name and the port of the server, and
+//! otherwise only the bytes in the tunnel: TLS, which it cannot read.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,12 +15,12 @@ use tower::{BoxError, Service};
 use crate::Proxy;
 use crate::tunnel::{ProxyError, open};
 
-/// The way to a server, above the connector `C` that opens sockets.
+/// Connection to a server, on top of the connector `C`, which opens sockets.
 #[derive(Clone)]
 pub enum Connector<C> {
-    /// Without a proxy.
+    /// Connects without a proxy.
     Direct(C),
-    /// Through a proxy. The connector to it brings the TLS settings for proxies at `https://`.
+    /// Connects through a proxy. Its connector has the TLS settings for proxies at `https://`.
     Through(Arc<Proxy>, HttpsConnector<C>),
 }
 

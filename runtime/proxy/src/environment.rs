@@ -1,5 +1,5 @@
-//! What the environment says about proxies, in Go's variables. The upper case is asked first; `ALL_PROXY` means nothing, as
-//! in Go.
+//! Proxies in the environment, in Go's variables. The upper-case name takes precedence; `ALL_PROXY` is ignored, as in
+//! Go.
 
 use zeroize::Zeroizing;
 
@@ -11,11 +11,11 @@ const NONE: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// A proxy that a variable names. No `Debug`: the URL may contain a password.
 pub struct FromEnvironment {
-    /// The variable.
+    /// Name of the variable, such as `HTTPS_PROXY`.
     pub variable: &'static str,
-    /// Its text.
+    /// Value of the variable: the proxy's URL, not yet parsed.
     pub url: Zeroizing<String>,
-    /// The servers that it is not for.
+    /// The servers that are reached without the proxy, from `NO_PROXY`.
     pub except: NoProxy,
 }
 

@@ -1,5 +1,5 @@
-//! A connection that asks before each write. It belongs below TLS, the pool and every other buffer: what passes it is with the
-//! operating system. Knows nothing of requests, and not who may write.
+//! A connection that asks a gate before each write. It belongs below TLS, the pool and every other buffer: written
+//! bytes are with the operating system. Knows no requests, and does not decide who may write.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 
-/// Says whether bytes may be written now.
+/// Decides whether bytes may be written now.
 pub trait WriteGate {
     /// # Errors
-    /// The error of the write, which also ends the connection: they may not.
+    /// Bytes may not be written; this error becomes the error of the write, and ends the connection.
     fn check(&self) -> io::Result<()>;
 }
 

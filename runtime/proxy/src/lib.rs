@@ -1,9 +1,9 @@
-//! Proxies: which one stands before a server, and connections through it; and connections that ask before each write. The API
-//! server's client and the providers' egress share this crate.
+//! Proxies: the choice of one for a server, and connections through it; and connections that ask a gate before each
+//! write. The API server's client and the providers' egress share this crate.
 //!
-//! A leaf: it depends on nothing of ours, opens no socket (callers bring the connector that does, with their own guards),
-//! and reads no environment (callers bring what does). It sends nothing but the request for a tunnel. Passwords of proxies are
-//! in no text of it.
+//! A leaf: it depends on no other crate of ours, opens no socket (callers bring the connector that does, with their own
+//! checks), and reads no environment (callers pass a function that does). It sends nothing but the request for a
+//! tunnel. Its texts never contain a proxy's password.
 #![forbid(unsafe_code)]
 
 mod address;

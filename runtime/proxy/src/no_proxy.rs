@@ -1,17 +1,18 @@
-//! Servers that no proxy is used for, as Go reads `NO_PROXY` (golang.org/x/net/http/httpproxy). Resolves no names.
+//! Servers that are reached without a proxy, as Go reads `NO_PROXY` (golang.org/x/net/http/httpproxy). Resolves no
+//! names.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// The servers that no proxy is used for. This machine is always one of them.
+/// The servers that are reached without a proxy. This machine is always one of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NoProxy(Vec<String>);
 
 impl NoProxy {
-    /// Reads a list with commas: `*`, networks, addresses and domains; the last two with a port, if it is to be only that
-    /// one. `example.com` names its subdomains, too; `.example.com` and `*.example.com` only them. As in Go, an entry that
-    /// is none of these names nothing.
+    /// Reads a list with commas: `*`, networks, addresses and domains; an address or a domain may have a port, and then
+    /// names only that port. `example.com` includes its subdomains; `.example.com` and `*.example.com` are the
+    /// subdomains only. As in Go, any other entry is ignored.
     pub fn parse(text: &str) -> NoProxy {
         let entries = text.split(',').map(str::trim);
         let entries = entries.filter(|entry| !entry.is_empty());
@@ -40,7 +41,7 @@ fn names(entry: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool {
         return address.is_some_and(|address| network.contains(&address.to_canonical()));
     }
     let (name, only) = match entry.rsplit_once(':') {
-        // More colons without brackets are an IPv6 address.
+        // Several colons without brackets are an IPv6 address.
         Some((name, only)) if !name.contains(':') || name.ends_with(']') => (name, Some(only)),
         _ => (entry, None),
     };

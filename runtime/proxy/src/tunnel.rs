@@ -1,5 +1,5 @@
-//! Asks a proxy for a tunnel on a connection to it: HTTP CONNECT (RFC 9110, 9.3.6) or SOCKS 5. Bounds what the proxy may
-//! answer, except in time, which the caller does. Nothing of an answer but its status is shown to anybody.
+//! Asks a proxy for a tunnel on a connection to it: HTTP CONNECT (RFC 9110, 9.3.6) or SOCKS 5. Limits the size of the
+//! proxy's answer; the caller limits the time. Only the status of an answer is ever shown.
 
 use std::error::Error as StdError;
 use std::future::ready;
@@ -31,41 +31,41 @@ pub enum ProxyError {
     /// No connection to the proxy itself.
     #[error("the proxy {proxy} cannot be reached")]
     Unreachable {
-        /// The proxy.
+        /// Scheme, host and port of the proxy.
         proxy: String,
-        /// Cause.
+        /// Error of the connection.
         #[source]
         source: BoxError,
     },
     /// The proxy refuses the tunnel.
     #[error("the proxy {proxy} refuses CONNECT to {target} with status {}: {}", .status.as_u16(), advice(*.status))]
     Refused {
-        /// The proxy.
+        /// Scheme, host and port of the proxy.
         proxy: String,
         /// Host and port of the server.
         target: String,
-        /// What it answered.
+        /// Status of the proxy's answer.
         status: StatusCode,
     },
-    /// The proxy's answer is none, or ended early.
+    /// The proxy's answer is not HTTP or SOCKS, or ended early.
     #[error(
         "the proxy {proxy} did not answer as a proxy when asked for {target}: is it one, and of this scheme?"
     )]
     NoAnswer {
-        /// The proxy.
+        /// Scheme, host and port of the proxy.
         proxy: String,
         /// Host and port of the server.
         target: String,
-        /// Cause.
+        /// Error of the exchange with the proxy.
         #[source]
         source: BoxError,
     },
-    /// The proxy sent bytes that it can only have made up: in a tunnel the client speaks first.
+    /// The proxy sent bytes before the client did. No server can have sent them: in a tunnel the client speaks first.
     #[error(
         "the proxy {proxy} sent something in the name of {target} before that was asked anything"
     )]
     SpokeFirst {
-        /// The proxy.
+        /// Scheme, host and port of the proxy.
         proxy: String,
         /// Host and port of the server.
         target: String,
@@ -121,7 +121,7 @@ where
     let driven = pin!(connection.without_shutdown());
     let (answer, driven) = match select(asked, driven).await {
         Either::Left((answer, driven)) => (answer, Either::Left(driven)),
-        // It ends with the answer, or without one.
+        // The connection's future has ended, with the answer or without one.
         Either::Right((parts, asked)) => (asked.await, Either::Right(parts)),
     };
     let status = answer.map_err(|error| no_answer(error.into()))?.status();

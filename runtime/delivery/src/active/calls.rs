@@ -187,7 +187,7 @@ impl<P: Holding> Active<P> {
                 }
                 impossible => impossible,
             },
-            // The cloud's rate limit applies to both.
+            // The cloud's rate limit applies to both generations.
             Err(ProviderError::Throttled { .. }) => {
                 trial.heard(Side::Candidate, reads::FIND, &answer, &permit);
                 return answer;

@@ -97,7 +97,7 @@ pub(super) fn impossible(
         let is_ours = ProviderId::parse(answered)
             .is_ok_and(|id| schemes.iter().any(|scheme| scheme == id.scheme));
         let is_same = stored.is_none_or(|stored| stored == answered);
-        // Empty means: the stored one.
+        // An empty ID stands for the stored one.
         let is_possible = is_ours && is_same || answered.is_empty() && stored.is_some();
         (!is_possible).then(|| {
             format!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ccm_core::load_balancer::Pending;
 
-/// Length of the generation's number, which precedes the guest's bytes. Those keep their full length limit.
+/// Length of the generation's number, which precedes the guest's bytes and does not count towards their length limit.
 const TAG: usize = size_of::<u64>();
 
 /// Adds the generation's number to the hint of an answer.

@@ -1,6 +1,5 @@
-//! Counts what a candidate would change of load balancers that are already as they should be. Both versions are asked
-//! in plan mode to ensure the same Services: nothing is changed, and the first refused change shows that a version
-//! wants one.
+//! Counts the changes that a candidate plans for load balancers that need none. Both versions are asked in plan mode to
+//! ensure the same Services: nothing is changed, and the first refused change shows that a version wants one.
 //!
 //! Routes need no such check: routes to create or delete are decided from lists, which are compared, and a version on
 //! trial is not asked to change any.
@@ -143,7 +142,7 @@ async fn wants_change<P: Holding>(
     let permit = Permit::new(until, Mode::Plan, 1, tenure.clone(), heard.clone());
     let answer = provider.ensure_load_balancer(request, Arc::new(permit));
     let answer = answer.await;
-    // The provider's reaction to the refusal is irrelevant.
+    // How the provider reacts to the refusal is irrelevant.
     if heard.0.load(Ordering::Acquire) {
         return Ok(true);
     }

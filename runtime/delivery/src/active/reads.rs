@@ -21,7 +21,7 @@ pub(super) const GET: &str = "load-balancer.get";
 const READ: Duration = Duration::from_secs(60);
 /// Number of nodes remembered for reads without traffic.
 const NODES: usize = 3;
-/// Placeholder asked about when nothing was seen yet. No cluster has an object with this UID.
+/// UID of a placeholder, used before any object was seen. No cluster has an object with this UID.
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 const NOBODYS_NAME: &str = "wasm-ccm-asks-about-nobody";
 
@@ -48,7 +48,7 @@ impl Seen {
         }
     }
 
-    /// Remembers this Service.
+    /// Remembers the Service of the last call, in place of the one before.
     pub(super) fn service(&self, service: &Arc<CloudService>) {
         self.last().service = Some(service.clone());
     }
@@ -116,7 +116,7 @@ impl<P: Holding> Active<P> {
                     trial.compare_find(serving, &nodes, answer, &permit).await;
                 }
                 Kind::Canary => {
-                    // Its answer was counted and is not needed here.
+                    // The answer was counted and is not needed here.
                     let _ = self
                         .find_by_candidate(serving, trial, &nodes, reading(permit))
                         .await;

@@ -141,8 +141,8 @@ impl<P: Holding> Trial<P> {
         theirs
     }
 
-    /// Without traffic: compares what both list about some nodes. No controller uses this list, in which the routes of
-    /// all other nodes count as foreign.
+    /// Compares both generations' lists for some nodes, without traffic. No controller uses this list, in which the
+    /// routes of all other nodes count as foreign.
     pub(super) async fn read_routes(
         &self,
         serving: &Generation<P>,

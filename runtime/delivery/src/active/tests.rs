@@ -1,4 +1,4 @@
-//! Which generation answers what, and what is counted; with scripted providers.
+//! Routing of calls to generations, and the counts of a trial, with scripted providers.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod canary;

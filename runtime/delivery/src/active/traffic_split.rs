@@ -20,7 +20,7 @@ const DIFFERENCES: usize = 64;
 /// Maximum length of a fatal error's text, in characters, as stored in a record.
 const FATAL: usize = 1_000;
 
-/// Kinds of trials.
+/// How a trial uses the candidate's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Answers are compared; the candidate's are never used.
@@ -79,7 +79,7 @@ impl<P: Holding> Trial<P> {
     /// Whether calls about the Service with this UID go to the candidate. Depends on the UID only, so that all calls
     /// about a Service stay with one generation.
     pub(super) fn takes_service(&self, uid: &str) -> bool {
-        // FNV-1a: the API server chooses UIDs, so nobody can aim at one half.
+        // FNV-1a: the API server chooses UIDs, so that a user cannot choose the half.
         let hash = uid.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -217,8 +217,8 @@ impl<P: Holding> Trial<P> {
     }
 }
 
-/// Whether one such error of a candidate fails the trial. A trap always does; a time-out or an invalid answer does if
-/// the serving generation had none.
+/// Whether an error of this kind fails the candidate's trial. A trap always does; a time-out or an invalid answer does
+/// if the serving generation had none.
 fn is_fatal(error: &ProviderError, serving: &Counts) -> bool {
     match error {
         ProviderError::Trapped(_) => true,

@@ -54,7 +54,7 @@ impl Difference {
             }
             match was.iter().find(|old| old.covers(one)) {
                 None => self.add(Sign::Wider, one.text()),
-                // Differs only in the name of a placeholder.
+                // Only the name of a placeholder differs.
                 Some(old) if one.covers(old) => {}
                 Some(_) => self.add(Sign::Within, one.text()),
             }
@@ -79,8 +79,8 @@ fn asked(manifest: &Manifest) -> Vec<Asked<'_>> {
 }
 
 impl Asked<'_> {
-    /// Whether this line admits everything that the other one admits, under the same target name, which is what is
-    /// granted. What proves absence is no right, but a node can be deleted for it.
+    /// Whether this line admits everything that the other one admits, under the same target name, to which grants
+    /// apply. A proof of absence is no right, but has to be covered, too: a node can be deleted because of it.
     fn covers(&self, other: &Asked<'_>) -> bool {
         self.target.name == other.target.name
             && reaches(self.target, other.target)
@@ -105,7 +105,7 @@ impl Asked<'_> {
         let mut text = format!("{} {method} {host}{port}{base}{path}", endpoint.scheme());
         for (place, fields) in [("?", query), ("form ", form)] {
             for (name, value) in fields {
-                // The only part of a line that may contain any character.
+                // Values of fields are the only part of a line that may contain any character.
                 let (name, value) = (name.escape_debug(), value.escape_debug());
                 text.push_str(&format!(" {place}{name}={value}"));
             }

@@ -129,7 +129,7 @@ fn interfaces(names: &[String], package: &str) -> Vec<String> {
     found
 }
 
-/// A rule as a manifest has it: what it proves by is no part of a grant's rule.
+/// A rule with its proofs of absence, which the serialized form of a grant's rule leaves out.
 fn rule(rule: &Rule) -> Value {
     let absence = rule.absence().iter();
     let absence = absence.map(|one| json!({"status": one.status, "contains": one.contains}));

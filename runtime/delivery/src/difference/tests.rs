@@ -1,4 +1,4 @@
-//! Pairs of manifests, and the lines between them.
+//! Pairs of manifests, and the lines of their difference.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use ccm_core::cloud::Capabilities;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Difference, Requests};
 
-/// A module with this manifest, patched into a usual one.
+/// A module with a usual manifest, changed by this patch.
 fn module(patch: Value, imports: &[&str], exports: &[&str]) -> Requests {
     let mut manifest = json!({
         "contract": "0.1.0",
@@ -48,7 +48,7 @@ fn rule(methods: &[&str], path: &str, access: &str) -> Value {
     json!({"methods": methods, "path": path, "access": access})
 }
 
-/// What is changed on the left and on the right, whether the right one is wider, and the lines.
+/// Name, patches of the old and the new manifest, whether the new one is wider, and the lines.
 type Row = (&'static str, Value, Value, bool, &'static [&'static str]);
 
 fn rows() -> Vec<Row> {
@@ -354,7 +354,7 @@ fn compared_with_what_is_not_known_everything_is_more() {
         lines.retain(|line| line.contains("export ") || line.contains("GET"));
         assert_eq!(lines.len(), 2, "{known:?}");
     }
-    // More than anybody writes down.
+    // Longer than a record stores.
     let long = "x".repeat(MOST_REQUESTS);
     assert_eq!(module(json!({}), &[&long], &[]).write(), None);
 }

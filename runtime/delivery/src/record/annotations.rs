@@ -1,4 +1,5 @@
-//! Parses the orders in annotations. Anybody who may annotate the object can write them: invalid orders are ignored.
+//! Parses the orders in annotations. Every client that may annotate the object can write them: invalid orders are
+//! ignored.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,7 @@ pub(super) fn key(order: &Order) -> &'static str {
     }
 }
 
-/// Any value that is not a false truth value.
+/// Whether an annotation is set: any value counts, except those that mean `false`.
 fn is_set(text: &str) -> bool {
     !matches!(text, "false" | "False" | "FALSE" | "f" | "F" | "0" | "no")
 }

@@ -1,6 +1,6 @@
 //! Stores the record in the cluster: one object `Provider`, watched by name. Any client reads it; only the leader's
-//! client, whose connections end with its lease, writes it. Uses memory until the cluster is needed, and where it does
-//! not know the kind.
+//! client, whose connections end with its lease, writes it. Keeps the record in memory until the cluster is needed, and
+//! in a cluster that does not know the kind.
 
 mod field_managers;
 mod request;
@@ -43,14 +43,14 @@ pub struct ClusterRecordStore {
     uid: watch::Sender<Option<String>>,
     /// Storage while the record is not in the cluster.
     memory: MemoryRecordStore,
-    /// Whether the cluster has refused to have shown what is kept in memory: it is not asked again.
+    /// Whether the cluster has refused to show the record in memory in the object: then it is not asked again.
     shows_nothing: AtomicBool,
 }
 
 /// Where the record is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In memory, until it is needed in the cluster; the object only shows it, and nobody obeys what stands there.
+    /// In memory, until it is needed in the cluster; the object only shows it, and no replica obeys it there.
     Waiting,
     /// In the object `Provider`.
     Cluster,
@@ -222,7 +222,7 @@ impl ClusterRecordStore {
             stored.unapplied = field_managers::unapplied(object);
         }
         self.uid.send_replace(object.metadata.uid.clone());
-        // A person created an object without a status to give an order, or a leader was interrupted.
+        // A status is missing if a person created the object to give an order, or if a leader was interrupted.
         let record = status.map(recorded).map(Box::new);
         self.inherit(record.clone());
         self.publish(StoredRecord::Known { record, orders });
@@ -310,7 +310,7 @@ impl ClusterRecordStore {
             let (how, what) = (params(), Patch::Merge(&patch));
             match in_time_or(api.patch(&self.name, &how, &what)).await? {
                 Err(409) => {}
-                // Removed, or gone with its object.
+                // The annotation was removed, or the object deleted.
                 Ok(_) | Err(_) => return Ok(()),
             }
         }
@@ -353,7 +353,8 @@ impl ClusterRecordStore {
     }
 }
 
-/// The record in a status. What a program serves of its own parts is no record: it is shown, and nobody obeys it.
+/// Reads the record from a status. The versions in the status of an embedded module are left out: they are only shown,
+/// and no replica obeys them.
 fn recorded(status: &Value) -> Record {
     let mut record = status_json::read(status);
     if status.get("informational").and_then(Value::as_bool) == Some(true) {

@@ -56,7 +56,7 @@ struct Condition {
 }
 
 impl Condition {
-    /// The transition time changes with the status, not with the message.
+    /// The condition as written. Its transition time changes with the status, not with the message.
     fn written(
         self,
         generation: Option<i64>,
@@ -87,8 +87,8 @@ impl Condition {
     }
 }
 
-/// Whether something is wrong for those whom the provider serves. A registry that does not answer, a version that waits
-/// and an edit that is not used are none of that while a version serves.
+/// Whether the provider cannot do its work. An unreachable registry, a waiting version and an unused spec do not count
+/// while a version serves.
 fn degraded(report: &Report) -> Condition {
     let (reason, message) = match &report.impairment {
         _ if report.is_unserved() => ("NotServing", report.record.trouble.clone()),
@@ -103,7 +103,7 @@ fn degraded(report: &Report) -> Condition {
     }
 }
 
-/// Whether the object's own spec is used. `None`: nobody reads it.
+/// Whether the object's own spec is used. `None`: the spec is not read.
 fn accepted(report: &Report) -> Option<Condition> {
     report.specification.generation?;
     let (is_true, reason, message) = match &report.specification.refusal {

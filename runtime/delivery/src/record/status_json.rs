@@ -1,5 +1,5 @@
 //! JSON form of the record: the object's `status`, and the file of a record in memory. Reading never fails: malformed
-//! parts, which somebody else may have written, are left out.
+//! parts, which another client may have written, are left out.
 
 use ccm_core::rollout::{
     MOST_APPROVED, MOST_LINES, MOST_REASON, MOST_REJECTED, MOST_REQUESTS, Noted, Phase, Placed,
@@ -28,7 +28,7 @@ pub(super) fn short(digest: &str) -> String {
     digits.chars().take(12).collect()
 }
 
-/// The record as it stands in the object's `status`, and in the file of a record in memory. What there is not is left out.
+/// The record in the form of the object's `status` and of the file of a record in memory. Absent values are left out.
 pub(super) fn write(record: &Record) -> RecordStatus {
     let active = record.active.as_ref().map(|active| ActiveStatus {
         release: release(&active.release),
@@ -69,7 +69,7 @@ pub(super) fn write(record: &Record) -> RecordStatus {
     }
 }
 
-/// Reads the record from JSON, as far as it is well-formed.
+/// Reads the record from JSON; malformed parts count as absent.
 pub(super) fn read(status: &Value) -> Record {
     let list = |name: &str| {
         status

@@ -1,4 +1,4 @@
-//! Books: what is written is read again, by whoever reads it, and what others write does no harm.
+//! Record stores: every client reads what was written, and writes of other clients do no harm.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,7 +24,7 @@ fn release(number: u8) -> Release {
     }
 }
 
-/// A record with something in every place.
+/// A record with a value in every field.
 fn full() -> Record {
     Record {
         active: Some(Placed {

@@ -50,7 +50,7 @@ pub(super) fn of_load(error: &LoadError) -> WorkResult {
     }
 }
 
-/// Outcome of a failed call that only the candidate was asked.
+/// Outcome of a failed call that was made to the candidate only.
 pub(super) fn of_call(error: &ProviderError) -> WorkResult {
     match error {
         ProviderError::Unavailable(_)

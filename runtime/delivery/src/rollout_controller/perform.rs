@@ -185,7 +185,7 @@ impl RolloutController {
             | WorkResult::Examined { .. }
             | WorkResult::Planned(_)
             | WorkResult::Passed => return,
-            // The facts know what follows if another load policy is in force.
+            // The recorded failure also says what happens to a version that serves.
             WorkResult::Ungranted(lines) => (
                 "the grants or the configuration do not cover it",
                 match self.facts.failures.get(digest) {
@@ -228,7 +228,7 @@ impl RolloutController {
         let is_tried = |it: &Candidate| it.release.digest == release.digest;
         let was_tried = self.facts.candidate.as_ref().is_some_and(is_tried);
         self.check.is_replaced(was_tried);
-        // What a follower finds out about an embedded module is written nowhere.
+        // A follower's result about an embedded module would not be recorded.
         if is_first && self.resources.is_embedded() && self.permit().is_none() {
             self.check.is_needless();
         }

@@ -16,7 +16,7 @@ const AGAIN: Backoff = Backoff {
     first: Duration::from_millis(50),
     most: Duration::from_secs(30),
 };
-/// Attempts at removing an order or telling an Event before the next note is handled.
+/// Attempts at removing an order or publishing an Event before the next note is handled.
 const TRIES: u32 = 8;
 
 enum Note {
@@ -67,18 +67,18 @@ impl RecordWriter {
         self.times += 1;
     }
 
-    /// Stops writing: another process leads.
+    /// Stops writing, because another process leads.
     pub(super) fn rests(&self) {
         self.page.send_replace(None);
     }
 
-    /// Removes a completed order.
+    /// Submits a completed order for removal.
     pub(super) fn clears(&self, order: Order) {
         // The receiving task lives as long as this value.
         let _ = self.notes.send(Note::Clear(order));
     }
 
-    /// Publishes an Event.
+    /// Submits an Event for publication.
     pub(super) fn tells(&self, event: RolloutEvent) {
         let _ = self.notes.send(Note::Tell(event));
     }
@@ -147,8 +147,8 @@ async fn note(
         let Some(note) = note else { return };
         if let Err(error) = carry_out(store_of_record.as_ref(), &note).await {
             tracing::warn!(target: "rollout", provider = %name, %error, "what was done could not be told");
-            // Only orders are retried: a late Event is of little value, but an order left in place would never be
-            // heeded again.
+            // Only orders are retried: a late Event is of little value, but an annotation that stays in place could not
+            // be used for another order.
             if matches!(note, Note::Clear(_)) {
                 left.push(note);
             }

@@ -31,12 +31,12 @@ impl Check {
         }
     }
 
-    /// Cancels the check: nobody would read its result.
+    /// Cancels the check: its result would not be used.
     pub(super) fn is_needless(&mut self) {
         self.next = None;
     }
 
-    /// Another version serves. A tried one needs no check.
+    /// Handles a change of the serving version. A version that was tried needs no check.
     pub(super) fn is_replaced(&mut self, was_tried: bool) {
         self.said.clear();
         if was_tried {

@@ -36,7 +36,7 @@ pub(super) struct Job {
     pub(super) work: Work,
     pub(super) terms: u64,
     pub(super) offered: Option<Arc<Artifact>>,
-    /// Whether its evidence may have changed since it was fetched.
+    /// Whether the evidence may have changed since it was fetched.
     pub(super) is_anew: bool,
     pub(super) policy: Arc<TrustPolicy>,
     pub(super) granted: Arc<dyn LoadPolicyOf>,
@@ -87,7 +87,7 @@ pub(super) fn release(artifact: &Artifact, version: &str) -> Release {
     }
 }
 
-/// Performs the work.
+/// Performs a job to its end, or until it fails.
 pub(super) async fn run(resources: Arc<Resources>, job: Job) -> Ended {
     let mut generated = None;
     let end = match &job.work {
@@ -346,7 +346,7 @@ impl Job {
         }
     }
 
-    /// One read for each capability: through the trial if there is one, otherwise of the candidate alone, without
+    /// Makes one read for each capability: through the trial if there is one, otherwise of the candidate alone, without
     /// comparison.
     async fn ask(&self, resources: &Resources) -> WorkResult {
         let (Some(ready), Some(permit)) = (&self.ready, &self.permit) else {

@@ -19,9 +19,9 @@ use super::{Brought, ConfigMapKey, Source, SourceError, blocking, unpack};
 use crate::artifact::{Artifact, SignatureEvidence};
 use content::NotFound;
 
-/// Changes in quick succession are handled together, once none has arrived for this long…
+/// Changes in quick succession are handled together, once none has arrived for this long.
 const QUIET: Duration = Duration::from_millis(200);
-/// …or this long after the first of them, at the latest.
+/// Longest delay of the first of such changes.
 const AT_MOST: Duration = Duration::from_secs(2);
 /// Consecutive failures after which the watch restarts with a list, whose error tells the cause.
 const MOST_FAILURES: u32 = 3;
@@ -50,7 +50,7 @@ struct Reader {
     api: Api<ConfigMap>,
 }
 
-/// The last answer.
+/// The last answer, so that it is not repeated.
 #[derive(PartialEq)]
 enum Told {
     Module(Digest, Vec<SignatureEvidence>),
@@ -243,7 +243,7 @@ fn watch(api: &Api<ConfigMap>, name: &str) -> Objects {
         .boxed()
 }
 
-/// Retrying a denied watch does not help; the list shows what is missing.
+/// Whether access is denied. Retrying a denied watch does not help; the list shows what is missing.
 fn is_denied(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::WatchStartFailed(kube::Error::Api(status))

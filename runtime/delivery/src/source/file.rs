@@ -18,7 +18,7 @@ use super::{Brought, FilePlace, Source, SourceError, blocking, same_bytes, unpac
 use crate::artifact::{Artifact, SignatureEvidence};
 use poll::{Identity, Seen};
 
-/// Polling interval.
+/// Interval between two polls of a path.
 pub const INTERVAL: Duration = Duration::from_secs(2);
 /// Polling interval while a file is being written.
 const QUICK: Duration = Duration::from_millis(250);
@@ -30,7 +30,7 @@ pub struct FileSource {
     place: String,
     at: FilePlace,
     entry: String,
-    /// The last answer.
+    /// The last answer, so that it is not repeated.
     told: Option<Told>,
     /// State found by the last poll, and since when: a file is read only when its state stays the same.
     unsettled: Option<(Identity, Instant)>,
@@ -59,7 +59,7 @@ impl FileSource {
         }
     }
 
-    /// Reads the current content without waiting for it to settle, for callers who know that nobody is writing it.
+    /// Reads the current content without waiting for it to settle, for callers who know that it is not being written.
     ///
     /// # Errors
     /// There is no module, it cannot be read, or it changed during the read.
@@ -104,7 +104,7 @@ impl FileSource {
         }
         let place = self.place.clone();
         let Some(read) = blocking(move || seen.read(&place)).await else {
-            // It changed while it was read.
+            // The file changed while it was read.
             return Err(QUICK);
         };
         self.unsettled = None;

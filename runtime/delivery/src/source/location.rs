@@ -66,7 +66,7 @@ pub struct OciPlace {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{what}; the forms are {FORMS}")]
 pub struct LocationError {
-    /// What is wrong, for people. Never shows anything that could be a password.
+    /// The mistake, for people. Never shows anything that could be a password.
     what: String,
 }
 
@@ -98,7 +98,7 @@ impl Location {
         }
     }
 
-    /// Whether others than the operator of this machine can write there, so that modules from there need a signature.
+    /// Whether other people than the operator of this machine can write there, so that its modules need a signature.
     pub fn needs_trust(&self) -> bool {
         matches!(self, Self::ConfigMap(_) | Self::Oci(_))
     }

@@ -46,7 +46,7 @@ pub const POLL: Duration = Duration::from_secs(300);
 /// Settings for fetching one artifact.
 #[derive(Clone)]
 pub struct OciSettings {
-    /// The artifact's location.
+    /// The registry, the repository, and the tag or digest.
     pub place: OciPlace,
     /// The current credentials; a rotated Secret is used by the next poll.
     pub credentials: watch::Receiver<Option<RegistryCredentials>>,
@@ -59,10 +59,10 @@ pub struct OciSettings {
     /// Private and loopback address ranges that may be dialled. An address written in the location or as a mirror needs
     /// no range.
     pub addresses: Vec<IpNet>,
-    /// The proxy to the registry, its mirrors and wherever they redirect.
+    /// The proxy to the registry, its mirrors and their redirect targets.
     pub proxy: Option<ProxyGrant>,
-    /// Whether registries on this machine (`127.0.0.1`, `[::1]`, `localhost`) are accessed without TLS. Others never
-    /// are.
+    /// Whether registries on this machine (`127.0.0.1`, `[::1]`, `localhost`) are accessed without TLS. All other
+    /// registries are accessed with TLS.
     pub plain_http: bool,
 }
 
@@ -104,7 +104,7 @@ impl Mirror {
     }
 }
 
-/// An artifact in a registry. A poll continues while nobody awaits it, and ends when the source is dropped.
+/// An artifact in a registry. A poll continues when it is not awaited, and ends when the source is dropped.
 pub struct OciSource {
     place: String,
     repository: Arc<Repository>,

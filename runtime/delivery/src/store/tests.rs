@@ -40,7 +40,7 @@ fn in_folder() -> (TempDir, PathBuf, ModuleStore) {
     (parent, folder, store)
 }
 
-/// As if the file were from yesterday.
+/// Sets the time of modification to yesterday.
 fn age(path: &Path) {
     let file = File::options().append(true).open(path).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_secs(86_400))
@@ -75,7 +75,7 @@ async fn a_module_comes_back_with_everything_but_the_pin() {
         assert!(store.get(&Digest::of(b"another")).await.is_none());
     }
     drop(store);
-    // Another process, or the next one.
+    // Another process, or the same one after a restart.
     let next = ModuleStore::open(Some(folder.clone())).unwrap();
     assert!(next.get(&artifact("one").digest).await.is_some());
     for path in [parent.path().join("modules"), folder] {
@@ -198,7 +198,7 @@ async fn memory_keeps_the_last_few() {
     for kept in &all[..4] {
         store.put(kept).await.unwrap();
     }
-    // What is used stays.
+    // Modules in use stay.
     assert!(store.get(&all[0].digest).await.is_some());
     store.put(&all[4]).await.unwrap();
     assert!(store.get(&all[1].digest).await.is_none());

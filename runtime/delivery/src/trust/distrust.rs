@@ -68,7 +68,7 @@ pub enum Distrust {
     OtherDigest {
         /// The digest from the configuration or the source.
         wanted: String,
-        /// The actual digest.
+        /// The digest of the bytes.
         found: String,
     },
     /// No signature is configured as required, and unsigned modules are not allowed.
@@ -84,9 +84,9 @@ pub enum Distrust {
     TooOld {
         /// The version in its manifest.
         version: String,
-        /// The minimum version.
+        /// The operator's minimum version.
         minimum: String,
-        /// Its provenance.
+        /// Why the module is trusted apart from its version.
         provenance: Provenance,
     },
     /// Older than a version that has served, or not comparable with it. All other checks passed.
@@ -96,7 +96,7 @@ pub enum Distrust {
         /// The highest version that has served.
         highest: String,
     },
-    /// Its version cannot be compared with the minimum version.
+    /// The module's version cannot be compared with the minimum version.
     VersionUnreadable {
         /// The version in its manifest.
         version: String,

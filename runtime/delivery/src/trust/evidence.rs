@@ -39,7 +39,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Parses `evidence`.
+    /// Parses one piece of evidence and checks that it refers to the artifact.
     pub(super) fn read(
         evidence: &SignatureEvidence,
         artifact: &Artifact,
@@ -112,7 +112,7 @@ impl Claim {
         })
     }
 
-    /// The signed bytes.
+    /// The bytes that were signed.
     pub(super) fn message(&self) -> &Arc<[u8]> {
         &self.message
     }

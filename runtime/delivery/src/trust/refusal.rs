@@ -23,7 +23,7 @@ pub enum EvidenceRefusal {
     /// A statement of another kind, which does not release the module.
     #[error("it is a statement of another kind ({kind}), not a signature")]
     OtherStatement {
-        /// The kind.
+        /// The type that the statement declares.
         kind: String,
     },
     /// Refers to another artifact: another module or another version of this one.
@@ -65,13 +65,13 @@ pub enum EvidenceRefusal {
     /// Signed by another identity.
     #[error("it was made by {found}, whom the configuration does not name")]
     WrongIdentity {
-        /// The identity.
+        /// The identity in the certificate.
         found: String,
     },
     /// The right identity, confirmed by another issuer.
     #[error("its signer is known to {found}, and the configuration wants another issuer")]
     WrongIssuer {
-        /// The issuer.
+        /// The issuer in the certificate.
         found: String,
     },
 }

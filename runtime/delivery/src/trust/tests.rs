@@ -1,4 +1,4 @@
-//! What is trusted, and each thing that is not, with its own reason.
+//! Trusted artifacts, and the reason for each distrusted one.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod fixtures;
@@ -12,14 +12,14 @@ use super::{Distrust, Provenance, TrustPolicy};
 use crate::artifact::Artifact;
 use fixtures::now;
 
-/// Who vouches, or the reason why nobody does.
+/// The provenance, or the reason for distrust.
 fn verdict(policy: &TrustPolicy, artifact: &Artifact) -> Result<Provenance, &'static str> {
     policy
         .verify(artifact, "1.2.3", now())
         .map_err(|distrust| distrust.reason())
 }
 
-/// Like [`verdict`], for where only the reason matters.
+/// Like [`verdict`], for tests of the reason only.
 fn reason(policy: &TrustPolicy, artifact: &Artifact) -> &'static str {
     match policy.verify(artifact, "1.2.3", now()) {
         Ok(_) => "trusted",

@@ -39,7 +39,7 @@ pub enum CacheError {
     /// A file operation failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// Attempted operation.
+        /// The attempted operation, as a verb.
         action: &'static str,
         /// Path it was attempted on.
         path: PathBuf,

@@ -90,7 +90,7 @@ pub(crate) async fn compile(compiler: &Compiler, wasm: &[u8]) -> Result<Compiled
         .map_err(run)?;
     let outcome = tokio::time::timeout(limits::COMPILE_WALL, converse(&mut child, wasm)).await;
     if !matches!(outcome, Ok(Ok(_))) {
-        // It may still run; whether killing works does not change the result.
+        // The child may still run; whether killing works does not change the result.
         let _ = child.kill().await;
     }
     let (status, code, message) = match outcome {

@@ -38,11 +38,11 @@ pub enum ModuleRefusal {
     /// The module exceeds a limit.
     #[error("{what} at offset {offset}: {found}, at most {limit} allowed")]
     TooMuch {
-        /// Limited quantity.
+        /// The limited quantity, as a noun.
         what: &'static str,
         /// Position where the limit was exceeded.
         offset: usize,
-        /// Value found.
+        /// Value of the quantity in the file.
         found: u64,
         /// Value of the limit.
         limit: u64,

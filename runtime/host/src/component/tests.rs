@@ -1,4 +1,4 @@
-//! What components may say about themselves, import and export.
+//! Manifests, imports and exports that components may have.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use super::*;
@@ -237,7 +237,7 @@ fn every_truncation_is_refused() {
 fn a_shipped_module_that_was_changed_or_cut_anywhere_makes_nobody_panic() {
     let whole = embedded_guests::HCLOUD;
     for step in 0..200 {
-        // Spread over the file, more of them at its beginning.
+        // Positions spread over the file, with more of them at its beginning.
         let at = whole.len() * step * step / 40_000;
         let mut changed = whole.to_vec();
         changed[at] ^= 0xff;

@@ -19,8 +19,8 @@ pub struct AddressRefused {
     pub why: &'static str,
 }
 
-/// AWS's metadata services: of instances, and of containers (ECS, EKS Pod Identity). No target may be one of them; the host
-/// itself may ask them for the credential of a target.
+/// AWS's metadata services: of instances, and of containers (ECS, EKS Pod Identity). No target may be one of them; the
+/// host itself may ask them for the credential of a target.
 pub(super) const AWS_METADATA: [IpAddr; 5] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
@@ -32,11 +32,11 @@ pub(super) const AWS_METADATA: [IpAddr; 5] = [
 /// Class of an address for dialling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Cannot be granted.
+    /// Cannot be granted; the reason.
     Never(&'static str),
-    /// Has to be granted.
+    /// Has to be granted; the reason if it is not.
     Local(&'static str),
-    /// Needs no grant.
+    /// A public address, which needs no grant.
     Public,
 }
 

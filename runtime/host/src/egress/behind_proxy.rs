@@ -1,5 +1,5 @@
-//! Targets behind a proxy. The proxy resolves their names, so that the addresses they lead to cannot be checked here; what can
-//! be checked is the name itself, and the address of the proxy. Dials nothing.
+//! Targets behind a proxy. The proxy resolves their names, so that the addresses cannot be checked here; checked are
+//! the name itself and the address of the proxy. Dials nothing.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use url::{Host, Url};
 use super::address_policy::{self, AddressRefused};
 use crate::grant::ProxyGrant;
 
-/// Names of metadata services, which no proxy is asked for whatever they resolve to.
+/// Names of metadata services, which are never requested through a proxy, whatever they resolve to.
 const METADATA: [&str; 8] = [
     "instance-data",
     "instance-data.ec2.internal",
@@ -21,7 +21,7 @@ const METADATA: [&str; 8] = [
     "metadata.tencentyun.com",
 ];
 
-/// Why a proxy is not asked for this endpoint; IP addresses are checked elsewhere, as those of every endpoint.
+/// Why this endpoint may not be requested through a proxy. IP addresses are checked elsewhere, as for every endpoint.
 pub fn mistake(endpoint: &Url) -> Option<&'static str> {
     if endpoint.scheme() != "https" {
         return Some(
@@ -45,7 +45,7 @@ pub fn mistake(endpoint: &Url) -> Option<&'static str> {
 /// The ranges that the proxy's own name may resolve to beside public addresses.
 ///
 /// # Errors
-/// The proxy is an IP address that nobody can grant.
+/// The proxy is an IP address that cannot be granted.
 pub fn ranges(proxy: &ProxyGrant) -> Result<Vec<IpNet>, AddressRefused> {
     let mut ranges = proxy.addresses.clone();
     if let Ok(literal) = proxy.proxy.host().parse::<IpAddr>() {

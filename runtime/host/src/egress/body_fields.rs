@@ -35,7 +35,7 @@ const OVERRIDES: &[&str] = &[
 /// A body, as far as rules can inspect it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// No body.
+    /// The request has no body.
     Nothing,
     /// Fields of a form.
     Form(Vec<(String, String)>),

@@ -1,7 +1,8 @@
 //! Exchanges of one guest call: their results, whether the answers were complete, and their log lines.
 //!
-//! Log lines and records hold provider, target, method, path pattern, status, sizes and times; never a header, a
-//! body or a query, but the fields that a rule of the manifest names. Only a refusal names the requested path itself.
+//! Log lines and records hold provider, target, method, path pattern, the fields named by a rule of the manifest,
+//! status, sizes and times; never a header, a body or the rest of a query. Only a refusal names the requested path
+//! itself.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -45,15 +46,15 @@ impl Records {
             .clone()
     }
 
-    /// Whether the call saw only complete answers, as defined by `FindReply::complete`: every exchange ended with
-    /// 2xx, or said that what was asked for is not there; with `live`, this call itself also sent at least one
-    /// request that got 2xx. Supplementary exchanges neither prove anything nor are missed.
+    /// Whether the call saw only complete answers, as defined by `FindReply::complete`: every exchange ended with 2xx,
+    /// or said that the requested object does not exist; with `live`, this call itself also sent at least one request
+    /// that got 2xx. Supplementary exchanges count neither for nor against completeness.
     pub(super) fn complete(&self, live: bool) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let is_success =
             |exchange: &Exchange| matches!(exchange.end, ExchangeEnd::Answered(200..=299));
         let proves = |exchange: &&Exchange| !exchange.supplementary;
-        // Begun but not ended exchanges are still under way, or were over the cap.
+        // An exchange without an end is still under way, or was over the cap.
         ended.len() == self.begun.load(Ordering::Relaxed)
             && ended
                 .iter()
@@ -114,7 +115,7 @@ impl<'a> Record<'a> {
         self.egress.requests.begun(self.egress.provider(), target);
     }
 
-    /// Counts the exchange if its target was granted: what else a guest names is no label of a series.
+    /// Counts the exchange if its target was granted: other names of a guest must not become labels of a series.
     fn count(&self) {
         let Exchange {
             target,
@@ -142,7 +143,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Notes the result.
+    /// Stores the result of the exchange, and logs a failure. `kept`: nothing was sent for this exchange.
     pub(super) fn ended(&mut self, end: &Result<FetchResponse, FetchError>, kept: bool) {
         self.exchange.kept = kept;
         self.exchange.end = match end {
@@ -240,7 +241,7 @@ mod tests {
             template: None,
             end,
             kept,
-            // Only an answer of the cloud can say so, and no success does.
+            // Only an error status of the cloud can prove an absence.
             absent: absent && matches!(end, ExchangeEnd::Answered(400..)),
             supplementary,
             bytes: 0,
@@ -271,11 +272,11 @@ mod tests {
             if exchanges.iter().any(failed) {
                 prop_assert!(!complete(&exchanges, live));
             }
-            // The others might as well not have been sent.
+            // Supplementary exchanges change nothing: the call counts as if they had not been sent.
             let mut without = exchanges.clone();
             without.retain(|one| !one.supplementary);
             prop_assert_eq!(complete(&exchanges, live), complete(&without, live));
-            // A network needs a proof of its own.
+            // With `live`, a call needs a success of its own.
             if !without.iter().any(|one| is_success(one) && !one.kept) {
                 prop_assert!(!complete(&exchanges, true));
             }

@@ -36,15 +36,15 @@ pub(super) struct Prepared {
     pub target: usize,
     /// Line that admits the request; its access is `write` if the operator's grant calls the request a change.
     pub line: Line,
-    /// HTTP method.
+    /// One of the methods that a rule can name.
     pub method: Method,
     /// Path below the base path.
     pub path: CanonicalPath,
-    /// Complete URL.
+    /// Scheme, host, port, base path, path and query, all in canonical form.
     pub url: Url,
     /// Headers of the guest.
     pub headers: HeaderMap,
-    /// Body.
+    /// Body, re-encoded if it is a form.
     pub body: Option<Bytes>,
     /// Maximum age of a cached answer that the guest accepts; `None` if the response cache is not used.
     pub max_age: Option<Duration>,
@@ -55,7 +55,7 @@ pub(super) struct Prepared {
 pub(super) struct MatchContext<'a> {
     /// Index of the target in its egress.
     pub index: usize,
-    /// Granted name.
+    /// Name of the target in the grant and in the manifest.
     pub name: &'a str,
     /// Scheme, host, port, base path.
     pub endpoint: &'a Url,
@@ -186,8 +186,8 @@ pub(super) fn prepare(
     })
 }
 
-/// Error for a request that no line of the module's manifest asks for. All those that are asked for are granted:
-/// otherwise the module would not be loaded.
+/// Error for a request that no line of the module's manifest requests. Every requested line is granted: otherwise the
+/// module would not be loaded.
 fn unrequested(context: &MatchContext<'_>, asked: &Asked<'_>) -> FetchError {
     let (method, path, name) = (asked.method, asked.path.as_str(), context.name);
     let grants = match rules::first(context.given, asked) {

@@ -1,5 +1,5 @@
-//! What a cloud says about the requests that it still admits, in the rate-limit headers of its answers. For people and
-//! metrics; never decides anything: holds are a matter of [`super::rate_limit_hold`], and budgets of the operator's.
+//! The cloud's own rate limit, as the rate-limit headers of its answers state it. For people and metrics; decides
+//! nothing: holds are decided in [`super::rate_limit_hold`], and budgets are the operator's.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -9,28 +9,28 @@ use tokio::time::Instant;
 
 use super::rate_limit_hold::reset;
 
-/// Vendors' names: Hetzner's and DigitalOcean's, and those of many others.
+/// Header names of Hetzner, DigitalOcean and many other vendors.
 const REMAINING: [&str; 3] = [
     "ratelimit-remaining",
     "x-ratelimit-remaining",
     "x-rate-limit-remaining",
 ];
 const LIMIT: [&str; 3] = ["ratelimit-limit", "x-ratelimit-limit", "x-rate-limit-limit"];
-/// Larger numbers are no numbers of requests that any cloud admits.
+/// Largest number of requests that is believed; no cloud admits more.
 const MOST: u64 = 1_000_000_000;
-/// Later resets are no rate limits' either.
+/// Latest reset that is believed; no rate limit has a later one.
 const LATEST_RESET: Duration = Duration::from_secs(24 * 3600);
 
-/// What the cloud said last about its own rate limit.
+/// The cloud's last statement about its own rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CloudQuota {
-    /// Requests that it still admits.
+    /// Requests that the cloud still admits in the current window.
     pub remaining: u64,
-    /// Requests that it admits in all.
+    /// Requests that it admits in a whole window; `None` if it did not say so.
     pub limit: Option<u64>,
-    /// Time until its window ends or its bucket is full, whichever the cloud means. Zero: that has happened.
+    /// Time until the window ends or the bucket is full, whichever the cloud means. Zero: that has happened.
     pub reset: Option<Duration>,
-    /// Time since it said so.
+    /// Time since the statement.
     pub age: Duration,
 }
 

@@ -1,4 +1,5 @@
-//! The ID that a cloud gives a request, from its response headers: what its support asks for. For the audit record.
+//! The ID that a cloud gives a request, from its response headers: the cloud's support asks for it. For the audit
+//! record.
 
 use ccm_core::audit::sanitised;
 

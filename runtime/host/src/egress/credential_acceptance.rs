@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) enum News {
     /// The target now refuses the credential.
     Refused,
-    /// The target knows the credential, and does not allow it a request. Reported once for each generation: with other
-    /// requests the same credential goes on working.
+    /// The target knows the credential, and refuses it the right to a request. Reported once for each generation: the
+    /// same credential still works for other requests.
     Forbidden,
     /// The target accepts the credential again.
     Accepted,

@@ -1,8 +1,9 @@
-//! Credentials: what the host adds to a target's requests, and the check that its value never comes back.
+//! Credentials: the header or signature that the host adds to a target's requests, and the check that no answer repeats
+//! it.
 //!
 //! A guest never sees a credential: the host adds it below everything that a guest can read, and withholds an answer
-//! that repeats it. No text that passed the [`SecretRedactor`] contains one. Credentials that somebody else issues are fetched by
-//! the host (`issuers`), renewed (`renewal`) and treated as those of the operator.
+//! that repeats it. No text that passed the [`SecretRedactor`] contains one. Credentials that an issuer issues are
+//! fetched by the host (`issuers`), renewed (`renewal`) and treated as those of the operator.
 
 mod authentication;
 mod aws_refusal;
@@ -47,7 +48,7 @@ pub enum CredentialError {
     /// Region or service cannot be part of a signature.
     #[error("the region or the service cannot be part of a signature")]
     SigningScope,
-    /// The clock is beyond what a signature can say.
+    /// The time cannot be written into a signature.
     #[error("the clock is beyond every calendar")]
     Clock,
 }
@@ -90,7 +91,7 @@ pub(super) fn header(
 /// Header value that HTTP/2 keeps out of its compression tables and debug output hides.
 ///
 /// # Errors
-/// No header can carry it.
+/// The text has characters that no header can carry.
 fn sensitive(text: &str) -> Result<HeaderValue, CredentialError> {
     let mut value = HeaderValue::from_str(text).map_err(|_| CredentialError::Value)?;
     value.set_sensitive(true);
@@ -108,7 +109,7 @@ fn filled(prefix: &str, secret: &Secret) -> Result<Zeroizing<String>, Credential
 /// Keys that can be used for signatures.
 ///
 /// # Errors
-/// A part of them could not be written into a request.
+/// A part of the keys cannot be written into a request.
 fn checked(keys: &AwsKeys) -> Result<AwsKeys, CredentialError> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     let id = &keys.access_key_id;

@@ -1,8 +1,8 @@
 //! Connections: one HTTP client per target; it dials only checked addresses (`resolve`), of the target or of the proxy
 //! before it.
 //!
-//! Nothing here follows redirects, reads the environment, keeps cookies, retries or decompresses, and nothing knows rules,
-//! requests or the targets' credentials.
+//! Nothing here follows redirects, reads the environment, keeps cookies, retries or decompresses, and nothing knows
+//! rules, requests or the targets' credentials.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -36,7 +36,8 @@ use crate::manifest::UNNAMED;
 /// Maximum number of header fields of an answer, and their bytes for HTTP/2; clouds send about 30 and 4 KiB.
 const MAX_ANSWER_HEADERS: usize = 100;
 const MAX_ANSWER_HEADER_BYTES: u32 = 32 << 10;
-/// Shorter than the idle timeout of load balancers (60 s), so that writes rarely hit a closed connection.
+/// Time after which an idle connection is closed. Shorter than the idle timeout of load balancers (60 s), so that
+/// writes rarely hit a closed connection.
 const IDLE_CONNECTION: Duration = Duration::from_secs(30);
 /// TCP user timeout: bytes unacknowledged for this long are dropped with their connection, also while this process
 /// is stopped. So bytes written until a lease's renew deadline (10 s) arrive before its end (15 s) or never.
@@ -52,7 +53,7 @@ pub enum DialError {
     Endpoint {
         /// Endpoint, without user and password.
         endpoint: String,
-        /// Mistake in it.
+        /// Mistake in the endpoint.
         why: String,
     },
     /// The endpoint is an IP address that cannot be granted.
@@ -99,7 +100,7 @@ pub(super) fn client(
     Ok(pooled(https, limits))
 }
 
-/// Whether the URL is one of AWS's metadata services at its own address, in HTTP as they speak it.
+/// Whether the URL is one of AWS's metadata services at its own address, by HTTP as these services require.
 pub(super) fn is_aws_metadata(url: &Url) -> bool {
     let literal = match url.host() {
         Some(Host::Ipv4(address)) => IpAddr::V4(address),
@@ -109,17 +110,17 @@ pub(super) fn is_aws_metadata(url: &Url) -> bool {
     url.scheme() == "http" && address_policy::AWS_METADATA.contains(&literal)
 }
 
-/// Builds the client for a URL for which [`is_aws_metadata`] holds. For the host's own requests only: no target is such a
-/// URL. It never uses a proxy, and dials no other name or address.
+/// Builds the client for a URL for which [`is_aws_metadata`] holds. For the host's own requests only: such a URL is
+/// never a target's. The client never uses a proxy, and dials no other name or address.
 ///
 /// # Errors
-/// TLS cannot be set up, although it is not used.
+/// TLS cannot be set up. The client needs its configuration, although it never uses TLS.
 pub(super) fn metadata_client(
     limits: &EgressLimits,
     lookup: Arc<dyn NameLookup>,
     gate: Arc<LeaseGate>,
 ) -> Result<Client, DialError> {
-    // The only URL that it is asked for has an address, so that no name is ever resolved.
+    // The metadata URL has an address, so that no name is ever resolved.
     let direct = Connector::Direct(sockets(lookup, Vec::new(), true, gate));
     let https = HttpsConnector::from((direct, tls::client_config(Trust::Nobody)?));
     Ok(pooled(https, limits))
@@ -173,7 +174,7 @@ fn through(
         false => Trust::Nobody,
     };
     let dial = sockets(lookup, addresses, false, gate);
-    // No application protocol: a proxy is asked in HTTP/1.1.
+    // No application protocol: the request to a proxy is HTTP/1.1.
     let to_proxy = HttpsConnector::from((dial, tls::client_config(trust)?));
     Ok(Connector::Through(Arc::new(grant.proxy.clone()), to_proxy))
 }

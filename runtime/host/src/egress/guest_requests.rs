@@ -141,7 +141,7 @@ impl CallScope {
         self.0.slot(&self.0.bodies).await
     }
 
-    /// See [`Egress::redacted`].
+    /// Removes credentials from a text; see [`Egress::redacted`].
     pub(crate) fn redacted(&self, text: &str) -> String {
         self.0.egress.redacted(text)
     }

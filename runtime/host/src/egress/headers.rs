@@ -52,10 +52,10 @@ const OWNED: &[&str] = &[
 /// action.
 const OWNED_PREFIXES: &[&str] = &["proxy-", "x-forwarded-", "x-amz-", "sec-"];
 
-/// Set by HTTP libraries unasked; the host sets them anyway.
+/// Headers that HTTP libraries set unasked; the host sets them anyway.
 const USUAL: &[&str] = &["accept-encoding", "content-length", "host", "user-agent"];
 
-/// Hidden from guests: connection headers, and those by which a cloud could keep state in a guest.
+/// Response headers hidden from guests: connection headers, and headers by which a cloud could keep state in a guest.
 const HIDDEN: &[&str] = &[
     "connection",
     "http2-settings",

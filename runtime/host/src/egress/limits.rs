@@ -35,7 +35,7 @@ pub struct EgressLimits {
     pub held_bytes_per_call: usize,
     /// Bytes of responses that the host holds for all calls of the provider together.
     pub held_bytes: usize,
-    /// Longest rate-limit hold or wait for the request budget that the host waits out itself; longer ones fail with
+    /// Longest rate-limit hold or wait for the request budget that the host waits out itself; a longer one fails with
     /// `throttled`.
     pub patient: Duration,
 }
@@ -54,7 +54,7 @@ impl EgressLimits {
             // TCP slow start is over by then; a cloud that sends less than 1 KiB/s does not work.
             pace_after: Duration::from_secs(5),
             pace: 1024,
-            // 5000 machines at 2 KiB each, with room; small enough for 16 at a time.
+            // 5000 machines at 2 KiB each, with a margin; small enough for 16 at a time.
             response_bytes: 16 << 20,
             // The largest request of the clouds that were looked at has 64 KiB.
             request_bytes: 1 << 20,

@@ -112,18 +112,18 @@ impl FetchError {
 pub struct Exchange {
     /// Name of the target, as the guest gave it.
     pub target: String,
-    /// HTTP method.
+    /// Method of the request.
     pub method: Method,
     /// Path pattern of the rule that admitted it, and its fields: [`Line::label`]; `None` when no rule did.
     pub template: Option<String>,
-    /// Result.
+    /// Status of the response, or why there is none.
     pub end: ExchangeEnd,
     /// Whether the response came from the cache or was shared with another request; nothing was sent for this one.
     pub kept: bool,
-    /// Whether the answer says that what was asked for is not there: 404 on a path that names one object, or what the
-    /// rule of the manifest names as such an answer.
+    /// Whether the answer proves that the requested object does not exist: 404 on a path that names one object, or an
+    /// answer that the rule in the manifest lists as such a proof.
     pub absent: bool,
-    /// See [`FetchRequest::supplementary`].
+    /// Whether the request was marked as [`FetchRequest::supplementary`].
     pub supplementary: bool,
     /// Bytes of the response body.
     pub bytes: u64,

@@ -37,7 +37,7 @@ pub enum PathError {
     /// Does not begin with `/`; a path has to be below the target's base path.
     #[error("a path begins with /")]
     NoSlash,
-    /// Longer than [`MAX_PATH`].
+    /// Has more than [`MAX_PATH`] bytes.
     #[error("a path has at most {MAX_PATH} bytes")]
     TooLong,
     /// `//`, or a `/` at the end.
@@ -60,7 +60,7 @@ pub enum PathError {
     EncodedTwice,
 }
 
-/// Canonical path.
+/// A path in canonical form, as it is matched and sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CanonicalPath {
     text: String,
@@ -248,7 +248,7 @@ impl PathPattern {
         self.segments.last() == Some(&Segment::Any)
     }
 
-    /// Pattern as written.
+    /// The pattern as it was written in the rule.
     pub fn as_str(&self) -> &str {
         &self.text
     }

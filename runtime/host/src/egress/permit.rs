@@ -1,6 +1,6 @@
 //! Asks a call's permit for each request and reports the outcome, also when the call is dropped in between.
 //!
-//! The only place of this crate that reads the clock of the permits.
+//! No other module of this crate reads the clock of the permits.
 
 use std::time::Duration;
 

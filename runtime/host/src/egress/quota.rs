@@ -23,8 +23,8 @@ use super::target::Target;
 use super::token_bucket::TokenBucket;
 use crate::grant::RequestBudget;
 
-/// How long a metric shows at least what a cloud said: a full budget is said to be full at once, and scrapes are half a
-/// minute apart. Also the whole time, where a cloud does not say when its window ends.
+/// Minimum time for which a metric shows a statement of the cloud: a full budget is reported as full at once, and
+/// scrapes are half a minute apart. Also the whole time if the cloud does not say when its window ends.
 const SHOWN: Duration = Duration::from_secs(60);
 
 /// Quota groups of all providers of a host. A group is dropped with the last target that uses it.
@@ -98,12 +98,12 @@ impl QuotaShare {
         self.quota.stated.hear(headers, now, wall);
     }
 
-    /// What the cloud said last about its own rate limit.
+    /// The cloud's last statement about its own rate limit.
     pub(super) fn stated(&self, now: Instant) -> Option<CloudQuota> {
         self.quota.stated.last(now)
     }
 
-    /// The same for a metric: it lasts until the cloud's window ends, or no generation is left that uses the quota.
+    /// The last statement for a metric, which shows it until the cloud's window ends or no generation uses the quota.
     pub(super) fn shown(&self, quota: &CloudQuota) -> StatedRemaining {
         let least = SHOWN.saturating_sub(quota.age);
         let quota_group: Weak<QuotaGroup> = Arc::downgrade(&self.quota);
@@ -114,7 +114,7 @@ impl QuotaShare {
         }
     }
 
-    /// Remaining rate-limit hold.
+    /// Remaining rate-limit hold of this generation; `None` if there is no hold.
     pub(super) fn held(&self, now: Instant) -> Option<Duration> {
         self.own
             .remaining(now)

@@ -9,12 +9,12 @@ use std::time::{Duration, SystemTime};
 use http::header::{HeaderMap, RETRY_AFTER};
 use tokio::time::Instant;
 
-/// Range of a hold; other values are clamped to it. The contract's range for `throttled`.
+/// Range of a hold, which is the contract's for `throttled`. Other values are clamped to it.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Vendors use `RateLimit-Reset` differently: for the end of the window, or for the moment when the whole bucket is
-/// full again, which can be an hour although the next request would pass in a second. So one request is tried after
-/// a minute; its answer tells more.
+/// Longest wait for a reset. Vendors use `RateLimit-Reset` differently: for the end of the window, or for the moment
+/// when the whole bucket is full again, which can be an hour although the next request would pass in a second. So one
+/// request is tried after a minute; its answer shows whether to wait on.
 const LONGEST_RESET: Duration = Duration::from_secs(60);
 /// A reset at or above this is a Unix time in seconds, below it a number of seconds from now.
 const EPOCH: u64 = 1_000_000_000;

@@ -10,7 +10,7 @@ use super::Egress;
 use super::canonical_request::Prepared;
 use super::target::Target;
 
-/// The request in the permit's terms. Only changes are fingerprinted, because reads are not recorded.
+/// The request as the permit sees it. Only changes are fingerprinted, because reads are not recorded.
 pub(super) fn cloud_request(egress: &Egress, target: &Target, prepared: &Prepared) -> CloudRequest {
     let line = &prepared.line;
     CloudRequest {

@@ -1,4 +1,4 @@
-//! Name resolution for all connections whose destination others influence: those of guests and those to registries.
+//! Name resolution for the connections of guests and for those to registries.
 //!
 //! A name is resolved once per connection, every address of the answer has to pass, and exactly those are dialled:
 //! no second look-up could return another answer. Opens no connection.
@@ -17,7 +17,7 @@ use super::address_policy::{self, AddressRefused};
 /// Maximum number of addresses of a name: more than any working name has, and few enough to check.
 const MAX_ADDRESSES: usize = 64;
 
-/// Resolves names to addresses. Injected, so that tests can answer.
+/// Resolves names to addresses. Injected, so that tests can replace it.
 pub trait NameLookup: Send + Sync {
     /// All addresses of `name`. A guest never chooses the name: it comes from a grant, from the operator, or from a
     /// redirect of a registry.
@@ -41,9 +41,9 @@ impl NameLookup for SystemLookup {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{name}: {why}")]
 pub struct NameRefused {
-    /// Name.
+    /// The refused name.
     pub name: String,
-    /// Reason.
+    /// Why it is refused.
     pub why: WhyRefused,
 }
 

@@ -1,8 +1,9 @@
-//! Response cache: merges equal reads of one burst into one request: `GET`, and `POST` where a rule says that it reads.
+//! Response cache: merges equal reads of one burst into one request: `GET`, and `POST` where a rule marks it as a read.
 //!
-//! A guest opts in with `Cache-Control: max-age=N`. The first caller leads and sends the request; callers with an
-//! equal request follow and get the same answer. When a leader is cancelled or fails for a reason of its own, one of
-//! its followers leads. A request that may change something drops the cached answers of its target. Nothing here sends anything.
+//! A guest opts in with `Cache-Control: max-age=N`. The first caller leads and sends the request; callers with an equal
+//! request follow and get the same answer. When a leader is cancelled or fails for a reason of its own, one of its
+//! followers leads. A request that may change something drops the cached answers of its target. Nothing here sends
+//! anything.
 //!
 //! Long bodies are stored compressed: machines in a listing share most of their text. Expired answers are dropped
 //! within seconds.
@@ -152,11 +153,11 @@ struct UnderWay {
     answer: watch::Receiver<Option<Shared>>,
 }
 
-/// What the caller has to do next.
+/// Next step of a caller.
 pub(super) enum Lookup {
     /// Use this answer, or this error if the budget has no room for it.
     Answer(Shared),
-    /// Wait for this; when the channel closes without a value, ask again.
+    /// Wait on this channel; when it closes without a value, ask again.
     Follow(watch::Receiver<Option<Shared>>),
     /// Send the request and report the result.
     Lead(Lead),
@@ -325,7 +326,7 @@ impl Lead {
             Err(
                 FetchError::Denied(_)
                 | FetchError::Invalid(_)
-                // Another call's budget may have room.
+                // Another call's budget may have room for the answer.
                 | FetchError::TooLarge(_)
                 | FetchError::Throttled(_)
                 | FetchError::TimedOut(_),
@@ -368,7 +369,7 @@ impl Drop for Lead {
     }
 }
 
-/// Guard of [`ResponseCache::changing`].
+/// Drops the cached answers of a target when it is dropped; see [`ResponseCache::changing`].
 pub(super) struct Changing {
     kept: Arc<ResponseCache>,
     target: usize,

@@ -44,7 +44,7 @@ pub struct Rule {
     query: BTreeMap<String, BTreeSet<String>>,
     form: BTreeMap<String, BTreeSet<String>>,
     access: Access,
-    /// A manifest's only: what an answer means is no right.
+    /// Proofs of absence. Set by a manifest only: the meaning of an answer is no right.
     absence: Vec<Absence>,
 }
 
@@ -171,12 +171,12 @@ fn fields(
 }
 
 impl Rule {
-    /// The same rule, with these answers as proof that what was asked for is not there.
+    /// The same rule with these answers as proofs that the requested object does not exist.
     pub fn with_absence(self, absence: Vec<Absence>) -> Rule {
         Rule { absence, ..self }
     }
 
-    /// Answers that say that what was asked for is not there, beside 404.
+    /// Answers that prove, beside 404, that the requested object does not exist.
     pub fn absence(&self) -> &[Absence] {
         &self.absence
     }

@@ -1,8 +1,8 @@
 //! Sends one request and reads its whole response, within limits.
 //!
 //! Sends once: there is no retry here or below. Dropping the future drops the request and its connection. The caller
-//! has asked the permit immediately before; its tenure is checked again on each write (`lease_gate`), and the request ends
-//! with the permit, renewals until then included.
+//! has asked the permit immediately before; its tenure is checked again on each write (`lease_gate`), and the request
+//! ends with the permit, renewals until then included.
 
 use std::error::Error as StdError;
 use std::io;
@@ -216,7 +216,7 @@ async fn body(
     }
 }
 
-/// Whether nobody listens at the endpoint.
+/// Whether the connection was refused because no process listens at the endpoint.
 fn refuses_connections(error: &(dyn StdError + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |error| StdError::source(*error));
     let mut before_proxy = causes
@@ -228,11 +228,11 @@ fn refuses_connections(error: &(dyn StdError + 'static)) -> bool {
     })
 }
 
-/// Added to what TLS says of a certificate whose signer it does not know.
+/// Appended to a TLS error about a certificate with an unknown issuer.
 const UNSIGNED: &str =
     "no trusted authority has signed the certificate; caFile or caPem names a private one";
 
-/// Layers between wrap one `io::Error` into another.
+/// Whether TLS does not know the certificate's issuer. The layers between wrap one `io::Error` into another.
 fn is_unsigned_by_all(error: &(dyn StdError + Send + Sync + 'static)) -> bool {
     let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
     match error.downcast_ref::<io::Error>() {
@@ -261,7 +261,7 @@ pub(super) fn broken(error: &(dyn StdError + 'static)) -> FetchError {
             is_timeout |= error.kind() == io::ErrorKind::TimedOut;
         }
         if cause.is::<ProxyError>() {
-            // It says all that the layers above it know.
+            // The proxy's error contains everything that the layers above it say.
             is_proxys = true;
             texts.clear();
         }

@@ -31,7 +31,7 @@ use crate::manifest::GrantedTarget;
 
 /// Granted target; see the module docs.
 pub(super) struct Target {
-    /// Granted name.
+    /// Name of the target in the grant and in the manifest.
     pub name: String,
     /// Scheme, host, port, base path.
     pub endpoint: Url,
@@ -41,7 +41,7 @@ pub(super) struct Target {
     pub changes: Vec<Line>,
     /// Requests that the grant would admit if the module's manifest requested them.
     given: Vec<Line>,
-    /// Redacts the credential.
+    /// Redacts the credential of this target from texts.
     pub redactor: Arc<SecretRedactor>,
     /// HTTP client with its connection pool.
     pub client: Client,
@@ -65,10 +65,10 @@ pub(super) struct Target {
     user_agent: Option<HeaderValue>,
 }
 
-/// What a target admits at one moment, for people. Holds no credential.
+/// State of a target at one moment, for people: its grant and the requests that it still admits. Holds no credential.
 #[derive(Debug, Clone)]
 pub struct TargetLevel {
-    /// Granted name.
+    /// Name of the target in the grant and in the manifest.
     pub name: String,
     /// Scheme, host, port, base path.
     pub endpoint: Url,
@@ -78,16 +78,16 @@ pub struct TargetLevel {
     pub lines: Vec<Line>,
     /// Request budget of the generation.
     pub budget: RequestBudget,
-    /// Requests of it that may be sent now.
+    /// Requests of the budget that may be sent now.
     pub left: u32,
-    /// For how long the cloud wants no requests.
+    /// Remaining rate-limit hold; `None` if there is no hold.
     pub held: Option<Duration>,
-    /// What the cloud said last about its own rate limit.
+    /// The cloud's last statement about its own rate limit; `None` if it made none.
     pub cloud: Option<CloudQuota>,
 }
 
 impl Target {
-    /// What it admits at `now`.
+    /// The state of the target at `now`.
     pub(super) fn level(&self, now: Instant) -> TargetLevel {
         let (budget, left) = self.share.left(now);
         TargetLevel {
@@ -162,22 +162,22 @@ impl Target {
         })
     }
 
-    /// Says in an error text that a proxy is in between; empty without one.
+    /// Names the proxy in an error text; empty without a proxy.
     pub(super) fn through(&self) -> String {
         let proxy = self.proxy.as_deref();
         proxy.map_or_else(String::new, |proxy| format!(", through the proxy {proxy}"))
     }
 
-    /// Why an answer is withheld that refuses a signature: only the operator can do something about the clock, and what AWS
-    /// says about it may repeat the session token.
+    /// Reason for withholding an answer that refuses a signature because of the clock: only the operator can correct
+    /// the clock, and AWS's text about it may repeat the session token.
     pub(super) fn refuses(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Option<String> {
         let why = self.authentication.clock(status, headers, body)?;
         self.tell(status, body, Some(&why));
         Some(why)
     }
 
-    /// Logs when the target starts or stops refusing the credential: without it a provider can do nothing, and only the
-    /// operator can replace it. `why` is known of some.
+    /// Logs when the target starts or stops refusing the credential: a provider can do nothing without one, and only
+    /// the operator can replace it. `why`: the reason, if it is known.
     pub(super) fn tell(&self, status: u16, body: &[u8], why: Option<&str>) {
         if !self.authentication.is_some() {
             return;

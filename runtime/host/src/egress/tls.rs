@@ -1,4 +1,5 @@
-//! TLS configuration of outgoing connections: rustls with ring, and what is trusted. The caller sets ALPN protocols.
+//! TLS configuration of outgoing connections: rustls with ring, and the trusted certificates. The caller sets ALPN
+//! protocols.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -15,15 +16,15 @@ pub use fingerprint::{Fingerprint, FingerprintError};
 
 mod fingerprint;
 
-/// The certificates that are trusted.
+/// The server certificates that are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust<'a> {
     /// Roots of the platform.
     Platform,
-    /// Only those that these certificates, in PEM, vouch for.
+    /// Only certificates that these ones, in PEM, have signed.
     Only(&'a str),
-    /// Only the certificates with these fingerprints, whatever they say about names and dates and whoever signed them; if there
-    /// are roots (PEM), only those that these vouch for as well.
+    /// Only the certificates with these fingerprints, regardless of their names, dates and issuers. With roots (PEM), a
+    /// certificate also has to pass the usual checks against these.
     Pinned(&'a [Fingerprint], Option<&'a str>),
     /// No roots, for a client that never uses TLS. The platform's roots are not read.
     Nobody,
@@ -35,7 +36,7 @@ impl<'a> Trust<'a> {
         ca_pem.map_or(Trust::Platform, Trust::Only)
     }
 
-    /// The same, unless the operator names fingerprints.
+    /// The certificates with these fingerprints, or those of [`Trust::given`] if there are no fingerprints.
     pub fn pinned(fingerprints: &'a [Fingerprint], ca_pem: Option<&'a str>) -> Trust<'a> {
         match fingerprints {
             [] => Trust::given(ca_pem),

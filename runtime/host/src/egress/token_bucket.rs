@@ -26,7 +26,7 @@ impl TokenBucket {
         most: Duration,
     ) -> Result<Duration, Duration> {
         let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
-        // A larger budget before this one may have spent more than this one ever has.
+        // A larger budget in force before may have spent more than this one ever grants.
         let spent = left(*full, now).min(budget.per.saturating_add(most));
         let next = spent + budget.per / budget.requests.get();
         let wait = next.saturating_sub(budget.per);
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(bucket.left(three, now), 0);
         assert_eq!(bucket.left(three, now + Duration::from_secs(2)), 2);
         assert_eq!(bucket.wait(three, now), Duration::from_secs(1));
-        // Two wait; the refused ones took nothing.
+        // Two requests wait; the refused ones took nothing.
         assert_eq!(waits(&bucket, three, now, 4), [1000, 2000, -3000, -3000]);
         let later = now + Duration::from_secs(3);
         assert_eq!(waits(&bucket, three, later, 2), [0, 1000]);

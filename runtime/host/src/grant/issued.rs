@@ -1,5 +1,5 @@
-//! Credentials that somebody else issues for a while: what the host presents, and to whom. A guest never reaches these
-//! endpoints; they are the operator's, like the targets.
+//! Temporary credentials that an issuer issues: its endpoint, and the secrets that the host presents there. A guest
+//! cannot reach these endpoints; the operator names them, like the targets.
 
 use std::path::PathBuf;
 
@@ -8,16 +8,18 @@ use url::Url;
 
 use super::{Credential, ProxyGrant, RequestBudget, Secret, TargetGrant};
 
-/// An endpoint that issues credentials. The same checks apply to it as to a target: addresses, proxy, certificates, bounds.
+/// An endpoint that issues credentials. The same checks apply to it as to a target: addresses, proxy, certificates,
+/// bounds.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Issuer {
-    /// Scheme, host, port and path. `http` only to loopback, and for keys of AWS to the addresses of its metadata services.
+    /// Scheme, host, port and path. `http` only to loopback, and for keys of AWS to the addresses of its metadata
+    /// services.
     pub endpoint: Url,
-    /// Loopback and private ranges that its name may resolve to.
+    /// Loopback and private ranges that the endpoint's name may resolve to.
     pub addresses: Vec<IpNet>,
     /// CA certificates in PEM form. If set, they replace the platform's roots.
     pub ca_pem: Option<String>,
-    /// The proxy on the way to it. Metadata services are never asked through one.
+    /// The proxy for requests to it. Metadata services are never requested through one.
     pub proxy: Option<ProxyGrant>,
 }
 
@@ -32,7 +34,7 @@ impl Issuer {
         }
     }
 
-    /// The same as a target, for the checks that both have.
+    /// The issuer as a target, for the checks that both have.
     pub(crate) fn as_target(&self) -> TargetGrant {
         TargetGrant {
             name: "issuer".to_owned(),
@@ -51,9 +53,10 @@ impl Issuer {
 /// A token that the host presents to an issuer.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Presented {
-    /// This text.
+    /// The token itself.
     Text(Secret),
-    /// The text of this file, read for each exchange: kubelets and agents replace such files long before the process ends.
+    /// The text of this file, read for each exchange: kubelets and agents replace such files long before the process
+    /// ends.
     File(PathBuf),
 }
 
@@ -70,23 +73,23 @@ pub struct WebIdentity {
     pub token: Presented,
 }
 
-/// An OAuth 2.0 token: `Authorization: Bearer …` with what a token endpoint issues.
+/// An OAuth 2.0 token of a token endpoint, sent as `Authorization: Bearer …`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OAuth2 {
     /// The token endpoint (RFC 6749, 3.2).
     pub issuer: Issuer,
-    /// Who asks; `None` if the grant alone identifies it.
+    /// The client, as the authorization server knows it; `None` if the grant alone identifies it.
     pub client: Option<OAuth2Client>,
-    /// What is presented.
+    /// The authorization grant that the host presents.
     pub grant: OAuth2Grant,
-    /// Fields that the endpoint wants besides, such as `scope`, `audience` or `resource`.
+    /// Additional fields that the endpoint needs, such as `scope`, `audience` or `resource`.
     pub parameters: Vec<(String, String)>,
 }
 
 /// A client of an authorization server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OAuth2Client {
-    /// Client identifier.
+    /// Client identifier (`client_id`).
     pub id: String,
     /// Client secret; `None` for a client that is identified and not authenticated.
     pub secret: Option<Secret>,
@@ -95,17 +98,17 @@ pub struct OAuth2Client {
     pub in_form: bool,
 }
 
-/// Authorization grant.
+/// Authorization grant of a token request.
 #[derive(Clone, PartialEq, Eq)]
 pub enum OAuth2Grant {
-    /// RFC 6749, 4.4.
+    /// Client credentials: RFC 6749, 4.4.
     ClientCredentials,
     /// RFC 7523, 2.1: a signed assertion, such as a token of a ServiceAccount.
     JwtBearer {
-        /// The assertion.
+        /// The signed assertion.
         assertion: Presented,
     },
-    /// RFC 8693.
+    /// Token exchange: RFC 8693.
     TokenExchange {
         /// The token that is exchanged.
         subject_token: Presented,
@@ -132,7 +135,7 @@ pub enum KeystoneMethod {
         user: String,
         /// Name of the user's domain.
         user_domain: String,
-        /// Password.
+        /// Password of the user.
         password: Secret,
         /// Name of the project.
         project: String,
@@ -141,9 +144,9 @@ pub enum KeystoneMethod {
     },
     /// An application credential, which has its project in it.
     ApplicationCredential {
-        /// Its ID.
+        /// ID of the credential.
         id: String,
-        /// Its secret.
+        /// Secret of the credential.
         secret: Secret,
     },
 }

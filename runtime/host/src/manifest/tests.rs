@@ -206,7 +206,7 @@ fn every_mistake_is_refused_by_name() {
             other => panic!("{pointer} {value}: {other:?}"),
         }
     }
-    // A look-alike of a foreign domain is a domain of its own.
+    // A domain that only looks like a foreign one is accepted.
     assert!(
         parse(&with(
             "/annotationPrefixes/0",

@@ -15,7 +15,7 @@ use super::{AuthKind, ConfigKey, Manifest, REGION, Target, WantedLimits, unnamed
 use crate::egress::rules::{Absence, RawRule, Rule};
 use crate::sanitize::clean;
 
-/// Each exceeds the needs of every cloud that was looked at, and is small enough to be read by a person.
+/// Each maximum exceeds the needs of every cloud that was looked at, and is small enough for a person to read the list.
 const MAX_SCHEMES: usize = 16;
 const MAX_TARGETS: usize = 16;
 const MAX_RULES: usize = 256;
@@ -28,10 +28,10 @@ const MAX_ERROR: usize = 512;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RawManifest {
-    /// For editors; nothing is read from it.
+    /// Read by editors only.
     #[serde(rename = "$schema")]
     _schema: Option<String>,
-    // What is missing is a mistake like others: it must not hide them.
+    // An absent key is reported like other mistakes, and does not hide them.
     #[serde(default)]
     contract: String,
     #[serde(default)]
@@ -192,7 +192,7 @@ pub(super) fn check(raw: RawManifest) -> Result<Manifest, Vec<String>> {
     }
 }
 
-/// `is_first`: in the form of contract 0.1, which has no target without an endpoint and no proofs of absence.
+/// `is_first`: the manifest is of contract 0.1, which has no target without an endpoint and no proofs of absence.
 fn target(raw: RawTarget, is_first: bool, wrong: &mut Vec<String>) -> Option<Target> {
     let place = format!("target {:?}", raw.name);
     unknown(&place, &raw.unknown, wrong);
@@ -246,7 +246,7 @@ fn target(raw: RawTarget, is_first: bool, wrong: &mut Vec<String>) -> Option<Tar
     })
 }
 
-/// One answer of a rule's `absence`.
+/// One proof of absence in a rule.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawAbsence {
@@ -254,7 +254,7 @@ struct RawAbsence {
     contains: String,
 }
 
-/// A rule whose `absence` names the answers that say that what was asked for is not there.
+/// Parses a rule and its `absence`: answers that prove that the requested object does not exist.
 fn rule_with_absence(place: &str, mut value: Value, wrong: &mut Vec<String>) -> Option<Rule> {
     let absence = value
         .as_object_mut()
@@ -301,10 +301,10 @@ fn rule(place: &str, value: Value, wrong: &mut Vec<String>) -> Option<Rule> {
         .ok()
 }
 
-/// Same form as in a grant; `http` only to loopback. The host may have [`REGION`] as a part.
+/// The endpoint has the same form as in a grant; `http` only to loopback. The host may contain [`REGION`].
 fn endpoint(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| error.to_string())?;
-    // Whatever stands there in the end is checked as an endpoint, with the grant.
+    // The endpoint with the real region is checked with the grant.
     let in_a_region: Url = match url.host_str() {
         Some(host) if host.contains(REGION) => text
             .replacen(REGION, "region", 1)

@@ -23,12 +23,12 @@ const CAUSE_BYTES: usize = 1_024;
 pub(crate) enum Failure {
     /// A trap, an exceeded store limit, or a host function that refused.
     Trap {
-        /// Innermost cause.
+        /// Text of the innermost cause.
         cause: String,
         /// Formatted guest stack; empty if there is none.
         stack: String,
     },
-    /// The deadline passed.
+    /// The deadline of the call has passed.
     Deadline,
     /// The CPU budget is spent.
     Cpu(Duration),
@@ -70,7 +70,7 @@ impl Failure {
         match self {
             Failure::Trap { cause, stack } => {
                 let text = format!("{phase} in module {module}: {cause}");
-                // The guest's own words come first: an Event holds only the beginning.
+                // The guest's own text comes first: an Event holds only the beginning.
                 let memory = limits::ERROR_BYTES.saturating_sub(stack.len());
                 ProviderError::Trapped(with_log(text, log, memory) + &stack)
             }

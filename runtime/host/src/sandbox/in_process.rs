@@ -29,7 +29,7 @@ pub(crate) struct InProcess {
 }
 
 impl InProcess {
-    /// See [`super::Sandbox::perform`].
+    /// Performs a call on threads of this process: [`super::Sandbox::perform`].
     pub(super) async fn perform<R: Send>(
         &self,
         performance: Performance,

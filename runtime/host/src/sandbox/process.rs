@@ -25,7 +25,7 @@ use connection::{Connection, Ended};
 
 /// Maximum start-up time of a process on a busy machine. Usually it takes a tenth of a second.
 const START: Duration = Duration::from_secs(30);
-/// How long after its deadline a call may report its end. A child that takes longer is stuck.
+/// Time after its deadline within which a call may report its end. A child that takes longer is stuck.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Sandbox process of one module.
@@ -56,7 +56,7 @@ impl SandboxProcess {
         self.connected().await.map(drop)
     }
 
-    /// See [`super::Sandbox::perform`].
+    /// Performs a call in the sandbox process: [`super::Sandbox::perform`].
     pub(super) async fn perform<R: Send>(
         &self,
         performance: Performance,

@@ -26,7 +26,7 @@ use crate::manifest::Contract;
 pub(super) enum ToChild {
     /// First message: the module's settings. The body is the compiled code.
     Load(Load),
-    /// Starts a call.
+    /// Starts a call with this number.
     Call {
         call: u64,
         ask: Box<Ask>,
@@ -36,7 +36,7 @@ pub(super) enum ToChild {
         /// Whether the call may send requests.
         open: bool,
     },
-    /// Cancels a call.
+    /// Cancels the call with this number.
     Cancel { call: u64 },
     /// Result of a request. The body is the response's.
     Answered {
@@ -111,7 +111,7 @@ pub(super) enum ToParent {
 /// A guest's request, without the body.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Request {
-    /// By target name.
+    /// A request to a target by its name.
     Fetch {
         target: String,
         method: String,
@@ -121,7 +121,7 @@ pub(super) enum Request {
         has_body: bool,
         supplementary: bool,
     },
-    /// By URL.
+    /// A request with an absolute URL.
     Url {
         method: String,
         url: String,

@@ -27,7 +27,7 @@ pub(super) struct TimeLimit {
 
 /// State of a call with respect to its CPU permit.
 enum Progress {
-    /// No request: the call waits for something else, or has not started.
+    /// No permit is requested: the call waits for something else, or has not started.
     None,
     /// Another call of the provider has the CPU permit.
     Waits(Wait<CpuPermit>),

@@ -1,4 +1,4 @@
-//! What becomes of arguments and answers between the versions.
+//! Conversion of arguments and answers between the versions.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -81,7 +81,7 @@ fn what_may_be_taken_over_is_a_uid_or_empty() {
     for (allowed, told) in [
         (None, None),
         (Some(uid), Some("u1")),
-        // Never what nobody owns, in place of what somebody owns.
+        // An owner that is known by name must not become "unowned".
         (Some(name), None),
         (Some(Adoption::Unowned), Some("")),
     ] {

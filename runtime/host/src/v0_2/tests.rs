@@ -1,4 +1,4 @@
-//! Shapes of answers, and the conversions that can lose something.
+//! Shapes of answers, and the conversions that could lose a value.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use super::*;
@@ -201,7 +201,7 @@ fn conflict(owner: Option<common::Owner>) -> ProviderError {
     ProviderError::from(common::Error::Conflict(common::Conflict { message, owner }))
 }
 
-/// What has no owner may be taken over: an owner that cannot be one must not become none.
+/// An object without an owner may be adopted, so an invalid owner must not become none.
 #[test]
 fn an_owner_is_neither_cut_nor_left_out() {
     let uid = |uid: &str| Owner::Uid(uid.to_owned());

@@ -1,4 +1,4 @@
-//! Whether a call's answers may prove absence, and what is recorded of it.
+//! Whether a call's answers may prove absence, and the records of its exchanges.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ async fn not_found_proves_nothing_where_a_path_names_no_object() {
     assert!(!scope.complete());
 }
 
-/// Clouds that do not say 404: their manifest has the words by which they say the same. Status and words both count.
+/// Clouds that do not answer 404: their manifest lists the status and the text that mean the same. Both have to match.
 #[tokio::test]
 async fn absence_is_proven_by_the_words_of_the_manifest() {
     const NOT_FOUND: &str = "<Code>InvalidInstanceID.NotFound</Code>";
@@ -144,7 +144,7 @@ async fn a_supplementary_request_neither_proves_nor_is_missed() {
     }
 }
 
-/// `POST /` says nothing; the value of the rule does. What else the guest sends is named nowhere.
+/// The label of a request to `POST /` has the field of its rule, and no other field of the guest's.
 #[tokio::test]
 async fn the_field_of_a_rule_names_the_request() {
     let server = server().await;
@@ -264,7 +264,7 @@ async fn exchanges_and_counts_tell_what_happened() {
     );
 }
 
-/// Counts become series of metrics.
+/// Counts are series of metrics, so a guest must not be able to add series.
 #[tokio::test]
 async fn h8_what_a_guest_names_makes_no_new_counts() {
     let server = server().await;
@@ -289,6 +289,6 @@ async fn h8_what_a_guest_names_makes_no_new_counts() {
     let is_known =
         |count: &String| count.starts_with("api GET ") || count.starts_with("api other denied ");
     assert!(counts.iter().all(is_known), "{counts:?}");
-    // The known statuses, the hundreds of the others, and what was denied.
+    // The known statuses, the classes of all other statuses, and denied requests.
     assert!(counts.len() <= 36, "{counts:?}");
 }

@@ -1,4 +1,4 @@
-//! Names and addresses: what a name resolves to is checked whole, once, and dialled as checked.
+//! Names and addresses: all addresses of a name are checked, once, and dialled as checked.
 
 use std::error::Error as _;
 
@@ -87,7 +87,7 @@ async fn a_name_that_changes_its_address_is_asked_once_per_connection() {
         );
     }
     assert_eq!((names.asked(), server.connections()), (1, 1));
-    // The connection is gone, so the name is asked again, and its new address is not one to dial.
+    // The connection is closed, so the name is resolved again, and its new address may not be dialled.
     let denied = error(scope(&egress).fetch(get("/servers/3")).await);
     assert!(matches!(denied, FetchError::Denied(_)), "{denied}");
     assert_eq!((names.asked(), server.connections()), (2, 1));
@@ -143,7 +143,7 @@ async fn an_endpoint_that_nobody_may_grant_is_refused_before_anything_runs() {
             Ok(_) => panic!("{url} was accepted"),
         }
     }
-    // An address as endpoint grants that very address.
+    // An IP address as endpoint grants itself.
     for url in [
         "http://127.0.0.1:1",
         "http://[::1]:1",

@@ -1,4 +1,4 @@
-//! Every change has one audit record, and a record tells nobody what was sent.
+//! Every change has one audit record, which contains nothing of what was sent.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const HEADER: &str = "canary-of-a-header";
 const PATH: &str = "canary-of-the-path";
 const ANSWER: &str = "canary-of-the-answer";
 
-/// A change that holds a canary wherever it can hold something.
+/// A change with a canary in every part that can hold one.
 fn telling() -> FetchRequest {
     FetchRequest {
         query: vec![("name".to_owned(), QUERY.to_owned())],
@@ -141,7 +141,7 @@ fn arrived(server: &Server) -> Vec<String> {
         match path.strip_prefix("/load_balancers/") {
             Some(_) => Some(format!("{method} /load_balancers/{{id}}")),
             None if method == "GET" => None,
-            // The only form here that is a change.
+            // The only form in this test that is a change.
             None if path == "/" => Some(format!("{method} / Action=Create")),
             None => Some(format!("{method} {path}")),
         }
@@ -180,14 +180,14 @@ async fn what_the_cloud_saw_change_and_what_was_recorded_are_the_same_one_to_one
             post_form("Action=Create&Name=x"),
             plain(Method::DELETE, &format!("/load_balancers/{index}")),
             plain(Method::PUT, &format!("/load_balancers/{index}")),
-            // Not granted: nothing of it is sent, nor recorded.
+            // Not granted, so it is neither sent nor recorded.
             plain(Method::DELETE, "/servers"),
         ] {
             let scope = scope.clone();
             calls.spawn(async move { scope.fetch(request).await.is_ok() });
         }
     }
-    // One change is never answered, and is given up when all others have ended.
+    // One change is never answered, and is cancelled when all others have ended.
     eventually("all but one have ended", || {
         while calls.try_join_next().is_some() {}
         calls.len() <= 1

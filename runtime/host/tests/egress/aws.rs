@@ -1,4 +1,4 @@
-//! Requests that are signed for AWS: what arrives, and what a guest cannot make of it.
+//! Requests that are signed for AWS: the signed request as received, and what a guest cannot change in it.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) fn sigv4(source: AwsSource) -> AwsSigV4 {
     }
 }
 
-/// One target `api` that is signed for.
+/// A grant of one target `api` with signed requests.
 pub(crate) fn granted(endpoint: &str, credential: AwsSigV4) -> Granted {
     let manifest = json!({
         "contract": "0.2.0", "name": "test", "version": "1",

@@ -1,4 +1,4 @@
-//! Certificates that the operator names by their fingerprint, and those that only look like them.
+//! Certificates that the operator names by their fingerprint, and certificates that resemble them.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn fingerprint(certificate: &rcgen::Certificate) -> Fingerprint {
     text.parse().unwrap()
 }
 
-/// The way to this server by a name that is in none of the certificates, with these fingerprints and perhaps a root.
+/// An egress to this server, under a name that no certificate has, with these fingerprints and an optional root.
 fn egress(server: &Server, named: &[Fingerprint], root: Option<String>) -> Arc<Egress> {
     let url = format!("https://pve.test:{}", server.address.port());
     let granted = granted(&[("api", &url)], |grants| {
@@ -80,7 +80,7 @@ async fn d34_with_an_authority_both_have_to_fit() {
     let named = fingerprint(&certificate);
     let (other, _) = self_signed();
     let server = serve((certificate, key)).await;
-    // The right fingerprint, and another authority; the right authority, and another name; and another fingerprint.
+    // The right fingerprint with another authority; the right authority with another name; another fingerprint.
     let table = [
         (named, some_root()),
         (named, ours.pem()),

@@ -1,4 +1,4 @@
-//! Whom the way out believes, for each connection anew, and what it says at the beginning of one.
+//! Certificates that the egress accepts, checked for each connection anew, and the names that it sends.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ use crate::tls::{authority, egress, limited};
 use crate::weak_rsa_key::Weak;
 use crate::world::{error, get, scope};
 
-/// What a server shows, which may change, and which names it was asked for.
+/// The certificate that a server shows, which can be changed, and the names that clients sent.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     certificate: Mutex<Option<Arc<CertifiedKey>>>,
@@ -38,11 +38,11 @@ impl ResolvesServerCert for Shown {
 }
 
 impl Shown {
-    /// From now on this certificate is shown.
+    /// Sets the certificate that is shown from now on.
     pub(crate) fn show(&self, (certificate, key): (rcgen::Certificate, KeyPair)) {
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let chain = vec![certificate.der().clone()];
-        // Whether the key is the certificate's is for the client to find out.
+        // The client has to find out whether the key belongs to the certificate.
         let key = ring::sign::any_supported_type(&key).unwrap();
         let shown = CertifiedKey::new(chain, key);
         *self.certificate.lock().unwrap() = Some(Arc::new(shown));
@@ -120,7 +120,7 @@ async fn d19_an_authority_that_was_taken_out_is_not_believed_any_more() {
     assert_eq!(server.lines().len(), 1);
 }
 
-/// A server that answers the first message of a handshake with an old version of the protocol, and what it then hears.
+/// A server that answers a client's hello with an old version of TLS, and the bytes that the client sends then.
 async fn old_server(minor: u8) -> (SocketAddr, tokio::task::JoinHandle<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -130,7 +130,7 @@ async fn old_server(minor: u8) -> (SocketAddr, tokio::task::JoinHandle<Vec<u8>>)
         stream.read_exact(&mut head).await.unwrap();
         let mut hello = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
         stream.read_exact(&mut hello).await.unwrap();
-        // Its own: version, randomness, no session, ECDHE with RSA and AES-128-CBC, no compression.
+        // The server's hello: version, randomness, no session, ECDHE with RSA and AES-128-CBC, no compression.
         let mut body = vec![3, minor];
         body.extend([7; 32]);
         body.extend([0, 0xc0, 0x13, 0]);
@@ -156,7 +156,7 @@ async fn old_server(minor: u8) -> (SocketAddr, tokio::task::JoinHandle<Vec<u8>>)
 
 #[tokio::test]
 async fn d19_no_old_version_of_tls_is_spoken() {
-    /// Fatal: the version of the protocol (RFC 8446, 6.2).
+    /// Fatal alert `protocol_version` (RFC 8446, 6.2).
     const REFUSED: [u8; 2] = [2, 70];
     for (name, minor) in [("SSL 3.0", 0), ("TLS 1.0", 1), ("TLS 1.1", 2)] {
         let (address, heard) = old_server(minor).await;

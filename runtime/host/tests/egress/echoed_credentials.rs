@@ -1,4 +1,4 @@
-//! A cloud that repeats what it was sent: in pieces, or in another spelling. The guest never gets to see it.
+//! A cloud that repeats a received credential, in pieces or in another spelling. The guest never sees it.
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
@@ -9,7 +9,7 @@ use crate::world::{CANARY, egress, error, get, scope};
 
 type Spelling = fn(&str) -> String;
 
-/// Each letter as `spell` writes it.
+/// The text with each letter written by `spell`.
 fn each(text: &str, spell: impl Fn(char) -> String) -> String {
     text.chars().map(spell).collect()
 }

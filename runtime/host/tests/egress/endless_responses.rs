@@ -1,4 +1,4 @@
-//! Servers that never come to an answer and never stop: a request ends within its time, and its connection with it.
+//! Servers that never complete an answer and never stop: a request ends within its time, and its connection with it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio_rustls::server::TlsStream;
 use crate::tls::{acceptor, authority, limited};
 use crate::world::{error, eventually, get, scope};
 
-/// Who waits here waits in vain.
+/// Short time limits.
 fn impatient() -> EgressLimits {
     EgressLimits {
         first_byte: Duration::from_secs(1),
@@ -45,7 +45,7 @@ async fn e19_answers_that_are_none_are_not_waited_for_without_end() {
     }
 }
 
-/// The kinds of frames (RFC 9113, 6).
+/// Types of frames (RFC 9113, 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -54,7 +54,7 @@ const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
-/// Their flags.
+/// Flags of frames.
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 /// `:status: 200` (RFC 7541, A), and a field of 60 bytes that is in no table.
@@ -70,18 +70,18 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What a server does with a request.
+/// A server's answer to a request.
 #[derive(Clone)]
 struct Answer {
-    /// Comes once.
+    /// Bytes that are sent once.
     first: Vec<u8>,
-    /// Comes again and again; empty: nothing more comes, and the connection stays.
+    /// Bytes that are sent again and again; empty: nothing more is sent, and the connection stays open.
     then: Vec<u8>,
-    /// Whether the connection ends after the first.
+    /// Whether the connection ends after `first`.
     ends: bool,
 }
 
-/// A server of HTTP/2 made by hand.
+/// A hand-written HTTP/2 server.
 struct Http2 {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -90,7 +90,7 @@ struct Http2 {
 }
 
 impl Http2 {
-    /// Answers the request of a stream by `script`.
+    /// Starts a server that answers the request of a stream by `script`.
     async fn start(
         tls: TlsAcceptor,
         script: impl Fn(u32) -> Answer + Send + Sync + 'static,
@@ -131,7 +131,7 @@ async fn serve(
     script: &(impl Fn(u32) -> Answer + Send + Sync),
     requests: &AtomicUsize,
 ) -> std::io::Result<()> {
-    // What every client says first.
+    // The connection preface of every client.
     stream.read_exact(&mut [0; 24]).await?;
     stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
     loop {
@@ -153,7 +153,7 @@ async fn serve(
         if !then.is_empty() {
             let (mut read, mut write) = tokio::io::split(stream);
             let mut heard = [0; 4096];
-            // What the client says meanwhile is heard, so that it is its own patience that ends.
+            // Reads what the client sends meanwhile, so that only its time limit can end the request.
             let hears = async { while read.read(&mut heard).await.is_ok_and(|count| count > 0) {} };
             let says = async { while write.write_all(&then).await.is_ok() {} };
             tokio::select! {
@@ -165,7 +165,7 @@ async fn serve(
     }
 }
 
-/// A server, and the way out to it.
+/// A server, and an egress to it.
 async fn http2(script: impl Fn(u32) -> Answer + Send + Sync + 'static) -> (Http2, Arc<Egress>) {
     let authority = authority();
     let tls = acceptor(&authority, &["cloud.test"], false, &["h2"]);
@@ -234,7 +234,7 @@ async fn e19_frames_without_end_end_the_request_and_the_connection() {
 
 #[tokio::test]
 async fn e19_header_fields_beyond_the_cap_are_no_answer() {
-    // Ten thousand of them, in frames of no more than 16 KiB.
+    // Ten thousand header fields, in frames of no more than 16 KiB.
     let (server, egress) = http2(|id| {
         let fields = FIELD.repeat(10_000);
         let mut frames = frame(HEADERS, 0, id, OK);
@@ -257,11 +257,11 @@ async fn e19_header_fields_beyond_the_cap_are_no_answer() {
     assert_eq!(server.requests.load(Ordering::SeqCst), 1);
 }
 
-/// Who sends a request anew by itself would go on for ever here.
+/// A client that repeats requests by itself would never stop here.
 #[tokio::test]
 async fn e19_a_connection_that_is_taken_away_with_each_request_is_dialled_once_for_each() {
     const REFUSED_STREAM: [u8; 4] = [0, 0, 0, 7];
-    /// The last stream that was looked at is none, and nothing is wrong.
+    /// No stream was processed, and there was no error.
     const GOODBYE: [u8; 8] = [0; 8];
     for (what, leave) in [
         (

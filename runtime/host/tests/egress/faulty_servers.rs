@@ -8,7 +8,7 @@ use http::Method;
 
 use crate::world::{error, eventually, get, limited, plain, scope};
 
-/// A cap that a test reaches at once.
+/// A response limit that a test reaches at once.
 fn small() -> EgressLimits {
     EgressLimits {
         response_bytes: 1000,
@@ -16,7 +16,8 @@ fn small() -> EgressLimits {
     }
 }
 
-/// The same for who is to wait in vain; whoever gets an answer must not be in a hurry on a busy machine.
+/// The same with short time limits, for servers that do not answer. A request that is answered needs time on a busy
+/// machine.
 fn impatient() -> EgressLimits {
     let soon = Duration::from_millis(300);
     EgressLimits {

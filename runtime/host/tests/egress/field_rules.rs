@@ -1,4 +1,4 @@
-//! Rules that look at fields: nothing is sent in which a server could find another value than the rule did.
+//! Rules that inspect fields: a request is refused if a server could find another value in it than the rule did.
 
 use bytes::Bytes;
 use ccm_fixtures::http_server::{Server, ok};
@@ -33,7 +33,7 @@ async fn a_body_that_could_contradict_the_rule_is_not_sent() {
     let scope = scope(&egress(&format!("http://{}", server.address)));
     let part = "--b\r\ncontent-disposition: form-data; name=\"Action\"\r\n\r\nDelete\r\n--b--\r\n";
     for (place, kind, body) in [
-        // A body that the rules cannot read.
+        // Bodies that the rules cannot read.
         (
             "/query?Action=List",
             "multipart/form-data; boundary=b",
@@ -70,7 +70,7 @@ async fn a_body_that_could_contradict_the_rule_is_not_sent() {
             "application/json; charset=utf-16",
             "{}",
         ),
-        // One that says something else.
+        // Bodies with another value.
         ("/query?Action=List", FORM, "Action=Delete"),
         ("/query?Action=List", FORM, "a=b&%41ction=Delete"),
         ("/query?Action=List", JSON, r#"{"Action":"Delete"}"#),
@@ -94,7 +94,7 @@ async fn a_body_that_could_contradict_the_rule_is_not_sent() {
         ("/query?Action=List", JSON, r#"[{"Action":"Delete"}]"#),
         ("/query?Action=List", JSON, "Action=Delete"),
         ("/query?Action=List", JSON, "{} Action=Delete"),
-        // The same name for a server that does not look closely.
+        // Names that a lenient server takes for the same one.
         ("/query?Action=List", FORM, "action=Delete"),
         ("/query?Action=List&action=Delete", "", ""),
         ("/query?Action=List&ACTION=List", "", ""),
@@ -105,7 +105,7 @@ async fn a_body_that_could_contradict_the_rule_is_not_sent() {
         ("/?action=Delete", FORM, "Action=List"),
         ("/", FORM, "Action=List&action=Delete"),
         ("/", FORM, "Action=List&Action[x]=Delete"),
-        // Another method than the one that was matched.
+        // Fields that override the matched method.
         ("/query?Action=List&_method=DELETE", "", ""),
         ("/query?Action=List&_METHOD=DELETE", "", ""),
         ("/query?Action=List&X-HTTP-Method-Override=DELETE", "", ""),
@@ -114,7 +114,7 @@ async fn a_body_that_could_contradict_the_rule_is_not_sent() {
         ("/", FORM, "Action=List&_method=DELETE"),
         ("/servers?_method=DELETE", "", ""),
         ("/servers", FORM, "_method=DELETE"),
-        // A wide rule that is read, and a narrow one beside it that changes something.
+        // A wide rule that reads, and a narrow one beside it that is a change.
         ("/wide?action=Create", "", ""),
         ("/wide", FORM, "action=Create"),
         ("/wide", FORM, "Action=Create&Action=Create"),
@@ -179,7 +179,7 @@ async fn a_body_that_agrees_with_the_rule_is_sent() {
         ("/wide", FORM, "Action=Create", "Action=Create"),
         ("/wide", FORM, "name=%78", "name=x"),
         ("/wide", JSON, r#"{"name":"x"}"#, r#"{"name":"x"}"#),
-        // No rule looks at a field here.
+        // On this path no rule inspects a field.
         (
             "/servers?Action=x&action=y",
             "text/plain",

@@ -1,4 +1,4 @@
-//! HTTP/2, which most clouds speak: the same rules on the other wire.
+//! HTTP/2, which most clouds use: the same rules apply.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::world::{CANARY, error, get, scope};
 
 type Seen = Arc<Mutex<Vec<(Version, String, HeaderMap)>>>;
 
-/// Answers `/wide` with more headers than are taken, everything else with `{}`.
+/// Answers `/wide` with more headers than the egress accepts, and everything else with `{}`.
 async fn server(tls: tokio_rustls::TlsAcceptor, seen: Seen) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -91,6 +91,6 @@ async fn the_same_rules_hold_for_http2() {
         matches!(wide, FetchError::Unavailable(_) | FetchError::TooLarge(_)),
         "{wide}"
     );
-    // One answer that is refused leaves the others alone.
+    // A refused answer does not affect other requests.
     assert!(scope(&egress).fetch(get("/servers")).await.is_ok());
 }

@@ -1,4 +1,4 @@
-//! What two providers, or two versions of one grant, do not share: connections, answers, cookies.
+//! Two providers, or two versions of one grant, share no connections, answers or cookies.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::world::{egress, error, eventually, fresh, get, get_kept, plain, scope};
 
-/// The way out of a provider that may read servers.
+/// The egress of a provider that may read servers.
 fn reading(url: &str) -> Arc<Egress> {
     let rule = json!({ "methods": ["GET"], "path": "/servers", "access": "read" });
     let target = json!({ "name": "api", "endpoint": url, "auth": "none", "rules": [rule] });
@@ -24,7 +24,7 @@ fn reading(url: &str) -> Arc<Egress> {
     Arc::new(Egress::new("test", &granted, EgressLimits::standard()).unwrap())
 }
 
-/// A server that gives everybody a cookie.
+/// A server that sends a cookie with each answer.
 async fn server() -> Server {
     Server::start(|_| answer(200, &[("set-cookie", "session=1; path=/")], "{}")).await
 }
@@ -39,7 +39,7 @@ async fn d22_a_connection_of_one_provider_is_never_used_for_another() {
             scope(egress).fetch(get("/servers")).await.unwrap();
         }
     }
-    // Each has its own, and uses it again.
+    // Each egress has a connection of its own, and reuses it.
     assert_eq!((server.connections(), server.lines().len()), (2, 6));
 }
 
@@ -69,7 +69,7 @@ async fn d23_what_was_granted_before_ends_with_its_connections() {
     let wide = egress(&url);
     let change = || plain(Method::POST, "/servers");
     scope(&wide).fetch(change()).await.unwrap();
-    // The operator's next grant is for a version that reads, and nothing else.
+    // The operator's next grant is for reading only.
     let narrow = reading(&url);
     assert_eq!((server.connections(), server.closed()), (1, 0));
     drop(wide);

@@ -1,6 +1,6 @@
-//! Credentials that somebody else issues: fetched by the host, under the guards of targets, and seen by nobody else.
+//! Issued credentials: fetched by the host, with the checks that targets have, and seen by no guest.
 //!
-//! The issuers here answer as a test wants. That real ones are understood is shown in `tests/foreign`.
+//! The issuers here answer as a test needs. Real ones are tested in `tests/foreign`.
 
 mod hostile;
 mod renewed;
@@ -23,7 +23,7 @@ use crate::world::{CANARY, error, get, rules, scope};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What issuers issue.
+/// Token in the answers of the issuers.
 const ISSUED: &str = "issued-5f0a3c9e7d1f-token";
 
 fn at(server: &Server, path: &str) -> Issuer {
@@ -31,7 +31,7 @@ fn at(server: &Server, path: &str) -> Issuer {
     Issuer::at(url.parse().unwrap())
 }
 
-/// One target `api` with this credential.
+/// A grant of one target `api` with this credential.
 fn granted(endpoint: &str, credential: Credential) -> Granted {
     let manifest = json!({
         "contract": "0.2.0", "name": "test", "version": "1",
@@ -155,7 +155,7 @@ async fn keys_are_issued_for_a_token_in_a_file_which_is_read_each_time() {
     let cloud = cloud().await;
     for turn in ["1", "2"] {
         std::fs::write(&file, format!("{CANARY}-{turn}\n")).unwrap();
-        // Each generation asks for itself.
+        // Each generation requests its own credential.
         let egress = egress(&cloud, web_identity(&sts, Presented::File(file.clone())));
         scope(&egress).fetch(get("/servers")).await.unwrap();
         scope(&egress).fetch(get("/servers")).await.unwrap();
@@ -285,7 +285,7 @@ async fn tokens_of_keystone_stand_in_their_own_header() {
                 .contains(word)
         );
         assert_eq!(cloud.arrived()[0].header("x-auth-token"), ISSUED);
-        // The guest does not set it.
+        // A guest cannot set the header.
         let mut own = get("/servers");
         own.headers = vec![("X-Auth-Token".to_owned(), "theirs".to_owned())];
         assert!(matches!(
@@ -310,7 +310,7 @@ async fn many_calls_at_once_make_one_exchange() {
             OAuth2Grant::ClientCredentials,
         ),
     );
-    // One that is given up does not end the exchange of the others.
+    // A cancelled call does not end the exchange for other calls.
     let given_up = scope(&egress);
     let mut abandoned = Box::pin(given_up.fetch(get("/servers")));
     assert!(futures::poll!(abandoned.as_mut()).is_pending());

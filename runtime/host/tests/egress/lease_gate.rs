@@ -1,4 +1,4 @@
-//! A request that the permit let go and that was kept waiting until the lease was lost does not reach the cloud.
+//! A permitted request that is delayed until the lease was lost does not reach the cloud.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,7 +24,7 @@ use crate::world::{SOON, egress, error, eventually, get, granted, limited, plain
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A tenure that lasts.
+/// A tenure that does not end.
 fn held() -> Arc<Tenure> {
     let tenure = Tenure::pending();
     tenure.renewed(now(), MINUTE, MINUTE);
@@ -38,7 +38,7 @@ fn call(egress: &Arc<Egress>, tenure: &Arc<Tenure>, audit: &Arc<RecordingAudit>)
     egress.scope(Arc::new(permit), Instant::now() + MINUTE, false)
 }
 
-/// Finds loopback as soon as it is let.
+/// Resolves names to loopback, once a permit is available.
 struct Slow(Arc<Semaphore>);
 
 impl NameLookup for Slow {
@@ -69,7 +69,7 @@ async fn slow() -> (Arc<Egress>, TcpListener, Arc<Semaphore>) {
     (Arc::new(egress), listener, found)
 }
 
-/// Everything that comes over a connection, however it ends.
+/// Reads all bytes of a connection, however it ends.
 async fn everything(mut stream: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Ok(count) = stream.read_buf(&mut bytes).await
@@ -94,11 +94,11 @@ async fn a_request_that_waited_for_its_connection_until_the_lease_was_lost_is_no
             eventually("the permit is asked", || audit.lines().len() == 1).await;
         }
         tokio::task::yield_now().await;
-        // Between dialling and writing.
+        // The tenure ends between dialling and writing.
         tenure.close();
         found.add_permits(1);
         match error(fetch.await.unwrap()) {
-            // A read may not have asked before; both ways nothing is sent.
+            // A read may be refused by the permit, if it was not asked before; in either case nothing is sent.
             FetchError::Denied(text) => assert!(
                 text.contains("does not hold the lease") || !write && text.contains("revoked"),
                 "{case}: {text}"
@@ -108,7 +108,7 @@ async fn a_request_that_waited_for_its_connection_until_the_lease_was_lost_is_no
         if write {
             let (stream, _) = listener.accept().await.unwrap();
             assert_eq!(everything(stream).await, b"", "{case}");
-            // It was announced, so its end is told: not known, as the audit has to assume.
+            // The change was announced to the audit, so its end is recorded: unknown, as the audit has to assume.
             assert_eq!(
                 audit.lines(),
                 [
@@ -132,7 +132,7 @@ async fn what_was_not_written_when_the_lease_was_lost_is_never_written() {
         let egress = limited(&format!("http://{address}"), limits);
         let tenure = held();
         let scope = call(&egress, &tenure, &Arc::default());
-        // More than the operating system takes while nobody reads.
+        // More bytes than the operating system buffers while the server does not read.
         let body = Bytes::from(vec![b'x'; 16 << 20]);
         let length = body.len();
         let request = FetchRequest {
@@ -188,7 +188,7 @@ async fn a_connection_of_the_pool_is_not_written_to_after_the_lease_was_lost() {
         .await;
     assert!(matches!(error(answer), FetchError::Denied(_)));
     assert_eq!(server.lines().len(), 1);
-    // What nobody has any more says nothing.
+    // A tenure without owners no longer counts.
     drop(lost);
     call(&egress, &other, &Arc::default())
         .fetch(get("/servers"))

@@ -1,4 +1,4 @@
-//! How much one call may ask for, and how much at a time.
+//! Number of requests of one call, in total and at a time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn at_most_eight_requests_of_a_call_and_sixteen_of_a_provider_are_on_the_w
     let mut calls = vec![start()];
     for most in [8, 16] {
         eventually("every slot is used", || server.lines().len() == most).await;
-        // Time for one too many to arrive; that none does cannot be waited for.
+        // Gives a surplus request time to arrive; its absence cannot be waited for.
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert_eq!(server.lines().len(), most);
         calls.extend([start(), start()]);
@@ -133,7 +133,7 @@ async fn e24_a_cloud_that_becomes_slower_is_asked_no_more_at_a_time_and_given_up
     for milliseconds in [0, 5, 20, 80, 0] {
         *pause.lock().unwrap() = Duration::from_millis(milliseconds);
         assert!(ask(32).await.iter().all(Result::is_ok), "{milliseconds} ms");
-        // What is on the wire at a time has a connection each, and they are used again.
+        // Concurrent requests have a connection each, which later ones reuse.
         assert!(server.connections() <= 8, "{milliseconds} ms");
     }
     let before = server.lines().len();
@@ -148,7 +148,7 @@ async fn e24_a_cloud_that_becomes_slower_is_asked_no_more_at_a_time_and_given_up
     assert!(ask(32).await.iter().all(Result::is_ok), "it is well again");
 }
 
-/// An egress whose target may get so many requests in so many seconds.
+/// An egress whose target has a budget of so many requests in so many seconds.
 fn budgeted(server: &Server, requests: u32, seconds: u64) -> Arc<Egress> {
     let endpoint = format!("http://{}", server.address);
     let granted = granted(&[("api", &endpoint)], |grants| {
@@ -173,7 +173,7 @@ async fn d25_nothing_is_sent_beyond_the_budget_and_the_guest_hears_for_how_long(
     for _ in 0..2 {
         call().fetch(get("/servers")).await.unwrap();
     }
-    // What was kept costs nothing.
+    // A cached answer costs nothing.
     call().fetch(get_kept("/servers")).await.unwrap();
     let late = call();
     for request in [get("/servers/1"), plain(Method::POST, "/servers")] {

@@ -1,6 +1,6 @@
-//! The way out, against servers on loopback that record what reaches them and answer whatever a test wants.
+//! The egress, with servers on loopback that record requests and answer as a test needs.
 //!
-//! What must not be sent is asserted where it would arrive: as connections and look-ups that did not happen.
+//! Whether anything was sent is asserted at its destination, by the connections and look-ups that arrive there.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod absence_proof;

@@ -1,4 +1,4 @@
-//! The permit is asked before every request, and hears the end of every change.
+//! The permit is asked before every request, and learns the end of every change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -202,7 +202,7 @@ async fn changes_side_by_side_share_one_budget() {
 async fn what_the_operator_calls_a_change_is_one_under_any_line() {
     let server = Server::start(|_| ok("")).await;
     let endpoint = format!("http://{}", server.address);
-    // The module asks for the wide line only, which reads.
+    // The module requests the wide line only, which reads.
     let narrow = json!({ "methods": ["GET"], "path": "/servers/reboot", "access": "write" });
     let granted = granted(&[("api", &endpoint)], |grants| {
         let rule = serde_json::from_value(narrow).unwrap();

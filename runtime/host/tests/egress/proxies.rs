@@ -1,4 +1,4 @@
-//! Targets behind a proxy: what the proxy is told, what it never sees, and what becomes of one that lies.
+//! Targets behind a proxy: requests to the proxy, secrets that it never sees, and proxies that answer falsely.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::proxy_server::{Answer, FakeProxy};
 use crate::tls::{acceptor, authority, some_root};
 use crate::world::{CANARY, Names, error, get, granted, scope};
 
-/// A grant of this proxy.
+/// A grant of the proxy at this URL.
 fn through(url: &str, no_proxy: &str, addresses: &[&str], root: Option<&str>) -> ProxyGrant {
     ProxyGrant {
         proxy: Proxy::parse(url).unwrap(),
@@ -44,7 +44,7 @@ fn build(
     Egress::with_lookup("test", &granted, limits, names.clone()).map(Arc::new)
 }
 
-/// A cloud that answers over TLS, and its root.
+/// A cloud that answers over TLS, and its root certificate.
 async fn cloud() -> (Server, String) {
     let authority = authority();
     let tls = acceptor(&authority, &["cloud.test"], false, &["http/1.1"]);
@@ -83,7 +83,7 @@ async fn d33_a_proxy_learns_host_and_port_and_nothing_else() {
         }
         let port = server.address.port();
         let asked = proxy.asked();
-        // One tunnel for both requests.
+        // Both requests use one tunnel.
         assert_eq!(asked.len(), 1, "{scheme}: {asked:?}");
         if scheme == "socks5" {
             assert_eq!(asked[0], format!("cloud.test:{port} me se@ret"));
@@ -229,7 +229,7 @@ async fn d30_what_a_proxy_answers_is_bounded_and_belongs_to_nobody() {
 
 #[tokio::test]
 async fn d32_the_address_of_the_proxy_is_checked_and_the_name_of_the_target() {
-    // A proxy with a name: its addresses pass as those of a target would.
+    // Addresses of a proxy's name are checked like those of a target.
     for (ranges, addresses, is_dialled) in [
         (&["127.0.0.1/32"][..], &["127.0.0.1"][..], true),
         (&[], &["127.0.0.1"], false),
@@ -252,7 +252,7 @@ async fn d32_the_address_of_the_proxy_is_checked_and_the_name_of_the_target() {
             assert!(is_denied, "{addresses:?}: {failed}");
         }
     }
-    // What is refused before anything runs.
+    // Configurations that are refused before a request.
     for (endpoint, proxy) in [
         ("https://metadata.google.internal", "http://10.0.0.1:3128"),
         ("https://sub.localhost", "http://10.0.0.1:3128"),

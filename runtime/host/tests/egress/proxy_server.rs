@@ -1,4 +1,4 @@
-//! A proxy made by hand, so that it can lie: it records what it is asked and what it carries from the client.
+//! A hand-written proxy, which can answer falsely: it records its requests and the bytes of clients.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -9,26 +9,26 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// What it does with each connection.
+/// The proxy's answer to each connection.
 #[derive(Clone)]
 pub(crate) enum Answer {
-    /// A tunnel to this machine, whatever the name.
+    /// A tunnel to the same port of this machine, whatever the name.
     Tunnel,
     /// The same for SOCKS 5 with user and password.
     Socks,
-    /// A tunnel to somebody else.
+    /// A tunnel to this address, whatever was requested.
     Elsewhere(SocketAddr),
     /// These bytes, and the connection stays open.
     Bytes(Vec<u8>),
-    /// These bytes, and then the end.
+    /// These bytes, and then the connection ends.
     BytesThenClose(Vec<u8>),
-    /// The end at once.
+    /// The connection ends at once.
     Close,
-    /// Never anything.
+    /// Nothing is ever sent.
     Silence,
     /// One byte after the other, with pauses, and never all of them.
     Drip(Vec<u8>),
-    /// First these bytes, and then those again and again.
+    /// First these bytes, and then the second ones again and again.
     Endless(&'static [u8], &'static [u8]),
 }
 
@@ -39,7 +39,7 @@ struct Log {
     seen: Vec<u8>,
 }
 
-/// Runs until it is dropped.
+/// A running proxy, which ends when it is dropped.
 pub(crate) struct FakeProxy {
     pub address: SocketAddr,
     log: Arc<Mutex<Log>>,
@@ -71,7 +71,7 @@ impl FakeProxy {
                 written.lock().unwrap().connections += 1;
                 let (tls, answer, log) = (tls.clone(), answer.clone(), written.clone());
                 tokio::spawn(async move {
-                    // What fails here has failed for the client, too.
+                    // A failure here is a failure for the client, too.
                     let _ = match tls {
                         None => serve(stream, answer, &log).await,
                         Some(tls) => match tls.accept(stream).await {
@@ -94,7 +94,7 @@ impl FakeProxy {
         self.log.lock().unwrap().asked.clone()
     }
 
-    /// What clients sent through tunnels.
+    /// Bytes that clients sent through tunnels.
     pub(crate) fn seen(&self) -> Vec<u8> {
         self.log.lock().unwrap().seen.clone()
     }
@@ -160,7 +160,7 @@ async fn rest(mut stream: impl AsyncRead + Unpin) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A negotiation with a login; the port, and what was asked.
+/// Negotiates SOCKS 5 with a login; returns the port, and the request.
 async fn socks(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
 ) -> std::io::Result<(u16, String)> {

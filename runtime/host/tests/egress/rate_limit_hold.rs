@@ -1,4 +1,4 @@
-//! Targets that ask for patience get it, from every call of the provider.
+//! A rate-limit hold of a target applies to every call of the provider.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

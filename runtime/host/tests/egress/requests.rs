@@ -1,4 +1,4 @@
-//! What a request is when it arrives, and which requests never do.
+//! Requests as they arrive, and requests that are never sent.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ async fn a_granted_request_arrives_with_what_the_host_adds() {
     assert_eq!(arrived.header("accept-encoding"), "identity");
 }
 
-/// Nothing tells the cloud where a request comes from in this cluster, or belongs to.
+/// No header tells the cloud where in this cluster a request comes from.
 #[tokio::test]
 async fn h9_the_host_adds_no_header_that_nobody_asked_for() {
     let server = Server::start(|_| ok("{}")).await;
@@ -224,7 +224,7 @@ async fn what_is_not_a_request_makes_no_connection() {
     assert_eq!(server.connections(), 0);
 }
 
-/// As much as the contract lets a request carry arrives, and one more of anything does not set out.
+/// The maximum of everything that a request may carry arrives; a request with one more is refused.
 #[tokio::test]
 async fn d27_a_request_carries_so_much_beside_its_rule_and_no_more() {
     let server = Server::start(|_| ok("")).await;
@@ -360,7 +360,8 @@ async fn a_connection_that_the_cloud_closed_meanwhile_is_not_used() {
             server.closed() == server.connections()
         })
         .await;
-        // The request may meet the end of the connection before we do; then it fails, and is not repeated.
+        // The request may meet the end of the connection before the client notices it; then it fails, and is not
+        // repeated.
         match scope(&egress).fetch(plain(Method::POST, "/servers")).await {
             Ok(answer) => assert_eq!(answer.status, 200),
             Err(failed) => assert!(matches!(failed, FetchError::Unavailable(_)), "{failed}"),
@@ -384,7 +385,7 @@ async fn proxies_in_the_environment_are_ignored() {
         assert_eq!(server.arrived()[0].header("proxy-authorization"), "");
         return;
     }
-    // A process of its own, because changing the environment of this one would race with the other tests.
+    // A separate process, because changing the environment of this one would race with the other tests.
     let proxy = Server::start(|_| ok("proxied")).await;
     let url = format!("http://user:pass@{}", proxy.address);
     let mut command = tokio::process::Command::new(std::env::current_exe().unwrap());

@@ -1,4 +1,4 @@
-//! Kept answers: one request for a burst, dropped by every change, unknown to fresh calls.
+//! Cached answers: one request for a burst, dropped by every change, not used by fresh calls.
 
 use std::time::Duration;
 
@@ -29,11 +29,11 @@ async fn a_burst_of_equal_requests_is_one_request() {
         "",
         "the host has answered this itself"
     );
-    // Only who sent the request has seen the cloud answer.
+    // Only the call that sent the request has a complete answer of its own.
     assert_eq!(answers.iter().filter(|(_, complete)| *complete).count(), 1);
 }
 
-/// Clouds that read by `POST`: equal bodies share an answer, others do not.
+/// Clouds that read by `POST`: only requests with equal bodies share an answer.
 #[tokio::test]
 async fn a_read_by_post_is_kept_by_its_body() {
     let server = Server::start(|request| ok(&String::from_utf8_lossy(&request.body))).await;
@@ -56,17 +56,17 @@ async fn a_read_by_post_is_kept_by_its_body() {
         assert_eq!(answer.body.as_ref(), form.as_bytes());
         assert_eq!(server.lines().len(), sent, "{form}");
     }
-    // A read that does not ask for it is sent, and drops nothing.
+    // A read without `max-age` is sent, and drops no cached answer.
     scope.fetch(post_form("Action=List&Id=1")).await.unwrap();
     scope.fetch(kept("Action=List&Id=1")).await.unwrap();
     assert_eq!(server.lines().len(), 4);
-    // A change is never kept, and drops everything.
+    // A change is never cached, and drops all cached answers.
     scope.fetch(kept("Action=Create")).await.unwrap();
     scope.fetch(kept("Action=Create")).await.unwrap();
     assert_eq!(server.lines().len(), 6);
     scope.fetch(kept("Action=List&Id=1")).await.unwrap();
     assert_eq!(server.lines().len(), 7);
-    // A fresh call shares nothing.
+    // A fresh call uses no cached answer.
     fresh(&egress)
         .fetch(kept("Action=List&Id=1"))
         .await
@@ -112,7 +112,7 @@ async fn whatever_may_change_something_drops_what_was_kept() {
         plain(Method::POST, "/servers"),
         post_form("Action=Create"),
         plain(Method::HEAD, "/servers"),
-        // A change by its line.
+        // The line of this request is a change.
         plain(Method::GET, "/load_balancers/1"),
     ] {
         let scope = scope(&egress);
@@ -123,7 +123,7 @@ async fn whatever_may_change_something_drops_what_was_kept() {
         scope.fetch(change).await.unwrap();
         scope.fetch(get_kept("/servers")).await.unwrap();
         assert_eq!(server.lines().len(), before + 2, "kept over a change");
-        // So that the next round begins without a kept answer too.
+        // Lets the next round begin without a cached answer, too.
         let _ = scope.fetch(plain(Method::HEAD, "/servers")).await;
     }
 }
@@ -191,7 +191,7 @@ async fn followers_of_a_cancelled_leader_get_their_answer() {
     let leader = fetch();
     eventually("the leader's request arrives", || server.lines().len() == 1).await;
     let followers = [fetch(), fetch(), fetch()];
-    // They join before the leader goes.
+    // The followers join before the leader is dropped.
     tokio::task::yield_now().await;
     leader.abort();
     for follower in followers {

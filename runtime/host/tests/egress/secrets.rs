@@ -73,7 +73,7 @@ async fn each_target_gets_its_own_credential() {
 async fn an_answer_that_is_kept_for_one_credential_is_none_for_another() {
     let server = Server::start(|request| ok(request.header("authorization"))).await;
     let endpoint = format!("http://{}", server.address);
-    // The answers repeat what was sent, so that these are too short to be watched for.
+    // The answers repeat the credentials, so these are too short to be redacted.
     let granted = granted(&[("api", &endpoint), ("other", &endpoint)], |grants| {
         for (target, token) in grants.targets.iter_mut().zip(["one", "two"]) {
             target.credential = Credential::Bearer(Secret::new(token.to_owned()));
@@ -138,8 +138,8 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// What this thread logs goes to `subscriber`. There is another one beside it: while a program has one only, tracing asks that
-/// of the thread which comes to a line of the program first, and keeps its answer for all threads.
+/// Sends this thread's logs to `subscriber`. A second dispatcher exists all the time: while a program has only one,
+/// tracing asks that of the thread which reaches a log statement first, and keeps its answer for all threads.
 fn listen(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
     static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
     LazyLock::force(&ANOTHER);
@@ -246,7 +246,7 @@ async fn no_log_line_at_any_level_holds_a_credential_a_header_a_query_or_a_body(
     for path in ["/servers/1", "/servers/2", "/forbidden"] {
         error(scope.fetch(get(path)).await);
     }
-    // A guest that has learned the credential elsewhere and puts it into a request does not get it into an error.
+    // A guest that knows the credential and puts it into a request does not get it into an error.
     error(scope.fetch(get(&format!("/{CANARY}"))).await);
     error(
         scope

@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::world::{CANARY, Names, error, get, granted, scope};
 
-/// A certificate authority of its own.
+/// A certificate authority for one test.
 pub(crate) fn authority() -> CertifiedIssuer<'static, KeyPair> {
     called("authority")
 }
@@ -141,7 +141,7 @@ async fn a_certificate_that_does_not_fit_gets_no_request() {
             matches!(&failed, FetchError::Unavailable(text) if text.contains("certificate")),
             "{what}: {failed}"
         );
-        // Whoever has forgotten to name a private authority is told so. One of the same name looks like a wrong key.
+        // The error points to a missing private authority. An authority of the same name looks like a wrong key.
         let is_about_signer = failed
             .to_string()
             .contains("caFile or caPem names a private one");

@@ -1,4 +1,4 @@
-//! Absolute URLs, as `wasi:http` has them: they lead into a granted target or nowhere.
+//! Absolute URLs, as in `wasi:http`: a URL outside of the granted targets is refused.
 
 use bytes::Bytes;
 use ccm_fixtures::http_server::{Server, ok};
@@ -37,7 +37,7 @@ async fn a_url_inside_a_target_is_a_request_to_that_target() {
         ),
     ] {
         let mut request = request(Method::GET, &url).unwrap();
-        // What HTTP libraries write by themselves.
+        // Headers that HTTP libraries set by themselves.
         for (name, value) in [
             ("host", "evil"),
             ("user-agent", "library/1"),
@@ -106,7 +106,7 @@ async fn a_url_outside_of_every_target_is_neither_resolved_nor_dialled() {
         "https://10.96.0.1/",
         "https://10.0.0.1:10250/pods",
         "http://10.0.0.1:2379/",
-        // Near misses of the granted name.
+        // Names that resemble the granted one.
         &here("cloud.test.evil.test"),
         &here("evilcloud.test"),
         &here("cloud.test."),
@@ -134,13 +134,13 @@ async fn a_url_outside_of_every_target_is_neither_resolved_nor_dialled() {
         &format!("http://cloud.test:{port}/v1/ssh_keys"),
         &format!("http://cloud.test:{port}/v1"),
         &format!("http://cloud.test:{port}"),
-        // No URL at all.
+        // Texts that are no URL.
         "/v1/servers",
         "*",
         "cloud.test:80",
     ];
     for url in urls {
-        // What the `http` crate itself refuses never becomes a request.
+        // A URL that the `http` crate refuses never becomes a request.
         let Ok(request) = request(Method::GET, url) else {
             continue;
         };

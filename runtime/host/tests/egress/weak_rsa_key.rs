@@ -1,4 +1,5 @@
-//! An authority with an RSA key of 512 bits, which nobody makes any more: as much arithmetic as a signature by it takes.
+//! An authority with an RSA key of 512 bits, which no library generates any more: just the arithmetic of its
+//! signatures.
 
 use rcgen::{Error, PKCS_RSA_SHA256, PublicKeyData, SignatureAlgorithm, SigningKey};
 use sha2::{Digest as _, Sha256};
@@ -17,7 +18,7 @@ const MODULUS: Number = [
     0x59c8_da7d_e34f_dd78,
     0x99ad_dddf_661c_6856,
 ];
-/// What undoes [`PUBLIC`].
+/// The private exponent for [`PUBLIC`].
 const PRIVATE: Number = [
     0x7d3a_8739_33ab_f181,
     0xd249_4a10_f568_b5cf,
@@ -127,7 +128,7 @@ fn sum(one: &Number, other: &Number) -> Number {
     }
 }
 
-/// What is left when the modulus is taken away.
+/// The number minus the modulus.
 fn difference(number: &Number) -> Number {
     let (mut result, mut borrow) = ([0; 8], false);
     for (part, (one, other)) in result.iter_mut().zip(number.iter().zip(&MODULUS)) {

@@ -1,5 +1,5 @@
-//! What every test needs: a provider with a grant, its egress, permits that can be asked afterwards, and names
-//! that resolve to whatever a test wants.
+//! Fixtures of all tests: a provider with a grant, its egress, permits whose audit can be read, and names that resolve
+//! as a test needs.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,10 +26,10 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// The credential of every target here. It must never be seen anywhere but in a request to that target.
+/// The credential of every target here. It must only ever be seen in a request to its target.
 pub(crate) const CANARY: &str = "canary-7d1f0a3c9e";
 
-/// Long enough for a busy machine; tests that end well never wait for it.
+/// Long enough for a busy machine; successful tests never wait this long.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// The rules that most tests use.
@@ -83,7 +83,7 @@ pub(crate) fn limited(endpoint: &str, limits: EgressLimits) -> Arc<Egress> {
     Arc::new(Egress::new("test", &granted(&[("api", endpoint)], |_| ()), limits).unwrap())
 }
 
-/// The same where names are found by `names`.
+/// The same with `names` as resolver.
 pub(crate) fn named(
     endpoint: &str,
     ranges: &[&str],
@@ -91,7 +91,7 @@ pub(crate) fn named(
 ) -> Result<Arc<Egress>, EgressError> {
     let granted = granted(&[("api", endpoint)], |grants| {
         grants.targets[0].addresses = ranges.iter().map(|range| range.parse().unwrap()).collect();
-        // So that nothing here depends on the certificates of the machine.
+        // Keeps the tests independent of the certificates of the machine.
         grants.targets[0].ca_pem = Some(crate::tls::some_root());
     });
     let limits = EgressLimits {
@@ -106,12 +106,12 @@ pub(crate) fn scope(egress: &Arc<Egress>) -> CallScope {
     egress.scope(generous(), Instant::now() + SOON, false)
 }
 
-/// A call that takes no kept answers.
+/// A call that uses no cached answers.
 pub(crate) fn fresh(egress: &Arc<Egress>) -> CallScope {
     egress.scope(generous(), Instant::now() + SOON, true)
 }
 
-/// A permit for whatever a test does.
+/// A permit that allows everything that a test does.
 pub(crate) fn generous() -> Arc<Permit> {
     permit(Mode::Enforce, 1000, &Arc::default())
 }
@@ -149,7 +149,7 @@ impl Names {
         })
     }
 
-    /// Never answers.
+    /// A resolver that never answers.
     pub(crate) fn silent() -> Arc<Names> {
         Arc::new(Names {
             silent: true,
@@ -195,7 +195,7 @@ pub(crate) fn get(path: &str) -> FetchRequest {
     plain(Method::GET, path)
 }
 
-/// A request that is content with an answer of ten minutes.
+/// A request that accepts an answer of up to ten minutes of age.
 pub(crate) fn get_kept(path: &str) -> FetchRequest {
     FetchRequest {
         headers: vec![("cache-control".to_owned(), "max-age=600".to_owned())],
@@ -203,7 +203,7 @@ pub(crate) fn get_kept(path: &str) -> FetchRequest {
     }
 }
 
-/// A form.
+/// A `POST` request with a form.
 pub(crate) fn post_form(body: &str) -> FetchRequest {
     FetchRequest {
         headers: vec![(
@@ -222,7 +222,7 @@ pub(crate) fn error(result: Result<FetchResponse, FetchError>) -> FetchError {
     error
 }
 
-/// Waits until something is so; panics when it never is.
+/// Waits until a condition holds; panics if it never does.
 pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + SOON;
     while !is_so() {
@@ -245,7 +245,7 @@ pub(crate) fn counts(egress: &Egress) -> Vec<String> {
         .lines()
         .filter_map(|line| line.strip_prefix("ccm_provider_requests_total{"));
     let told = labels.map(|line| {
-        // Every second text between quotes is a value; behind the last one stands the count.
+        // Every second text between quotes is a label's value; the count follows the last one.
         let mut parts: Vec<_> = line.split('"').skip(3).step_by(2).collect();
         parts.push(line.rsplit(' ').next().unwrap());
         parts.join(" ")

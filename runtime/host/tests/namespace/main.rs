@@ -1,8 +1,8 @@
-//! Ten thousand URLs, answers of name servers and redirects, made at random from the tricks that are known, in a network
-//! namespace in which every address could be reached: what was dialled, the kernel's own counters say.
+//! Ten thousand URLs, answers of name servers and redirects, random combinations of known tricks, in a network
+//! namespace in which every address could be reached. The kernel's counters show what was dialled.
 //!
-//! Each connection that the egress opens must be one that the granted server accepts, and no datagram may be sent. Needs
-//! `unshare` (util-linux), `ip` (iproute2) and the right to make a namespace: root, or user namespaces.
+//! Each connection that the egress opens must be one that the granted server accepts, and no datagram may be sent.
+//! Needs `unshare` (util-linux), `ip` (iproute2) and the right to make a namespace: root, or user namespaces.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -31,14 +31,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
-/// Says that this program is in its namespace already.
+/// Set in the process that runs in the namespace.
 const INSIDE: &str = "CCM_INSIDE_NAMESPACE";
 /// The one port that is granted.
 const PORT: u16 = 8_443;
-/// Where somebody listens who must hear nothing.
+/// Ports on which no connection may arrive.
 const TRAPS: [u16; 4] = [80, 443, 6_443, 10_250];
 const CASES: u64 = 10_000;
-/// Cases that share one way out, and so its connections.
+/// Cases that share one egress, and so its connections.
 const TOGETHER: u64 = 20;
 
 #[test]
@@ -46,7 +46,7 @@ fn nothing_is_dialled_that_is_not_granted() {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }
-    // A way to everywhere, at whose end nobody listens.
+    // A route to every address, where nothing listens.
     let network = "ip link set lo up && ip addr add 198.18.0.1/32 dev lo && ip route add default dev lo \
         && ip -6 addr add 2001:db8:ffff::1/128 dev lo && ip -6 route add default dev lo \
         && exec \"$0\" --nocapture";
@@ -71,7 +71,7 @@ async fn judged() {
     let granted = Server::listen("127.0.0.1", PORT).await;
     let mut traps = Vec::new();
     for port in TRAPS {
-        // For both families.
+        // Listens for both families.
         traps.push(Server::listen("::", port).await);
     }
     let before = Counters::read();
@@ -100,14 +100,14 @@ async fn judged() {
         "{answered} answers: the cases are too wild to show anything"
     );
 
-    // The counters do see what nobody answers.
+    // The counters include connections that are not answered.
     let before = Counters::read();
     let elsewhere = SocketAddr::from(([203, 0, 113, 7], 443));
     TcpStream::connect_timeout(&elsewhere, Duration::from_millis(10)).unwrap_err();
     assert_eq!(Counters::read().since(&before).connections, 1);
 }
 
-/// One case; whether the granted server answered it.
+/// Runs one case; returns whether the granted server answered it.
 async fn ask(egress: &Arc<Egress>, random: &mut Random) -> bool {
     let until = now().after(Duration::from_secs(60));
     let tenure = Arc::new(Tenure::unlimited());
@@ -142,7 +142,7 @@ async fn ask(egress: &Arc<Egress>, random: &mut Random) -> bool {
         .body(Bytes::new())
     {
         Ok(request) => scope.fetch_url(request).await.is_ok(),
-        // No guest gets so far with it.
+        // The request cannot be made by a guest, either.
         Err(_) => false,
     }
 }
@@ -248,7 +248,7 @@ const PATHS: &[&str] = &[
     "/v1/servers%00",
     "/latest/meta-data/",
 ];
-/// What a name server may say of the granted name. Only the first may be dialled.
+/// Addresses in a name server's answer. Only the first may be dialled.
 const ADDRESSES: &[&str] = &[
     "127.0.0.1",
     "127.0.0.1",
@@ -281,7 +281,7 @@ const ADDRESSES: &[&str] = &[
     "ff02::1",
 ];
 
-/// The same cases every time (xorshift64*).
+/// The same pseudo-random cases every time (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -297,7 +297,7 @@ impl Random {
         table[self.below(table.len())]
     }
 
-    /// The first one three times out of four, so that much of what is tried goes as far as the wire.
+    /// The first entry three times out of four, so that many cases get as far as a connection.
     fn mostly<'t>(&mut self, table: &[&'t str]) -> &'t str {
         match self.below(4) {
             0 => self.of(table),
@@ -306,7 +306,7 @@ impl Random {
     }
 
     fn addresses(&mut self) -> Vec<IpAddr> {
-        // Mostly one that may be dialled, so that there are connections to be misused.
+        // Mostly one address, so that there are connections to be misused.
         let count = [1, 1, 1, 1, 2, 3, 0][self.below(7)];
         (0..count)
             .map(|_| self.mostly(ADDRESSES).parse().unwrap())
@@ -321,7 +321,7 @@ impl Random {
         self.damaged(PATHS)
     }
 
-    /// An entry of a table, at times with a character more in its midst.
+    /// An entry of a table, sometimes with an inserted character.
     fn damaged(&mut self, table: &[&str]) -> String {
         let mut text = self.mostly(table).to_owned();
         if self.below(8) == 0 {
@@ -368,7 +368,7 @@ impl NameLookup for Names {
     }
 }
 
-/// Accepts, and answers every request; some with a way elsewhere.
+/// Accepts connections and answers every request, some with a redirect.
 struct Server(Arc<AtomicUsize>);
 
 impl Server {
@@ -411,9 +411,9 @@ async fn serve(listener: TcpListener, accepted: Arc<AtomicUsize>) {
 
 /// The kernel's counters of this namespace.
 struct Counters {
-    /// Connections that were begun, whether anybody answered or not.
+    /// Connections that were begun, answered or not.
     connections: u64,
-    /// UDP, of both families.
+    /// UDP datagrams of both families.
     datagrams: u64,
 }
 

@@ -54,7 +54,8 @@ async fn half_of_the_services_are_the_candidates_and_always_the_same_half() {
     assert!((60..140).contains(&candidates), "{candidates}");
 }
 
-/// What a candidate's `find` answers, how often the serving one is asked about it, and what is counted as fatal.
+/// Answers of a candidate's `find`, the number of calls to the serving provider about them, and the error counted as
+/// fatal.
 #[tokio::test]
 async fn what_a_candidate_cannot_answer_the_other_one_does() {
     let text = || "why".to_owned();
@@ -120,7 +121,7 @@ async fn what_a_candidate_cannot_answer_the_other_one_does() {
 #[tokio::test]
 async fn what_both_cannot_do_is_no_reason_to_take_a_candidate_back() {
     for (error, counted) in [
-        // What is left of the time after the first one proves nothing about the second.
+        // A time-out of the second call proves nothing: it had only the time left by the first.
         (ProviderError::TimedOut("the cloud is silent".to_owned()), 1),
         (ProviderError::Internal("the same".to_owned()), 2),
     ] {
@@ -147,7 +148,7 @@ async fn what_both_cannot_do_is_no_reason_to_take_a_candidate_back() {
         play.active.tally().fatal.is_some(),
         "it took the other one's time"
     );
-    // The stored ID of this node is one that both cannot explain.
+    // Both providers answer with an ID that contradicts the stored one.
     let play = Play::new();
     for provider in [&play.old, &play.new] {
         provider.answers(Ok(found("sim://2")));
@@ -204,7 +205,7 @@ async fn a_cloud_that_wants_to_be_left_alone_is_not_held_against_anybody() {
     }
     let tally = play.active.tally();
     assert_eq!(tally.candidate.calls, 0);
-    // Before anybody is held it is an error like others.
+    // Without a rate-limit hold it counts as an error like others.
     *play.new.held.lock().unwrap() = None;
     for _ in 0..2 {
         let _ = play.find().await;
@@ -229,7 +230,7 @@ async fn the_end_of_a_trial_takes_every_further_call_away_at_once() {
     assert_eq!(play.new.asked(), ["find"]);
     assert_eq!(play.active.tally(), TrialTally::default());
 
-    // What it began it may end, and when it cannot the other one does.
+    // A call under way ends on the candidate; if the candidate fails, the serving provider answers.
     play.new.answers(Err(trapped()));
     play.new.gate.add_permits(1);
     assert_eq!(under_way.await.unwrap().lookups, [found("sim://1")]);

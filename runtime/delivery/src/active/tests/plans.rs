@@ -1,4 +1,4 @@
-//! What a candidate would change, asked in plan mode.
+//! Changes that a candidate plans, asked in plan mode.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::scripted::{Play, generation, permit, service};
 use super::shadow::may;
 
 impl Play {
-    /// The cloud has agreed with so many Services, by the word of the version that serves.
+    /// Reports so many load balancers as matching their Services, by calls to the serving version.
     async fn settled(&self, services: usize) {
         for number in 0..services {
             self.wish(number, &[false], &[false]);
@@ -22,7 +22,7 @@ impl Play {
         }
     }
 
-    /// What both want about this Service from now on.
+    /// Sets what both providers want to change for this Service, call by call.
     fn wish(&self, number: usize, old: &[bool], new: &[bool]) {
         for (provider, wishes) in [(&self.old, old), (&self.new, new)] {
             let mut wants = provider.wants.lock().unwrap();
@@ -35,7 +35,7 @@ impl Play {
         self.active.plans(&generation(&self.new), &tenure).await
     }
 
-    /// How often both were asked to make the cloud agree.
+    /// Number of `ensure` calls to both providers.
     fn asked(&self) -> (usize, usize) {
         (self.old.times("ensure"), self.new.times("ensure"))
     }
@@ -79,7 +79,7 @@ async fn a_candidate_that_agrees_costs_one_call_of_its_own_for_each_of_the_lates
     assert_eq!(play.asked(), (30, 12));
 }
 
-/// What both want, call by call, and what is counted.
+/// Changes that both want, call by call, and the counted plans.
 #[tokio::test]
 async fn what_both_want_and_what_passes_is_not_the_candidates_alone() {
     for (old, new, expected) in [
@@ -99,7 +99,7 @@ async fn what_both_want_and_what_passes_is_not_the_candidates_alone() {
 async fn nothing_is_asked_about_what_is_under_way_or_gone() {
     let play = Play::new();
     play.settled(4).await;
-    // The cloud is busy with the first one, the second is being deleted, and of the third the nodes were changed.
+    // The first load balancer is pending, the second is being deleted, and the nodes of the third were changed.
     play.old.wants.lock().unwrap().remove(&uid(0));
     play.ensure(&uid(0), None).await.unwrap();
     let delete = DeleteRequest {

@@ -1,4 +1,4 @@
-//! Routes: whose they are, whose hints, and lists that are compared.
+//! Routes: the generation that answers, the hints, and the comparison of lists.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Play {
         listed.map(|listed| listed.routes.len())
     }
 
-    /// The hint of what both changes answer.
+    /// The hints in the answers of both changes, create and delete.
     async fn change(&self, hint: Option<Arc<[u8]>>) -> [Option<Arc<[u8]>>; 2] {
         let create = CreateRouteRequest {
             node: Arc::new(node()),
@@ -76,7 +76,8 @@ async fn a_hint_about_a_route_goes_back_to_the_version_that_wrote_it_and_to_no_o
     assert_eq!(said(&play.new), [None, None]);
 }
 
-/// The first list of a trial, and then one in ten. The candidate may read, whatever the permit of the call allowed.
+/// The first list of a trial is compared, and then one in ten. The candidate may read, whatever the permit of the call
+/// allowed.
 #[tokio::test]
 async fn one_list_in_ten_is_asked_of_the_candidate_once_more() {
     for (begin, compared) in [(Play::shadow as fn(&Play), 3), (Play::canary, 0)] {
@@ -115,7 +116,7 @@ async fn nobody_waits_for_a_candidates_list_and_it_ends_with_the_trial() {
     assert_eq!(Arc::strong_count(&play.new), 1);
 }
 
-/// What a candidate lists where the other one lists a route to the node, and what is told.
+/// The candidate's list, where the serving one lists a route to the node, and the reported difference.
 #[tokio::test]
 async fn lists_are_compared_by_where_each_network_leads() {
     let outdated = RouteTarget::Outdated("worker-1".to_owned());
@@ -123,7 +124,7 @@ async fn lists_are_compared_by_where_each_network_leads() {
     let mine = || vec![to_node("10.0.1.0/24"), to_node("2001:db8::/64"), other("a")];
     let rows = [
         (mine(), None),
-        // Order, spelling, identification and words for people are the version's own.
+        // Order, spelling, IDs and descriptions are the version's own.
         (
             vec![
                 other("b"),
@@ -185,7 +186,7 @@ async fn lists_are_compared_by_where_each_network_leads() {
         let tally = play.active.tally();
         assert_eq!(tally.compared, 1, "{told:?}");
         assert_eq!(tally.differences, Vec::from_iter(told));
-        // A difference was looked at twice by both.
+        // With a difference, both are asked twice.
         let asked = 1 + usize::from(told.is_some());
         assert_eq!(
             (play.old.asked().len(), play.new.asked().len()),

@@ -1,4 +1,4 @@
-//! A provider that answers as it is told, and writes down what it was asked.
+//! A provider with scripted answers, which records its calls.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,18 +28,18 @@ pub(super) struct Scripted {
     name: &'static str,
     schemes: Vec<String>,
     pub(super) find: Mutex<Result<Lookup, ProviderError>>,
-    /// What `find_fresh` answers, where it is something else.
+    /// Answer of `find_fresh`; `None`: the same as `find`.
     pub(super) fresh: Mutex<Option<Lookup>>,
     pub(super) balance: Mutex<Result<(), ProviderError>>,
-    /// What `list` answers, call by call; the last one again and again.
+    /// Answers of `list`, call by call; the last one is repeated.
     pub(super) lists: Mutex<Vec<Result<Vec<CloudRoute>, ProviderError>>>,
     pub(super) held: Mutex<Option<Duration>>,
-    /// Whether it was told that it serves.
+    /// Whether [`Holding::serves`] was called.
     pub(super) serves: AtomicBool,
-    /// What `ensure` does about the Services with these UIDs, call by call; the last one again and again. `true`: it wants
-    /// to change something, and is ready otherwise. For all others it is pending.
+    /// Changes wanted by `ensure` for the Services with these UIDs, call by call; the last one is repeated. `true`: it
+    /// tries to change something; `false`: the load balancer is ready. For all other Services it is pending.
     pub(super) wants: Mutex<BTreeMap<String, Vec<bool>>>,
-    /// A call takes one, and keeps it.
+    /// Each call takes a permit, and keeps it.
     pub(super) gate: Semaphore,
     asked: Mutex<Vec<&'static str>>,
     pub(super) hints: Mutex<Vec<Option<Arc<[u8]>>>>,
@@ -87,7 +87,7 @@ impl Scripted {
         *self.find.lock().unwrap() = answer;
     }
 
-    /// What it wants about this Service, now.
+    /// The next entry in `wants` for this Service.
     fn wish(&self, uid: &str) -> Option<bool> {
         let mut wants = self.wants.lock().unwrap();
         let wishes = wants.get_mut(uid)?;
@@ -97,7 +97,7 @@ impl Scripted {
         })
     }
 
-    /// From now on calls wait.
+    /// Makes all later calls wait.
     pub(super) fn close(&self) {
         self.gate.forget_permits(usize::MAX);
     }
@@ -315,7 +315,7 @@ pub(super) fn generation(provider: &Arc<Scripted>) -> Arc<Generation<Scripted>> 
     Arc::new(Generation::new(provider.clone()))
 }
 
-/// A provider that serves, one to be tried, and what controllers have of the first.
+/// The serving provider, a candidate, and the `Active` that controllers have.
 pub(super) struct Play {
     pub(super) old: Arc<Scripted>,
     pub(super) new: Arc<Scripted>,
@@ -376,7 +376,7 @@ pub(super) fn permit() -> Arc<Permit> {
     permits::permit(until, Mode::Enforce, 9)
 }
 
-/// A permit of somebody who is no leader any more.
+/// A permit whose tenure has ended.
 pub(super) fn permit_of_the_past() -> Arc<Permit> {
     let permit = permit();
     permit.tenure().end();

@@ -1,4 +1,4 @@
-//! A candidate whose answers are compared and used for nothing.
+//! A candidate whose answers are only compared.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use ccm_host::egress::now;
 
 use super::scripted::{Play, found, node, permit};
 
-/// Asks so often that one comparison is due, and waits for it.
+/// Makes as many calls as one comparison needs, and waits for it.
 async fn one_comparison(play: &Play) {
     for _ in 0..10 {
-        // Scripts may say an error.
+        // The script may answer with an error.
         let _ = play.find().await;
     }
     settle().await;
 }
 
-/// Everything that is ready runs: this runtime has one thread.
+/// Lets all tasks that are ready run: this runtime has one thread.
 pub(super) async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -53,7 +53,7 @@ async fn nobody_waits_for_a_candidate_and_one_question_is_open_at_a_time() {
         settle().await;
     }
     assert_eq!(play.new.asked(), ["find"]);
-    // With the trial the question ends.
+    // The end of the trial ends the comparison.
     play.active.end_trial();
     settle().await;
     assert_eq!(Arc::strong_count(&play.new), 1);
@@ -106,7 +106,7 @@ async fn a_candidate_in_shadow_may_read_and_nothing_else() {
     }
 }
 
-/// What both answer, and what is told.
+/// Answers of both, and the reported difference.
 #[tokio::test]
 async fn answers_are_compared_where_they_would_be_written_down() {
     let full = || Instance {
@@ -218,7 +218,7 @@ async fn a_difference_that_is_gone_at_the_second_look_is_none() {
     let tally = play.active.tally();
     assert_eq!((tally.compared, tally.differences.len()), (1, 0));
     assert_eq!(play.new.asked(), ["find", "find_fresh"]);
-    // Both further questions count: thirty calls pass before the next one.
+    // Both additional calls count: thirty calls pass before the next comparison.
     for _ in 0..2 {
         one_comparison(&play).await;
         assert_eq!(play.new.asked().len(), 2);

@@ -1,4 +1,4 @@
-//! One generation in the place of another.
+//! Replacing one generation by another.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -67,7 +67,7 @@ async fn hints_come_back_whole_and_never_to_another_generation() {
     let hint = play.ensure("uid", hint).await.unwrap();
     play.active.replace(generation(&play.new));
     let crossed = play.ensure("uid", hint).await.unwrap();
-    // Also when the same module is loaded once more.
+    // The same holds when the same module is loaded once more.
     play.active.replace(generation(&play.new));
     play.ensure("uid", crossed).await.unwrap();
 

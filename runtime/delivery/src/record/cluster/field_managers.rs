@@ -1,12 +1,12 @@
-//! Who holds the fields of the status. Earlier versions wrote it as updates, and a field that an update holds is not removed
-//! by an apply that leaves it out. So the first write to such an object is an update, too, the apply takes all fields, and
-//! the other holders are dropped.
+//! Field managers of the status. Earlier versions wrote the status as updates, and an apply does not remove a field
+//! that an update holds. So the first write to such an object is an update, too, the apply takes all fields, and the
+//! entries of the other managers are removed.
 
 use ccm_core::well_known::FIELD_MANAGER;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
-/// The API server's name for whoever wrote before the first apply.
+/// The field manager that the API server records for writes before the first apply.
 const BEFORE: &str = "before-first-apply";
 
 /// The status that was written before the first apply; `None`: it is applied, or there is none.
@@ -15,7 +15,8 @@ pub(super) fn unapplied(object: &DynamicObject) -> Option<Value> {
     (!entries(object).iter().any(is_applied)).then(|| status.clone())
 }
 
-/// The holders of fields as they have to be once the status is applied, if they have to be changed.
+/// The managed fields without the entries of earlier updates, once the status was applied. `None`: nothing has to be
+/// removed.
 pub(super) fn sole(object: &DynamicObject) -> Option<Value> {
     let all = entries(object);
     let is_left = |entry: &Value| {
@@ -32,7 +33,7 @@ pub(super) fn sole(object: &DynamicObject) -> Option<Value> {
     })
 }
 
-/// The new value with a null for every field of the old one that it does not have: as a merge patch it replaces.
+/// The new value, with a null for each field that only the old one has: as a merge patch, it replaces the old value.
 pub(super) fn replacing(new: Value, old: &Value) -> Value {
     let (new, old) = match (new, old) {
         (Value::Object(new), Value::Object(old)) => (new, old),

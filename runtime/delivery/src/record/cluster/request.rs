@@ -50,7 +50,7 @@ pub(super) fn told(error: &watcher::Error) -> String {
     }
 }
 
-/// The answer to a request; every error status counts as a failure.
+/// The answer to a request, within the time limit. Every error status counts as a failure.
 pub(super) async fn in_time<T>(
     request: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, RecordStoreError> {
@@ -62,7 +62,7 @@ pub(super) async fn in_time<T>(
     }
 }
 
-/// The answer to a request. The inner `Err` is 404 or 409, which callers handle as answers.
+/// The answer to a request, within the time limit. The inner `Err` is 404 or 409, which callers handle as answers.
 pub(super) async fn in_time_or<T>(
     request: impl Future<Output = kube::Result<T>>,
 ) -> Result<Result<T, u16>, RecordStoreError> {

@@ -17,7 +17,7 @@ use crate::record::{RecordStoreError, Report, Specification, StoredRecord, condi
 pub(super) const MOST_CONFLICTS: usize = 4;
 
 impl ClusterRecordStore {
-    /// Writes the report into the object, which is made if nothing else makes it.
+    /// Writes the report into the object. Creates a missing object, unless the provider exists because of it.
     pub(super) async fn write_now(&self, report: &Report) -> Result<(), RecordStoreError> {
         let api = self.api(self.writing()?);
         if self.stored().is_unread() {
@@ -25,7 +25,7 @@ impl ClusterRecordStore {
         }
         for _ in 0..MOST_CONFLICTS {
             if self.stored().is_absent {
-                // Its object was deleted: the provider ends, and nobody brings the object back.
+                // The provider's object was deleted: the provider ends with it.
                 if report.specification.is_source {
                     return Ok(());
                 }
@@ -46,7 +46,7 @@ impl ClusterRecordStore {
                 Ok(object) => {
                     self.wrote(&object);
                     if matches!(what, Patch::Merge(_)) {
-                        // It is applied now, and nothing of it changes.
+                        // The status was replaced by the update; the apply follows.
                         self.stored().unapplied = None;
                         continue;
                     }
@@ -64,7 +64,8 @@ impl ClusterRecordStore {
         ))
     }
 
-    /// Drops the other holders of what was applied, once. Without the right to do so, a field that is left out later stays.
+    /// Removes the entries of other field managers, once. Without the right to do so, a field that a later apply leaves
+    /// out stays.
     async fn hold_alone(&self, api: &Api<DynamicObject>, object: &DynamicObject) {
         let Some(owners) = field_managers::sole(object) else {
             return;
@@ -82,8 +83,8 @@ impl ClusterRecordStore {
         }
     }
 
-    /// Writes that the spec of an object is not used, and that nothing serves because of it. Leaves the versions as they
-    /// are recorded.
+    /// Writes that the spec of an object is not used, and that nothing serves because of it. The recorded versions
+    /// stay.
     ///
     /// # Errors
     /// As for `RecordStore::write`.
@@ -105,9 +106,9 @@ impl ClusterRecordStore {
         self.write_now(&report).await
     }
 
-    /// Shows in the object what is kept in memory. A cluster that does not know the kind, or does not let us write it, is
-    /// none of anybody's trouble: nobody obeys what is shown. A record that replicas have obeyed stays: it counts again as
-    /// soon as a module comes from elsewhere.
+    /// Writes the record in memory into the object, where people see it. It is no failure if the cluster does not know
+    /// the kind or does not allow the write: no replica obeys what is shown. A record that replicas have obeyed is not
+    /// overwritten: it counts again as soon as a module comes from another source.
     pub(super) async fn show(&self, report: &Report) -> Result<(), RecordStoreError> {
         if self.shows_nothing.load(Ordering::Relaxed) {
             return Ok(());
@@ -153,7 +154,7 @@ impl ClusterRecordStore {
         }
     }
 
-    /// What is applied. `resourceVersion` and `uid` restrict it to the object that was read.
+    /// The object to apply. `resourceVersion` and `uid` restrict the write to the object that was read.
     fn patch(&self, report: &Report) -> Value {
         let stored = self.stored();
         let before = stored.conditions.as_ref();
@@ -179,7 +180,7 @@ impl ClusterRecordStore {
         })
     }
 
-    /// Stores the version that was written. The watch will report the same change, and only that is published.
+    /// Stores the version that was written. The watch will report the same change, and only its report is published.
     fn wrote(&self, object: &DynamicObject) {
         self.uid.send_replace(object.metadata.uid.clone());
         let mut stored = self.stored();

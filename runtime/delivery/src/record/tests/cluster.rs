@@ -145,7 +145,7 @@ async fn orders_come_by_annotations_and_go_when_they_are_done() {
     world
         .seen("both", |_, orders| orders.roll_back && pinned(orders))
         .await;
-    // Written although the object has changed since it was written last.
+    // This write succeeds although the object has changed since the last one.
     world
         .store_of_record
         .write(&Report::default())
@@ -214,7 +214,7 @@ async fn an_object_that_somebody_deletes_is_made_again() {
         .delete("hcloud", &DeleteParams::default())
         .await
         .unwrap();
-    // Whether the deletion was seen yet or not.
+    // The write succeeds whether the store has seen the deletion or not.
     world.store_of_record.write(&report()).await.unwrap();
     world
         .seen("the record again", |record, _| record == Some(&full()))
@@ -321,7 +321,7 @@ async fn a_status_that_somebody_edited_is_read_as_far_as_it_goes() {
 
 #[tokio::test]
 async fn a_record_that_is_not_needed_in_the_cluster_is_in_memory_until_it_is() {
-    // Somebody has written there before: another life of this provider.
+    // An earlier process of this provider has written a record there.
     let before = World::start(true, MemoryRecordStore::new());
     before
         .seen("there is nothing", |record, _| record.is_none())

@@ -170,7 +170,7 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
 
 #[test]
 fn degraded_says_that_something_is_wrong_for_those_who_are_served_and_nothing_else() {
-    // Serving, trouble, impairment: condition, reason, state.
+    // Serving, trouble and impairment; then condition, reason and state.
     let table = [
         (true, "", "", "False", "AsExpected", "Active"),
         (

@@ -15,7 +15,7 @@ use crate::artifact::{EVIDENCE_BYTES, SignatureEvidence};
 const EVIDENCE: &str = ".sigstore.json";
 /// Suffix of a digest's key.
 const DIGEST: &str = ".sha256";
-/// Part numbers have two digits.
+/// Maximum number of parts, whose numbers have two digits.
 const MOST_PARTS: usize = 100;
 /// Maximum number of keys shown.
 const MOST_SHOWN: usize = 8;
@@ -23,7 +23,7 @@ const MOST_SHOWN: usize = 8;
 /// The stored content of a module's file, and its evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleContent {
-    /// Plain or packed.
+    /// The module's file, plain or packed with gzip.
     pub bytes: Vec<u8>,
     /// At most one bundle.
     pub evidence: Vec<SignatureEvidence>,
@@ -78,7 +78,7 @@ pub fn module_in(map: &ConfigMap, key: &str) -> Result<ModuleContent, NotFound> 
     Ok(ModuleContent { bytes, evidence })
 }
 
-/// The keys that may hold modules: `first`, and then all others that are no part, digest or signature.
+/// The keys that may hold modules: `first`, and then all that are not a part, a digest or a signature.
 pub fn keys<'a>(map: &'a ConfigMap, first: &'a str) -> Vec<&'a str> {
     let text = map.data.iter().flat_map(BTreeMap::keys);
     let binary = map.binary_data.iter().flat_map(BTreeMap::keys);
@@ -104,7 +104,7 @@ fn whole(key: &str) -> &str {
     }
 }
 
-/// `<key>.00`, `<key>.01` and so on; numbered without gaps.
+/// The values of `<key>.00`, `<key>.01` and so on, which are numbered without gaps.
 fn parts<'a>(map: &'a ConfigMap, key: &str) -> Result<Vec<Cow<'a, [u8]>>, NotFound> {
     let mut parts = Vec::new();
     let mut end = None;

@@ -88,7 +88,7 @@ impl Scene {
         self.source.next().await.err().unwrap()
     }
 
-    /// Nothing is offered, however long one waits.
+    /// Checks that nothing is offered, however long the test waits.
     async fn is_quiet(&mut self) {
         let quiet = tokio::time::timeout(Duration::from_secs(600), self.source.next()).await;
         assert!(
@@ -291,7 +291,7 @@ async fn nothing_is_lost_when_the_wait_is_given_up_again_and_again() {
     let mut offered = Vec::<Digest>::new();
     for number in 1..=50 {
         for _ in 0..3 {
-            // Long enough to take something from the watch, too short for an answer.
+            // Enough time to receive an event of the watch, and too little for an answer.
             let wait = tokio::time::timeout(Duration::from_millis(7), scene.source.next());
             if let Ok(answer) = wait.await {
                 offered.push(answer.unwrap().digest);
@@ -325,7 +325,7 @@ async fn a_missing_right_is_named_and_the_module_offered_when_it_is_given() {
     );
     scene.offers("one").await;
 
-    // Taken away while it is watched.
+    // The object is deleted while it is watched.
     scene
         .cluster
         .inject(Fault::next(Verb::Watch, "configmaps", refused.clone()).times(1));
@@ -350,7 +350,7 @@ async fn an_api_server_that_is_away_is_told_once_and_what_it_has_then_is_offered
     assert!(matches!(error, SourceError::Unavailable { .. }), "{error}");
     scene.offers("one").await;
 
-    // A broken watch that can be taken up again, and forgotten history, are nobody's business.
+    // A watch that ended or whose history has expired is restarted without a report.
     scene.cluster.end_watches();
     scene.is_quiet().await;
     scene.cluster.expire_watches();
@@ -395,12 +395,12 @@ async fn the_same_bytes_can_be_had_again_while_they_are_there() {
     assert!(matches!(error, SourceError::Absent { .. }), "{error}");
     let said = error.to_string();
     assert!(said.contains("put it back there, under any key"), "{said}");
-    // What served before may be kept under another key, and is no offer there.
+    // An earlier module may be kept under another key, where it is not offered.
     let kept = json!({"binaryData": {"before.wasm": base64(&wasm("one"))}});
     scene.merge(kept).await;
     let kept = scene.source.again(&release).await.unwrap();
     assert_eq!(kept.digest, first.digest);
-    // Asking again is not an offer.
+    // A repeated fetch makes no offer.
     assert!(scene.source.next().now_or_never().is_none());
     scene.offers("two").await;
 }

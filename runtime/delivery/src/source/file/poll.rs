@@ -37,7 +37,7 @@ struct FileState {
     device: u64,
     inode: u64,
     length: u64,
-    /// Seconds and nanoseconds.
+    /// Time of modification: seconds since the Unix epoch, and nanoseconds. `changed` has the same form.
     modified: (i64, i64),
     changed: (i64, i64),
 }

@@ -34,12 +34,12 @@ fn scene(name: &str) -> Scene {
     }
 }
 
-/// Something that begins like a module.
+/// Bytes that begin like a module.
 fn wasm(text: &str) -> Vec<u8> {
     [b"\0asm", text.as_bytes()].concat()
 }
 
-/// Puts a file in place that was written long ago.
+/// Writes a file with an old time of modification.
 fn put(path: &Path, content: &[u8]) {
     let next = path.with_file_name("on-its-way");
     fs::write(&next, content).unwrap();
@@ -75,7 +75,7 @@ impl Scene {
         }
     }
 
-    /// Nothing is told, however long one waits.
+    /// Checks that nothing is offered, however long the test waits.
     async fn is_quiet(&mut self) {
         let quiet = tokio::time::timeout(Duration::from_secs(60), self.source.next()).await;
         assert!(quiet.is_err());
@@ -95,7 +95,7 @@ async fn a_file_is_offered_when_it_is_there_and_whenever_another_is_put_in_its_p
         scene.put("a.wasm", &wasm(text));
         assert_eq!(scene.offers(text).await, []);
     }
-    // The same bytes in another file are nothing new.
+    // The same bytes in another file are no new offer.
     scene.put("a.wasm", &wasm("one"));
     scene.is_quiet().await;
     fs::remove_file(scene.folder.path().join("a.wasm")).unwrap();
@@ -113,7 +113,7 @@ async fn a_file_that_is_being_written_is_left_alone_until_it_is_done() {
         let waited = tokio::time::timeout(Duration::from_millis(700), scene.source.next()).await;
         assert!(waited.is_err(), "taken before {letter}");
         file.write_all(letter.as_bytes()).unwrap();
-        // The clock of files goes on while the one of this test stands still.
+        // The time of files passes while the time of this test is paused.
         file.set_modified(SystemTime::now()).unwrap();
     }
     scene.offers("whole").await;
@@ -152,7 +152,7 @@ fn what_is_opened_is_read_even_if_the_link_points_elsewhere_by_then() {
     symlink("two", root.join("next")).unwrap();
     fs::rename(root.join("next"), root.join("a.wasm")).unwrap();
     assert_eq!(*seen.read("p").unwrap().unwrap().wasm, *wasm("one"));
-    // What is changed between opening and reading is not used.
+    // A file that changes between opening and reading is not used.
     let seen = poll::open("p", &at, "hcloud").unwrap();
     File::options()
         .append(true)

@@ -13,17 +13,17 @@ use super::manifest::Descriptor;
 use super::registry::{Ask, Registry};
 use super::registry_error::{Kind, RegistryError};
 
-/// Maximum number of attempts at a download, …
+/// Maximum number of attempts at a download.
 const MOST_ATTEMPTS: u32 = 64;
-/// … unless this many in a row received nothing.
+/// Maximum number of attempts in a row that received nothing.
 const MOST_VAIN: u32 = 4;
 
 /// Progress of a download, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DownloadProgress {
-    /// Bytes done.
+    /// Bytes received so far.
     pub done: u64,
-    /// Total bytes.
+    /// Size of the layer in its manifest.
     pub total: u64,
 }
 

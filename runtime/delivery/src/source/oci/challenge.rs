@@ -4,10 +4,10 @@
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
-/// More than any registry sends, and few enough to parse.
+/// Maximum number of challenges that are parsed: more than any registry sends.
 const MOST_CHALLENGES: usize = 8;
 
-/// An authentication scheme.
+/// An authentication scheme that a registry asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Challenge {
     /// User and password with each request.

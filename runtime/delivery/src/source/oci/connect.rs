@@ -1,6 +1,7 @@
 //! Connections to registries, each to a checked address: never link-local or metadata addresses; loopback and private
-//! ones only if the operator named them. Follows no redirects by itself, reads no environment and knows no credentials. Through a
-//! proxy only the proxy's address is checked: it resolves the names of registries and of what they redirect to.
+//! ones only if the operator named them. Follows no redirects by itself, reads no environment and knows no credentials.
+//! Through a proxy only the proxy's address is checked: it resolves the names of registries and of their redirect
+//! targets.
 //!
 //! The host's egress validates names, addresses and certificates. Its client is not used: it serves one target with one
 //! known host and checks the lease before each write, while registries redirect to other hosts and every replica asks
@@ -30,7 +31,8 @@ const LONGEST_NAME: usize = 253;
 /// Maximum number of header fields of an answer, and their bytes for HTTP/2.
 const MOST_HEADERS: usize = 100;
 const HEADER_BYTES: u32 = 32 << 10;
-/// Shorter than the idle time-out of load balancers (60 s). A poll always comes later than this.
+/// Time after which an idle connection is closed: shorter than the idle time-out of load balancers (60 s) and than the
+/// interval of polls.
 const IDLE_CONNECTION: Duration = Duration::from_secs(30);
 
 /// Time limits for a registry.
@@ -44,9 +46,9 @@ pub(super) struct Timeouts {
     pub(super) small: Duration,
     /// For one layer, including all attempts.
     pub(super) layer: Duration,
-    /// In each interval of this length during a layer …
+    /// Length of the intervals in which a layer has to bring `span_bytes`.
     pub(super) span: Duration,
-    /// … at least this many bytes must arrive.
+    /// Minimum bytes of a layer in each `span`.
     pub(super) span_bytes: usize,
     /// Pause before an interrupted download is resumed.
     pub(super) pause: Duration,
@@ -78,7 +80,7 @@ pub(super) struct Reach<'a> {
     pub(super) ca_pem: Option<&'a str>,
     /// Whether loopback addresses may be accessed without TLS.
     pub(super) plain_http: bool,
-    /// The proxy on the way, for everything that it does not except.
+    /// The proxy to all hosts that its exceptions do not name.
     pub(super) proxy: Option<&'a ProxyGrant>,
     pub(super) lookup: Arc<dyn NameLookup>,
 }
@@ -96,7 +98,7 @@ pub(super) struct Connections {
 impl Connections {
     pub(super) fn new(reach: Reach<'_>, patience: Timeouts) -> Result<Self, RegistryError> {
         let client = |trust: Trust<'_>, only_loopback: bool| {
-            // Whatever is plain is on this machine.
+            // Connections without TLS stay on this machine.
             let proxy = reach.proxy.filter(|_| !only_loopback);
             with_proxy(Client::builder(), proxy)?
                 .tls_backend_preconfigured(tls(trust)?)
@@ -126,13 +128,13 @@ impl Connections {
         })
     }
 
-    /// The proxy on the way to this URL.
+    /// The proxy for this URL; `None` for a direct connection.
     fn route(&self, url: &Url) -> Option<&ProxyGrant> {
         let proxy = self.proxy.as_ref().filter(|_| url.scheme() == "https")?;
         is_for(&proxy.except, url).then_some(proxy)
     }
 
-    /// Host and port of a URL, and the proxy on the way to it, for messages.
+    /// Host and port of a URL, and its proxy, for messages.
     pub(super) fn shown(&self, url: &Url) -> String {
         match self.route(url) {
             Some(route) => format!("{} through the proxy {}", host(url), route.proxy),
@@ -210,7 +212,7 @@ fn is_for(except: &NoProxy, url: &Url) -> bool {
     !except.excepts(url.host_str().unwrap_or_default(), port)
 }
 
-/// Sets the proxy, or that there is none, whatever the environment says.
+/// Sets the proxy. Without one, the client is configured to use none, whatever the environment says.
 fn with_proxy(
     client: ClientBuilder,
     grant: Option<&ProxyGrant>,
@@ -236,7 +238,7 @@ struct Names {
     all: Resolver,
     /// Set if the operator wrote this name, which then means this machine.
     localhost: Option<Resolver>,
-    /// The proxy's name.
+    /// The proxy's name, and the resolver for it.
     proxy: Option<(String, Resolver)>,
 }
 
@@ -277,7 +279,7 @@ impl Resolve for Names {
         Box::pin(async move {
             match found.await {
                 Ok(addresses) => Ok::<Addrs, _>(Box::new(addresses)),
-                // Another setting says where the proxy may be.
+                // A proxy's address is granted by another setting than a registry's, so the refusal does not name one.
                 Err(error) if is_proxy => Err(error),
                 Err(error) => Err(AddressNotGranted::in_place_of(error)),
             }

@@ -1,5 +1,5 @@
 //! Finds evidence for an artifact in its own repository: cosign's signatures under a tag, and Sigstore bundles that
-//! refer to it. Verifies digests only; leaves out what cannot be read, since that proves nothing.
+//! refer to it. Verifies digests only. Unreadable evidence proves nothing and is left out.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -22,14 +22,14 @@ pub struct RegistryCredentials {
     helped: Vec<String>,
 }
 
-/// A login.
+/// A login at a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Login {
-    /// User and password.
+    /// User and password, for Basic authentication or the token endpoint.
     Password { user: String, password: Hidden },
     /// Exchanged for a token at the registry's token endpoint.
     IdentityToken(Hidden),
-    /// Sent unchanged.
+    /// A bearer token, sent unchanged.
     RegistryToken(Hidden),
 }
 
@@ -59,9 +59,9 @@ pub enum CredentialsError {
     /// One login cannot be used.
     #[error("the registry credentials for {registry}: {why}")]
     Login {
-        /// Its key.
+        /// The login's key in the file.
         registry: String,
-        /// What is wrong with it.
+        /// The mistake in the login.
         why: &'static str,
     },
 }

@@ -12,7 +12,7 @@ use super::registry_error::RegistryError;
 
 /// Delay after a first failure; doubled by each further one, up to the interval.
 const FIRST: Duration = Duration::from_secs(2);
-/// Enough to reach any interval.
+/// Maximum number of doublings: enough to reach any interval.
 const MOST_DOUBLINGS: u32 = 12;
 /// Random part of a delay, so that replicas started together do not poll together.
 const JITTER: f64 = 0.2;

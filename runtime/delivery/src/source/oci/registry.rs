@@ -20,7 +20,7 @@ use super::connect::{Connections, host};
 use super::login::RegistryCredentials;
 use super::registry_error::RegistryError;
 
-/// Many registries store blobs elsewhere; none needs more redirects.
+/// Maximum number of redirects of a request. Many registries redirect blobs to a store elsewhere; none needs more.
 const MOST_REDIRECTS: usize = 5;
 /// Longest rate-limit hold; a longer request to wait is cut to this.
 const LONGEST_HOLD: Duration = Duration::from_secs(3600);
@@ -31,7 +31,7 @@ const HOLD: Duration = Duration::from_secs(10);
 pub(super) struct Registry {
     /// `https://host:port/v2/repository/`.
     base: Url,
-    /// As in references; for messages.
+    /// The host as in references; for messages.
     pub(super) host: String,
     pub(super) repository: String,
     pub(super) credentials: watch::Receiver<Option<RegistryCredentials>>,

@@ -133,7 +133,7 @@ impl AddressNotGranted {
     /// `None` for an address that nothing allows.
     pub(super) fn of(refused: AddressRefused) -> Option<Self> {
         let range = match refused.address.to_canonical() {
-            // Names of this machine lead to any of them.
+            // A name of this machine may resolve to any loopback address.
             IpAddr::V4(address) if address.is_loopback() => {
                 IpNet::new(address.into(), 8).ok()?.trunc()
             }
@@ -143,7 +143,7 @@ impl AddressNotGranted {
         is_allowed.then_some(Self { refused, range })
     }
 
-    /// Takes the place of a [`NameRefused`] with such an address. Other errors stay.
+    /// Replaces a [`NameRefused`] for such an address. Other errors stay.
     pub(super) fn in_place_of(
         error: Box<dyn StdError + Send + Sync>,
     ) -> Box<dyn StdError + Send + Sync> {
@@ -160,11 +160,11 @@ impl AddressNotGranted {
         }
     }
 
-    /// The reason, with the setting.
+    /// The reason, with the setting that would grant the address.
     pub(super) fn why(&self) -> String {
         let range = match self.range {
             IpNet::V4(range) => range.to_string(),
-            // As YAML.
+            // YAML needs the quotes, because of the colons.
             IpNet::V6(range) => format!("\"{range}\""),
         };
         format!("{}; `registry.addresses: [{range}]` does", self.refused.why)

@@ -1,4 +1,4 @@
-//! The source before a registry that is ours and lies as it is told to, on loopback.
+//! The source with a fake registry on loopback, which answers falsely where a test says so.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod access;

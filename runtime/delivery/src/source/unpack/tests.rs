@@ -15,10 +15,10 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A component without anything in it, as `zstd` packs it: one block that is stored as it is.
+/// An empty component, packed with `zstd` in one stored block.
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd\x20\x08\x41\0\0\0asm\x0d\0\x01\0";
 
-/// Something that looks like a module, and shrinks about as badly as one.
+/// Bytes that begin like a module, and compress about as badly as one.
 fn module(length: usize) -> Vec<u8> {
     let mut state = 1_u32;
     let noise = std::iter::repeat_with(|| {
@@ -69,7 +69,7 @@ fn the_largest_module_is_taken_and_one_byte_more_is_not() {
 fn bombs_are_stopped() {
     let zeros = vec![0; 8 << 20];
     assert_eq!(unpack(gzip(&zeros)), Err(NoModule::TooDense));
-    // Packed twice: what comes out is not looked into again.
+    // A module that is packed twice is unpacked only once.
     assert_eq!(unpack(gzip(&gzip(&zeros))), Err(NoModule::Foreign));
 }
 

@@ -66,7 +66,7 @@ pub(super) fn trusting(key: &PublicKey) -> TrustPolicy {
     }
 }
 
-/// All trusted parties.
+/// All trusted authorities and logs.
 pub(super) struct World {
     authority: CertifiedIssuer<'static, KeyPair>,
     log: KeyPair,

@@ -1,4 +1,4 @@
-//! Keyless signatures as they are found: in a registry in both forms, with logs of both generations, and long after.
+//! Keyless signatures in both forms of registries, with logs of both generations, and long after signing.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -306,7 +306,7 @@ fn texts_that_are_no_public_key_are_refused_in_words() {
             told.contains(expected),
             "{told:?} should contain {expected:?}"
         );
-        // Nothing of what could be a secret is repeated.
+        // The text may be a secret, so no line of it is repeated.
         if let Some(secret) = text.lines().nth(1) {
             assert!(!told.contains(secret), "{told}");
         }

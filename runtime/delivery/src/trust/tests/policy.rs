@@ -192,7 +192,8 @@ fn too_old_is_said_only_of_what_holds_otherwise() {
     );
 }
 
-/// What follows on what, by whose word; `Err`: it may not. The highest version once it serves.
+/// Highest version so far, version that follows, its endorsement, and the highest version once it serves. `Err`: it may
+/// not serve.
 type Step = (
     Option<&'static str>,
     &'static str,
@@ -212,11 +213,12 @@ fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_i
         // Other bytes of the same version, and another build of it.
         (Some("1.1.0"), "1.1.0", Nobodys, Ok(Some("1.1.0"))),
         (Some("1.1.0"), "1.1.0+2", Nobodys, Ok(Some("1.1.0+2"))),
-        // What is no version cannot be compared.
+        // A text that is not a version cannot be compared.
         (Some("1.1.0"), "newest", Nobodys, Err("downgrade")),
         (None, "newest", Nobodys, Ok(None)),
         (Some("newest"), "1.0.0", Nobodys, Ok(Some("1.0.0"))),
-        // A person names it: it is the highest from then on. What is written down as serving serves.
+        // An endorsed version becomes the highest. The recorded active version may serve, and does not lower the
+        // highest.
         (Some("1.1.0"), "1.0.0", Allowed, Ok(Some("1.0.0"))),
         (Some("1.1.0"), "1.0.0", Ordered, Ok(Some("1.0.0"))),
         (Some("1.1.0"), "newest", Ordered, Ok(Some("1.1.0"))),
@@ -239,7 +241,7 @@ fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_i
         let found = followed(&policy, &signed, *highest, version, *word);
         assert_eq!(found, expected, "{version} by {word:?} after {highest:?}");
     }
-    // Bytes that the operator has named are meant.
+    // Bytes that are pinned by the operator may be older.
     let named = TrustPolicy {
         digest: Some(Pin::parse(&signed.digest.to_string()).unwrap()),
         ..trusting(&public)
@@ -252,7 +254,7 @@ fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_i
         let found = followed(policy, artifact, Some("1.1.0"), "1.0.0", Nobodys);
         assert_eq!(found, Ok(Some("1.0.0".to_owned())));
     }
-    // Where nobody vouches, a version is anybody's word: it neither bars nor is barred.
+    // The version of an unsigned module proves nothing: it is not compared, and does not become the highest.
     for version in ["1.0.0", "999.0.0"] {
         let found = followed(&unsigned(), &signed, Some("1.1.0"), version, Nobodys);
         assert_eq!(found, Ok(Some("1.1.0".to_owned())));
@@ -387,7 +389,7 @@ fn signatures_over_the_largest_modules_are_tried_only_so_often() {
     let Err(Distrust::Refused { reasons }) = policy.verify(&artifact, "1.0.0", now()) else {
         panic!("more than a second of work was done for it")
     };
-    // Eight forged ones with four keys use up all the work that is done for one module.
+    // Eight forged signatures and four keys use up the limit of work for one module.
     let reasons: Vec<_> = reasons.iter().map(EvidenceRefusal::reason).collect();
     assert_eq!(
         reasons,

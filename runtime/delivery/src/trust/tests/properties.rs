@@ -1,4 +1,4 @@
-//! No byte of what is signed, of the signature, the certificate, the log's entry or the time stamp can be changed.
+//! No byte of the signed content, the signature, the certificate, the log's entry or the time stamp can be changed.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use super::fixtures::{
 };
 use crate::artifact::SignatureEvidence;
 
-/// One for all cases: its keys are made once.
+/// One world for all cases, so that its keys are made once.
 static WORLD: LazyLock<World> = LazyLock::new(World::new);
 
 /// The base64 text at `path`, with one bit changed.
@@ -71,7 +71,7 @@ proptest! {
         let vouched = policy.verify(&artifact(WASM, vec![evidence(&bundle)]), "1.0.0", now());
         let place = "/verificationMaterial/timestampVerificationData/rfc3161Timestamps/0/signedTimestamp";
         let changed = evidence(&flipped(&bundle, place, at, bit));
-        // Names of algorithms outside of what is signed may be changed; the time may not.
+        // Names of algorithms outside of the signed part may be changed; the time may not.
         if let Ok(changed) = policy.verify(&artifact(WASM, vec![changed]), "1.0.0", now()) {
             prop_assert_eq!(Ok(changed), vouched);
         }

@@ -1,4 +1,5 @@
-//! How the end of a child is understood. What the child really does is tested from outside, where there is one.
+//! How the end of a child is explained. The behaviour of a real child is tested in other crates, which have its
+//! program.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use super::*;

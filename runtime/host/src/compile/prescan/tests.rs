@@ -1,4 +1,4 @@
-//! Files that no compiler would make, and what the pre-scan says about them.
+//! Files that no compiler would make, and the answers of the pre-scan.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use wasm_encoder::{
@@ -119,7 +119,7 @@ fn a_module_over_the_size_is_refused_before_it_is_read() {
 #[test]
 fn a_truncated_module_is_damaged_at_its_end() {
     let whole = functions(&[fixtures::body(10, 100)]);
-    // At the boundaries of top-level sections, a shorter component is a component; here there is only one.
+    // Only at boundaries of top-level sections is a truncated component valid; here there is only one.
     for length in 9..whole.len() {
         let refusal = scan(&whole[..length]).expect_err("a part is not whole");
         assert!(
@@ -361,7 +361,7 @@ fn no_single_changed_byte_makes_the_scan_panic() {
         for value in [0, 1, 0x7f, 0x80, 0xff] {
             let mut changed = whole.clone();
             changed[at] = value;
-            // Accepted or refused: the compile child has the last word on validity.
+            // Either answer is right: the compile child decides about validity.
             let _ = scan(&changed);
         }
     }

@@ -6,7 +6,7 @@ fn granted(ranges: &[&str]) -> Vec<IpNet> {
     ranges.iter().map(|range| range.parse().unwrap()).collect()
 }
 
-/// Granted as widely as an operator could write it.
+/// The widest ranges that an operator could grant.
 fn everything() -> Vec<IpNet> {
     granted(&["0.0.0.0/0", "::/0"])
 }
@@ -54,7 +54,7 @@ fn metadata_link_local_and_reserved_addresses_are_never_dialled() {
         "4000::1",
         "5f00::1",
         "e000::1",
-        // IPv4 inside: mapped, compatible, NAT64, 6to4, Teredo (client and server), ISATAP.
+        // IPv4 in IPv6: mapped, compatible, NAT64, 6to4, Teredo (client and server), ISATAP.
         "::ffff:169.254.169.254",
         "::ffff:0.0.0.0",
         "::a9fe:a9fe",

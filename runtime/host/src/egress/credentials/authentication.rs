@@ -1,5 +1,5 @@
-//! How the requests of one target are authenticated: with a header that is always the same, with one that holds an issued
-//! token, or with a signature of each.
+//! How the requests of one target are authenticated: with a constant header, with a header that holds an issued token,
+//! or with a signature of each request.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -27,47 +27,47 @@ const X_AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 /// Why requests cannot be authenticated at all.
 #[derive(Debug, Error)]
 pub(in crate::egress) enum Unusable {
-    /// The credential itself.
+    /// The credential is unusable.
     #[error(transparent)]
     Credential(#[from] CredentialError),
-    /// The endpoint that issues it.
+    /// The endpoint that issues the credential is unusable.
     #[error(transparent)]
     Issuer(#[from] DialError),
 }
 
 /// See the module docs. Holds secrets: neither printed nor compared.
 pub(in crate::egress) enum Authentication {
-    /// None.
+    /// Requests are sent without authentication.
     None,
     /// The same header in each request.
     Header(HeaderName, HeaderValue),
     /// A header with an issued token.
     Token {
-        /// Its name.
+        /// Name of the header.
         header: HeaderName,
-        /// What stands before the token.
+        /// Text before the token, such as `Bearer `.
         prefix: &'static str,
-        /// The token.
+        /// Source of the token.
         renewal: Arc<Renewal>,
     },
     /// A signature of each request.
     AwsSigV4 {
-        /// What it is valid for.
+        /// Region and service for which a signature is valid.
         scope: SigningScope,
-        /// What it is made with.
+        /// Keys with which requests are signed.
         keys: Keys,
     },
 }
 
-/// Keys of AWS.
+/// AWS keys of a target.
 pub(in crate::egress) enum Keys {
-    /// The operator's.
+    /// Keys that the operator has named.
     Named(Arc<Material>),
-    /// Issued for a while.
+    /// Temporary keys of an issuer.
     Issued(Arc<Renewal>),
 }
 
-/// What one request is authenticated with.
+/// The authentication of one request.
 pub(in crate::egress) enum Attachment<'a> {
     Nothing,
     Header(&'a HeaderName, HeaderValue),
@@ -75,7 +75,7 @@ pub(in crate::egress) enum Attachment<'a> {
 }
 
 impl Authentication {
-    /// Reads the credential of a grant; asks nobody yet.
+    /// Reads the credential of a grant; sends nothing yet.
     ///
     /// # Errors
     /// See [`Unusable`].
@@ -130,7 +130,7 @@ impl Authentication {
         matches!(self, Authentication::AwsSigV4 { .. })
     }
 
-    /// Header that belongs to the host because of it.
+    /// Header that guests may not set, because it carries the credential.
     pub(in crate::egress) fn header(&self) -> Option<&HeaderName> {
         match self {
             Authentication::None => None,
@@ -141,11 +141,11 @@ impl Authentication {
         }
     }
 
-    /// What the next request is authenticated with; waits until `until` for what has to be issued. Issuers are asked under
-    /// the same tenure as targets.
+    /// The authentication of the next request; waits until `until` for a credential that has to be issued. Issuers are
+    /// asked under the same tenure as targets.
     ///
     /// # Errors
-    /// It was not issued.
+    /// The credential was not issued.
     pub(in crate::egress) async fn attachment(
         &self,
         tenure: &Arc<Tenure>,
@@ -178,7 +178,7 @@ impl Authentication {
         })
     }
 
-    /// What is wrong with the clock of this machine, if an answer refuses a signature because of it.
+    /// The error of this machine's clock, if an answer refuses a signature because of it.
     pub(in crate::egress) fn clock(
         &self,
         status: u16,
@@ -209,7 +209,7 @@ impl Authentication {
 }
 
 impl Attachment<'_> {
-    /// Adds it to a request that is otherwise final. `at` is the host's time.
+    /// Adds the authentication to a request that is otherwise final. `at` is the host's time.
     ///
     /// # Errors
     /// The request cannot be signed.
@@ -233,7 +233,8 @@ impl Attachment<'_> {
     }
 }
 
-/// Tells accounts apart by their credentials, and is no way back to them: generations with the same one share the quota.
+/// Hash that tells accounts apart by their credentials, without revealing them: generations with the same hash share
+/// the quota.
 pub(in crate::egress) fn identity(credential: &Credential) -> [u8; 32] {
     let parts: Vec<&str> = match credential {
         Credential::None => Vec::new(),

@@ -22,7 +22,7 @@ const CODES: [&str; 10] = [
 /// A signature is valid for five minutes; a little less, because the answer's own time is in between.
 const TOLERATED: Duration = Duration::from_secs(280);
 
-/// The code of a refusal.
+/// The error code of a refusal; `None` if the answer refuses no identity or signature.
 pub(super) fn code(status: u16, body: &[u8]) -> Option<&'static str> {
     if !(400..500).contains(&status) {
         return None;
@@ -33,7 +33,7 @@ pub(super) fn code(status: u16, body: &[u8]) -> Option<&'static str> {
         .find(|code| is_in(format!("<Code>{code}</Code>")) || is_in(format!("{code}\"")))
 }
 
-/// What is wrong with the clock of this machine, if it is the reason of a refusal.
+/// The error of this machine's clock, if it is the reason of a refusal.
 pub(super) fn clock(headers: &HeaderMap, now: SystemTime) -> Option<String> {
     let date = headers.get(DATE)?.to_str().ok()?;
     let theirs = httpdate::parse_http_date(date).ok()?;

@@ -1,5 +1,6 @@
-//! Asks issuers of credentials: one bounded request at a time, under the guards that targets have. Follows no redirect, and
-//! sends nothing twice. What an issuer answers is hostile input; nothing of it but a status and a code word gets into a text.
+//! Sends requests to issuers of credentials: one bounded request at a time, with the checks that targets have. Follows
+//! no redirect, and sends nothing twice. An issuer's answer is hostile input; only its status and an error code get
+//! into a text.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -21,15 +22,15 @@ use crate::egress::resolve::NameLookup;
 use crate::egress::send::broken;
 use crate::grant::Issuer;
 
-/// Time for one request and its whole answer. Issuers answer within a second; a metadata service that is not there does
-/// not answer at all.
+/// Time for one request and its whole answer. Issuers answer within a second; a missing metadata service does not
+/// answer at all.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Maximum bytes of an answer. A token with its description has some kilobytes.
 const MAX_ANSWER: usize = 64 << 10;
-/// Longest code word of an error that is shown.
+/// Longest error code that is shown, in bytes.
 const MAX_CODE: usize = 64;
 
-/// Says the time of day, by which issued credentials end. Injected, so that tests can say it.
+/// Returns the time of day, by which issued credentials expire. Injected, so that tests can set it.
 pub type WallClock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
 /// Client of one issuer.
@@ -38,7 +39,7 @@ pub(super) struct IssuerClient {
     gate: Arc<LeaseGate>,
     user_agent: Option<HeaderValue>,
     clock: WallClock,
-    /// What it asks.
+    /// URL of the issuer.
     pub(super) endpoint: Url,
 }
 
@@ -49,15 +50,15 @@ pub(super) struct Answer {
     pub(super) body: Zeroizing<Vec<u8>>,
 }
 
-/// What clients of issuers have in common with that of their target.
+/// Settings that a target and the issuer of its credential share.
 pub(in crate::egress) struct IssuerSettings<'a> {
     /// `user-agent` of requests.
     pub(in crate::egress) user_agent: &'a str,
-    /// Limits of connections.
+    /// Limits of connections and requests.
     pub(in crate::egress) limits: &'a EgressLimits,
-    /// Resolves names.
+    /// Resolver of the issuer's name.
     pub(in crate::egress) lookup: Arc<dyn NameLookup>,
-    /// The time of day.
+    /// Clock for the expiry of credentials.
     pub(in crate::egress) clock: WallClock,
 }
 
@@ -88,12 +89,12 @@ impl IssuerClient {
         })
     }
 
-    /// The time of day.
+    /// The current time of day.
     pub(super) fn now(&self) -> SystemTime {
         (self.clock)()
     }
 
-    /// Ties its connections to a lease.
+    /// Ties the client's connections to a lease.
     pub(super) fn enter(&self, tenure: &Arc<Tenure>) {
         self.gate.enter(tenure);
     }
@@ -101,7 +102,7 @@ impl IssuerClient {
     /// Sends a request and reads the answer.
     ///
     /// # Errors
-    /// Why there is no complete answer, without anything that was answered.
+    /// Why there is no complete answer, without any part of the answer.
     pub(super) async fn ask(&self, mut request: Request<Bytes>) -> Result<Answer, String> {
         if let Some(user_agent) = &self.user_agent {
             let headers = request.headers_mut();
@@ -141,10 +142,10 @@ impl IssuerClient {
 }
 
 impl Answer {
-    /// The text of a success.
+    /// The text of a successful answer.
     ///
     /// # Errors
-    /// Another status, with the word that `code` finds; or bytes that are no text.
+    /// The answer has another status, with the error code that `code` finds; or it is not UTF-8.
     pub(super) fn success(&self, code: impl Fn(&str) -> Option<String>) -> Result<&str, String> {
         let text = std::str::from_utf8(&self.body);
         if self.status.is_success() {
@@ -155,22 +156,22 @@ impl Answer {
         Err(format!("answered {}{word}", self.status.as_u16()))
     }
 
-    /// Reads the JSON of a success.
+    /// Reads the JSON of a successful answer.
     ///
     /// # Errors
-    /// As for [`Answer::success`], or that it is not of the form; never a part of the answer.
+    /// As for [`Answer::success`], or the JSON has another form; never a part of the answer.
     pub(super) fn json<T: serde::de::DeserializeOwned>(
         &self,
         code: impl Fn(&str) -> Option<String>,
     ) -> Result<T, String> {
         let text = self.success(code)?;
-        // The reader's error may quote what stands there.
+        // The parser's error may quote the answer.
         serde_json::from_str(text).map_err(|_| "answered no JSON of the expected form".to_owned())
     }
 }
 
-/// Whether a word of an error answer may be shown: the codes of AWS, OAuth and Keystone are of this form, secrets with their
-/// other characters and lengths mostly are not, and what is known as one is taken out besides.
+/// Whether an error code may be shown: the codes of AWS, OAuth and Keystone have this form, while secrets mostly have
+/// other characters and lengths. Known secrets are redacted as well.
 fn is_code(word: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     !word.is_empty() && word.len() <= MAX_CODE && word.bytes().all(is_letter)

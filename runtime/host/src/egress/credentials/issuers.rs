@@ -1,5 +1,5 @@
-//! Exchanges with the issuers of credentials, one file for each kind. What they have in common is here: what is issued, and
-//! what is presented.
+//! Exchanges with the issuers of credentials, one file for each kind. Here: the types of issued and presented
+//! credentials, and the checks that all kinds share.
 
 mod aws_metadata;
 mod aws_sts;
@@ -24,26 +24,26 @@ use crate::egress::IssuerReach;
 use crate::egress::dial::DialError;
 use crate::grant::{AwsKeys, AwsSource, Keystone, OAuth2, Presented, Secret};
 
-/// Largest token that is presented or taken, in bytes. Tokens of ServiceAccounts have some 2 KiB.
+/// Largest token that is presented or accepted, in bytes. Tokens of ServiceAccounts have some 2 KiB.
 const MAX_TOKEN: usize = 16 << 10;
 
-/// What was issued.
+/// An issued credential.
 pub(super) struct Issued {
     pub(super) material: Material,
-    /// When it ends, by the host's clock.
+    /// Time of expiry, by the host's clock.
     pub(super) expires: SystemTime,
 }
 
-/// What requests are authenticated with.
+/// Secret part of a credential, with which requests are authenticated.
 pub(in crate::egress) enum Material {
     /// Keys that requests are signed with.
     AwsKeys(AwsKeys),
-    /// A token that stands in a header.
+    /// A token that is sent in a header.
     Token(Secret),
 }
 
 impl Material {
-    /// The secrets in it.
+    /// The secrets in it, for the redactor.
     pub(super) fn secrets(&self) -> Vec<Secret> {
         match self {
             Material::Token(token) => vec![token.clone()],
@@ -55,7 +55,7 @@ impl Material {
     }
 }
 
-/// An issuer, and what it is asked for.
+/// An issuer and its client, by the kind of credential.
 pub(in crate::egress) enum Source {
     WebIdentity(aws_sts::AssumeRole),
     Container(aws_metadata::ContainerCredentials),
@@ -65,7 +65,7 @@ pub(in crate::egress) enum Source {
 }
 
 impl Source {
-    /// The source of keys of AWS; `None` if the operator named the keys themselves.
+    /// The issuer of AWS keys; `None` if the operator named the keys themselves.
     ///
     /// # Errors
     /// The issuer cannot be dialled.
@@ -92,10 +92,10 @@ impl Source {
         }))
     }
 
-    /// An OAuth 2.0 token endpoint.
+    /// The client of an OAuth 2.0 token endpoint.
     ///
     /// # Errors
-    /// It cannot be dialled.
+    /// The endpoint cannot be dialled.
     pub(super) fn oauth2(
         oauth2: &OAuth2,
         settings: &IssuerSettings<'_>,
@@ -103,10 +103,10 @@ impl Source {
         oauth2::TokenRequest::new(oauth2, settings).map(|request| Source::OAuth2(Box::new(request)))
     }
 
-    /// A Keystone.
+    /// The client of a Keystone.
     ///
     /// # Errors
-    /// It cannot be dialled.
+    /// The Keystone cannot be dialled.
     pub(super) fn keystone(
         keystone: &Keystone,
         settings: &IssuerSettings<'_>,
@@ -114,7 +114,7 @@ impl Source {
         keystone::TokenRequest::new(keystone, settings).map(Source::Keystone)
     }
 
-    /// Ties its connections to a lease.
+    /// Ties the issuer's connections to a lease.
     pub(super) fn enter(&self, tenure: &Arc<Tenure>) {
         match self {
             Source::WebIdentity(role) => role.client.enter(tenure),
@@ -125,10 +125,10 @@ impl Source {
         }
     }
 
-    /// Asks for a credential; tells `redactor` what it presents.
+    /// Requests a credential. Every secret that is read for it is redacted from now on.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why no credential was issued.
     pub(super) async fn issue(&self, redactor: &SecretRedactor) -> Result<Issued, String> {
         match self {
             Source::WebIdentity(role) => role.issue(redactor).await,
@@ -140,7 +140,7 @@ impl Source {
     }
 }
 
-/// Which source it is, and where: for people.
+/// Kind and place of the issuer, for people.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -155,10 +155,10 @@ impl fmt::Display for Source {
     }
 }
 
-/// Reads a token that is presented, and has it watched for.
+/// Returns a token to present to an issuer; the token of a file is redacted from now on.
 ///
 /// # Errors
-/// It cannot be read, or is none; with the file, never with a part of it.
+/// The file cannot be read, or holds no token. Names the file, and no part of the token.
 async fn presented(token: &Presented, redactor: &SecretRedactor) -> Result<Secret, String> {
     match token {
         Presented::Text(secret) => Ok(secret.clone()),
@@ -182,7 +182,7 @@ async fn read(path: &Path) -> Result<Zeroizing<String>, String> {
     Ok(text)
 }
 
-/// A token of somebody else, without the white space around it.
+/// Checks a token that was read from a file or issued, and removes the white space around it.
 ///
 /// # Errors
 /// No header can carry it, or it is too long.
@@ -196,14 +196,14 @@ fn taken(text: &str) -> Result<Secret, String> {
     Ok(secret)
 }
 
-/// A time in the form of RFC 3339.
+/// Parses a time in the form of RFC 3339.
 fn time(text: &str) -> Result<SystemTime, String> {
     let time: Result<jiff::Timestamp, _> = text.parse();
     time.map(SystemTime::from)
         .map_err(|_| "the time of expiry cannot be read".to_owned())
 }
 
-/// Keys that were issued, checked as those of an operator.
+/// Checks issued keys as if they were an operator's.
 fn issued_keys(id: String, secret: String, token: String, expires: &str) -> Result<Issued, String> {
     let keys = AwsKeys {
         access_key_id: id,

@@ -82,8 +82,8 @@ impl SecretSearch {
     }
 }
 
-/// Every form in which a credential is sent, and the long words of a header value with several words, such as
-/// `Token <value>`. What is issued for it is not known yet.
+/// Every form in which a credential is sent, with the long words of a header value such as `Token <value>`. Issued
+/// secrets are added by [`SecretRedactor::learn`].
 fn values(credential: &Credential) -> Vec<Secret> {
     match credential {
         Credential::None => Vec::new(),
@@ -135,7 +135,7 @@ fn of_client(client: &OAuth2Client) -> Vec<Secret> {
     secret.iter().flat_map(login).collect()
 }
 
-/// What is in a file is learned when it is read.
+/// A presented token. The token of a file is added when the file is read.
 fn text(token: &Presented) -> Vec<Secret> {
     match token {
         Presented::Text(secret) => vec![secret.clone()],
@@ -143,20 +143,20 @@ fn text(token: &Presented) -> Vec<Secret> {
     }
 }
 
-/// Searches for the credential of a target, and for what was presented and issued for it lately.
+/// Searches for the credential of a target, and for secrets that were recently presented and issued for it.
 pub(in crate::egress) struct SecretRedactor {
     fixed: Vec<Secret>,
     state: RwLock<Learned>,
 }
 
 struct Learned {
-    /// The latest ones.
+    /// Recently presented and issued secrets, the oldest first; at most [`MOST_LEARNED`].
     secrets: VecDeque<Secret>,
     search: Arc<SecretSearch>,
 }
 
 impl SecretRedactor {
-    /// Knows what the grant says.
+    /// Creates a redactor of the secrets in a grant.
     pub(in crate::egress) fn new(credential: &Credential) -> SecretRedactor {
         let fixed = values(credential);
         SecretRedactor {
@@ -168,7 +168,7 @@ impl SecretRedactor {
         }
     }
 
-    /// Watches for these, too: before they are used for the first time. The oldest are forgotten when there are many.
+    /// Adds secrets, before they are used for the first time. The oldest are dropped beyond [`MOST_LEARNED`].
     pub(in crate::egress) fn learn(&self, secrets: Vec<Secret>) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let is_new = |secret: &Secret| !state.secrets.contains(secret);
@@ -183,12 +183,12 @@ impl SecretRedactor {
         state.search = Arc::new(SecretSearch::of(all.collect()));
     }
 
-    /// See [`SecretSearch::finds`].
+    /// Whether the bytes contain a secret; see [`SecretSearch::finds`].
     pub(in crate::egress) fn finds(&self, bytes: &[u8]) -> bool {
         self.search().finds(bytes)
     }
 
-    /// See [`SecretSearch::redact`].
+    /// Returns the text without secrets; see [`SecretSearch::redact`].
     pub(in crate::egress) fn redact(&self, text: &str) -> String {
         self.search().redact(text)
     }

@@ -1,8 +1,8 @@
 //! Holds a credential that is issued for a while, and has it renewed before it ends.
 //!
-//! One exchange at a time, whoever waits for it. It begins some time before the end, chosen at random, so that replicas do
-//! not ask together; until then, and if it fails, the former credential is used as long as it is valid. After a failure the
-//! issuer is left alone for a while. Never uses one that has expired.
+//! One exchange runs at a time, for all callers. It begins some time before the credential's end, chosen at random, so
+//! that replicas do not ask together; until then, and if it fails, the former credential is used as long as it is
+//! valid. After a failure the next exchange begins after a pause. An expired credential is never used.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -16,12 +16,12 @@ use super::issuers::{Issued, Material, Source};
 use super::redactor::SecretRedactor;
 use crate::egress::message::FetchError;
 
-/// A credential is not used in the last moments before its end: a request takes time, and clocks differ a little.
+/// A credential is not used this shortly before its end: a request takes time, and clocks differ a little.
 const LAST_MOMENTS: Duration = Duration::from_secs(5);
-/// Pauses after failures double from the first to the last.
+/// Pauses after failures double from [`FIRST_PAUSE`] to [`LAST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(60);
-/// A credential that its target refuses is exchanged again, unless it is as new as this.
+/// A credential that its target refuses is exchanged again, unless it is younger than this.
 const NEW: Duration = Duration::from_secs(30);
 
 /// See the module docs.
@@ -55,7 +55,7 @@ struct Failed {
     again: Instant,
 }
 
-/// What a caller does next.
+/// Next step of a caller.
 enum Turn {
     Use(Arc<Material>),
     UseAndRenew(Arc<Material>),
@@ -90,10 +90,10 @@ impl State {
         }
     }
 
-    /// `dice` is between 0 and 1.
+    /// Stores an issued credential. `dice`, a random number between 0 and 1, sets when it is renewed.
     fn succeeded(&mut self, issued: Issued, now: SystemTime, dice: f64) {
         let lifetime = issued.expires.duration_since(now).unwrap_or_default();
-        // Between three quarters and nine tenths of its time.
+        // Renewed after three quarters to nine tenths of the lifetime.
         let until_renewal = lifetime.mul_f64(0.75 + 0.15 * dice.clamp(0.0, 1.0));
         self.current = Some(Current {
             material: Arc::new(issued.material),
@@ -118,7 +118,7 @@ impl State {
 }
 
 impl Renewal {
-    /// Asks nobody yet.
+    /// Creates a renewal that has sent nothing yet.
     pub(super) fn new(
         source: Source,
         target: &str,
@@ -137,7 +137,7 @@ impl Renewal {
     /// The valid credential; waits for one until `until`.
     ///
     /// # Errors
-    /// There is none, with the reason of the last exchange.
+    /// There is no valid credential, with the reason of the last exchange.
     pub(super) async fn material(
         self: &Arc<Self>,
         tenure: &Arc<Tenure>,
@@ -158,7 +158,7 @@ impl Renewal {
                     Turn::Fail(why) => return Err(FetchError::Unavailable(why)),
                 }
             };
-            // It only ever closes.
+            // The channel carries no value: it only closes.
             if timeout_at(until, under_way.changed()).await.is_err() {
                 return Err(FetchError::TimedOut(format!(
                     "the credential of target {} has not come yet: {}",
@@ -168,7 +168,7 @@ impl Renewal {
         }
     }
 
-    /// The target has refused the credential: another one is asked for, unless this one is new.
+    /// Has a credential that the target refused renewed at the next use, unless it is new.
     pub(super) fn doubt(&self) {
         let mut state = self.state();
         let now = (self.clock)();
@@ -181,7 +181,7 @@ impl Renewal {
         }
     }
 
-    /// Begins an exchange, which nobody's end ends.
+    /// Begins an exchange in a task of its own, which continues when its callers are cancelled.
     fn renew(self: &Arc<Self>, state: &mut State) -> watch::Receiver<()> {
         let (ended, under_way) = watch::channel(());
         state.under_way = Some(under_way.clone());
@@ -207,7 +207,7 @@ impl Renewal {
         let (target, source) = (&self.target, self.source.to_string());
         match result {
             Ok(issued) => {
-                // Before anybody can use them.
+                // Secrets are redacted before the first use.
                 self.redactor.learn(issued.material.secrets());
                 let mut state = self.state();
                 let had_failed = state.failed.is_some();
@@ -236,7 +236,7 @@ impl Renewal {
     }
 }
 
-/// Between 0 and 1.
+/// A random number between 0 and 1.
 fn dice() -> f64 {
     getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX))
 }

@@ -1,8 +1,8 @@
 //! AWS Signature Version 4 in its header form: canonical request, string to sign, signature, `authorization`.
 //!
-//! Pure: the time is an argument, and nothing is asked. Region and service come from the grant. The signing key is derived
-//! for each request, which takes microseconds, and is wiped afterwards. Services that sign in another way (S3, which encodes
-//! paths once and wants the hash of the body in a header) are not supported.
+//! Pure: the time is an argument, and nothing is requested. Region and service come from the grant. The signing key is
+//! derived for each request, which takes microseconds, and is wiped afterwards. Services that sign in another way (S3,
+//! which encodes paths once and wants the hash of the body in a header) are not supported.
 //!
 //! Source: "Create a signed AWS API request" in AWS's IAM User Guide.
 
@@ -23,14 +23,14 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const X_AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const X_AMZ_SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// RFC 3986's `unreserved` stay.
+/// Characters that stay unencoded: RFC 3986's `unreserved`.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// Headers that a proxy or the HTTP library may change on the way.
+/// Headers that are not signed: a proxy or the HTTP library may change them on the way.
 const UNSIGNED: [&str; 7] = [
     "authorization",
     "connection",
@@ -41,7 +41,7 @@ const UNSIGNED: [&str; 7] = [
     "x-amzn-trace-id",
 ];
 
-/// What a signature is valid for, beside the request and the day.
+/// Region and service that a signature is valid for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::egress) struct SigningScope {
     /// Region, such as `eu-central-1`.
@@ -50,11 +50,11 @@ pub(in crate::egress) struct SigningScope {
     pub service: String,
 }
 
-/// Adds `x-amz-date`, `x-amz-security-token` if there is one, and `authorization`. Everything else of the request has to be
-/// final; the host is that of its URL.
+/// Adds `x-amz-date`, `x-amz-security-token` if the keys have one, and `authorization`. Everything else of the request
+/// has to be final; the host is taken from its URL.
 ///
 /// # Errors
-/// The keys cannot be written into a header, or the time is beyond every calendar.
+/// The keys cannot be written into a header, or the time cannot be written as a date.
 pub(in crate::egress) fn sign<B>(
     request: &mut Request<B>,
     body: &[u8],
@@ -96,7 +96,7 @@ pub(in crate::egress) fn sign<B>(
     Ok(())
 }
 
-/// ISO 8601's basic format, in UTC: `20150830T123600Z`.
+/// Formats a time in ISO 8601's basic format, in UTC: `20150830T123600Z`.
 fn basic_format(at: SystemTime) -> Result<String, CredentialError> {
     let at = jiff::Timestamp::try_from(at).map_err(|_| CredentialError::Clock)?;
     Ok(at.strftime("%Y%m%dT%H%M%SZ").to_string())
@@ -105,17 +105,17 @@ fn basic_format(at: SystemTime) -> Result<String, CredentialError> {
 /// The parts of a request that are signed.
 struct Message<'a> {
     method: &'a Method,
-    /// With the port, unless it is the scheme's own.
+    /// Host, with the port unless it is the scheme's own.
     host: &'a str,
-    /// As sent: percent-encoded once.
+    /// Path as sent: percent-encoded once.
     path: &'a str,
-    /// As sent; empty without one.
+    /// Query as sent; empty without one.
     query: &'a str,
     headers: &'a HeaderMap,
     body: &'a [u8],
 }
 
-/// Names in order, each with its values joined by commas.
+/// Signed headers: names in order, each with its values joined by commas.
 type Signed = Vec<(String, Zeroizing<String>)>;
 
 fn signed_headers(message: &Message<'_>) -> Signed {
@@ -133,7 +133,7 @@ fn signed_headers(message: &Message<'_>) -> Signed {
     signed
 }
 
-/// Without spaces at the ends, and with one in place of several.
+/// Removes spaces at the ends, and replaces several in a row by one.
 fn trimmed(value: &[u8]) -> Zeroizing<String> {
     let mut text = Zeroizing::new(String::with_capacity(value.len()));
     for word in String::from_utf8_lossy(value).split_ascii_whitespace() {
@@ -150,7 +150,7 @@ fn names(signed: &Signed) -> String {
     names.join(";")
 }
 
-/// It has the session token in it.
+/// The canonical request. It contains the session token.
 fn canonical_request(message: &Message<'_>, signed: &Signed) -> Zeroizing<String> {
     let mut text = Zeroizing::new(String::with_capacity(1024));
     // Writing to a String cannot fail.
@@ -170,7 +170,7 @@ fn canonical_request(message: &Message<'_>, signed: &Signed) -> Zeroizing<String
     text
 }
 
-/// Pairs in order of their encoded names, then of their encoded values.
+/// Sorts the pairs by their encoded names, then by their encoded values.
 fn canonical_query(query: &str) -> String {
     let again = |part: &str| {
         let plain: Vec<u8> = percent_decode_str(part).collect();

@@ -118,7 +118,7 @@ fn a_credential_is_found_in_base64_wherever_it_begins() {
         (Credential::Bearer(secret("canary-token")), "canary-token"),
         (basic("open sesame"), "Aladdin:open sesame"),
         (basic("open sesame"), "open sesame"),
-        // Too short to be looked for by itself.
+        // A password that is too short to be searched for by itself.
         (basic("sesame"), "Aladdin:sesame"),
         (basic("sesame"), "Basic QWxhZGRpbjpzZXNhbWU="),
         (own("x-token", "canary-header"), "canary-header"),

@@ -45,7 +45,7 @@ fn headers_of_the_host_and_broken_ones_are_refused() {
         ("Request_Range", "bytes=0-9"),
         ("X-Amz-Target", "x"),
         ("X-Auth-Token", "mine"),
-        // What servers that hand headers on as variables take for one of the above.
+        // Names that become one of the above on servers that pass headers on as variables.
         ("Content_Length", "0"),
         ("transfer_encoding", "chunked"),
         ("X_Forwarded_For", "x"),

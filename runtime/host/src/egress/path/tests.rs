@@ -155,7 +155,7 @@ fn a_pattern_covers_what_it_matches_and_no_more() {
     }
 }
 
-/// Paths with plenty of what is dangerous in them.
+/// Paths with many dangerous parts.
 fn nasty() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-z0-9]{1,3}",

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 const AGE: Duration = Duration::from_secs(10);
 
-/// Room for every answer here.
+/// A budget that is large enough for every answer here.
 fn room() -> Arc<Budget> {
     Budget::of_provider(usize::MAX)
 }
@@ -29,7 +29,7 @@ fn lead(kept: &Arc<ResponseCache>, key: &Key, now: Instant) -> Lead {
     }
 }
 
-/// The word for a turn; a lead that begins here is dropped again.
+/// Name of the caller's next step; a lead that begins here is dropped again.
 fn word(kept: &Arc<ResponseCache>, key: &Key, age: Duration, now: Instant) -> &'static str {
     match kept.turn(key, age, now, &room()) {
         Lookup::Answer(_) => "answer",
@@ -239,7 +239,7 @@ fn what_nobody_may_be_given_any_more_goes_with_the_next_answer() {
         let page = key(0, &format!("/{second}"));
         lead(&kept, &page, at).done(&answer(200, 100));
     }
-    // Of ten seconds: this one, and those that are ten and less old.
+    // The answers of the current second and of the ten seconds before it are kept.
     let state = kept.state();
     assert_eq!(state.stored.len(), 11);
     let bytes: usize = state.stored.values().map(|stored| stored.bytes).sum();

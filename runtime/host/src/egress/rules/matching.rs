@@ -13,9 +13,9 @@ use crate::egress::path::{CanonicalPath, PathPattern};
 /// One line of a grant: one method, one path pattern, one value per field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// HTTP method.
+    /// Method of the requests.
     pub method: Method,
-    /// Path pattern.
+    /// Pattern of the paths, below the target's base path.
     pub path: PathPattern,
     /// Fields that must be in the query exactly once, with this value.
     pub query: Vec<(String, String)>,
@@ -23,29 +23,28 @@ pub struct Line {
     pub form: Vec<(String, String)>,
     /// Whether a request on this line changes anything.
     pub access: Access,
-    /// Answers that say that what was asked for is not there, beside 404.
+    /// Answers that prove, beside 404, that the requested object does not exist.
     pub absence: Vec<Absence>,
 }
 
-/// An answer by which a cloud says that what was asked for is not there.
+/// An answer by which a cloud says that the requested object does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Absence {
-    /// Its status.
+    /// Status of the answer.
     pub status: u16,
-    /// Text that its body has.
+    /// Text that the body contains.
     pub contains: String,
 }
 
 impl Absence {
-    /// Texts of less than this many bytes say too little.
+    /// Shortest text, in bytes. A shorter one would match by chance.
     const MIN_TEXT: usize = 4;
     /// Longest text, in bytes.
     const MAX_TEXT: usize = 256;
-    /// Statuses that speak of the request, its sender, the way or the moment, and never of an object: 401, 403 and 407 to 409
-    /// and so on.
+    /// Statuses that are about the request, its sender, a proxy or the moment, and never about an object.
     const NEVER: [u16; 12] = [401, 403, 404, 405, 407, 408, 423, 425, 429, 502, 503, 504];
 
-    /// Checks both parts.
+    /// Checks status and text.
     ///
     /// # Errors
     /// A human-readable description of the mistake.
@@ -76,7 +75,7 @@ impl Absence {
 /// The parts of a request that rules inspect.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// HTTP method.
+    /// Method of the request.
     pub method: &'a Method,
     /// Path as it will be sent.
     pub path: &'a CanonicalPath,
@@ -108,8 +107,8 @@ impl Line {
         *asked.method == self.method && self.path.matches(asked.path)
     }
 
-    /// Path pattern and fields, as logs, metrics and audit records name a request: a path alone says nothing where a cloud
-    /// has a single one. Everything in it is the rule's; nothing is the guest's.
+    /// Path pattern and fields, as logs, metrics and audit records name a request: where a cloud has a single path, the
+    /// path alone says nothing. The whole text comes from the rule, and none of it from the guest.
     pub fn label(&self) -> String {
         format!("{}{}", self.path, self.fields())
     }
@@ -122,7 +121,7 @@ impl Line {
             .collect()
     }
 
-    /// Whether this answer says that what was asked for is not there.
+    /// Whether this answer proves that the requested object does not exist.
     pub fn tells_absence(&self, status: u16, body: &[u8]) -> bool {
         status == 404 && self.path.names_one_object()
             || self.absence.iter().any(|one| one.is(status, body))

@@ -19,7 +19,7 @@ fn pairs(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// `METHOD /path?query` and, after a space, the form; the answer is the access, or `None` for denied.
+/// Matches `METHOD /path?query` and, after a space, a form; returns the access, or `None` if it is denied.
 fn ask(lines: &[Line], text: &str) -> Option<Access> {
     let mut words = text.split(' ');
     let method: Method = words.next().unwrap().parse().unwrap();
@@ -58,12 +58,12 @@ fn a_rule_admits_its_methods_on_its_path_only() {
             "POST /load_balancers/1/actions/add_service",
             Some(Access::Write),
         ),
-        // The same, spelled otherwise: it is sent as it was matched.
+        // The same path in another spelling: it is sent as it was matched.
         (
             "POST /load_balancers/1/actions/add%5Fservice",
             Some(Access::Write),
         ),
-        // One segment, whatever it says.
+        // A placeholder matches one segment with any content.
         (
             "POST /load_balancers/actions/actions/add_service",
             Some(Access::Write),
@@ -228,7 +228,7 @@ fn a_rule_is_written_as_it_is_read() {
     );
 }
 
-/// Few methods, segments and fields, so that rules and requests meet often.
+/// Lines of few methods, segments and fields, so that rules and requests match often.
 fn some_line() -> impl Strategy<Value = Line> {
     let fields = || prop::collection::btree_map("[ab]", "[xy]", 0..2);
     let method = prop::sample::select(vec![Method::GET, Method::POST]);

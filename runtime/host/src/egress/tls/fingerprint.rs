@@ -1,5 +1,5 @@
-//! Certificates that the operator names by their SHA-256 fingerprint, for servers that vouch for themselves, as machines on an
-//! operator's own floor do.
+//! Certificates that the operator names by their SHA-256 fingerprint, for servers with self-signed certificates, such
+//! as machines on an operator's own floor.
 
 use std::fmt;
 use std::str::FromStr;
@@ -74,18 +74,18 @@ struct Unnamed {
     named: String,
 }
 
-/// rustls shows the reasons of others in this form, so that an operator reads it.
+/// rustls shows errors of a verifier in their `Debug` form, and operators read it.
 impl fmt::Debug for Unnamed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// Takes the named certificates and no others. The handshake still proves that the server has the certificate's key.
+/// Accepts the named certificates and no others. The handshake still proves that the server has the certificate's key.
 #[derive(Debug)]
 pub(super) struct Verifier {
     named: Vec<Fingerprint>,
-    /// Who has to vouch for it, too.
+    /// Verifier that has to accept the certificate, too.
     chain: Option<Arc<dyn ServerCertVerifier>>,
     provider: Arc<CryptoProvider>,
 }

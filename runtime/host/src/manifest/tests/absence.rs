@@ -1,4 +1,4 @@
-//! What contract 0.2 added to the form: answers that prove absence, and targets without an endpoint.
+//! Additions of contract 0.2 to the form: proofs of absence, and targets without an endpoint.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn a_rule_names_the_answers_that_prove_absence() {
         [(400, "InvalidInstanceID.NotFound"), (500, "does not exist")]
     );
     assert!(other.absence().is_empty());
-    // What an answer means is the manifest's to say; the grant has no word for it.
+    // Proofs of absence are a manifest's only: a grant has no key for them.
     let mut grants = manifest.as_grants();
     let written = serde_json::to_value(&grants.targets[0].rules).unwrap();
     assert_eq!(written[0].get("absence"), None);

@@ -72,13 +72,13 @@ impl Parent {
         self.0.number
     }
 
-    /// See [`crate::egress::CallScope::fetch`].
+    /// Sends one request to a target: [`crate::egress::CallScope::fetch`].
     pub(crate) async fn fetch(&self, request: FetchRequest) -> Fetched {
         let (what, body) = Request::of(request);
         self.ask(what, body).await
     }
 
-    /// See [`crate::egress::CallScope::fetch_all`].
+    /// Sends several requests concurrently: [`crate::egress::CallScope::fetch_all`].
     pub(crate) async fn fetch_all(&self, requests: Vec<FetchRequest>) -> Vec<Fetched> {
         if requests.len() > MAX_TOGETHER {
             let count = requests.len();
@@ -89,13 +89,13 @@ impl Parent {
         side_by_side(width, requests, |request| self.fetch(request)).await
     }
 
-    /// See [`crate::egress::CallScope::fetch_url`].
+    /// Sends a request with a URL: [`crate::egress::CallScope::fetch_url`].
     pub(crate) async fn fetch_url(&self, request: http::Request<Bytes>) -> Fetched {
         let (what, body) = Request::of_url(request);
         self.ask(what, body).await
     }
 
-    /// See [`crate::egress::CallScope::place`].
+    /// Waits for a permit to read a request body: [`crate::egress::CallScope::place`].
     pub(crate) async fn place(&self) -> Result<SemaphorePermit<'_>, FetchError> {
         let closed = |_| FetchError::Unavailable("the call is over".to_owned());
         self.0.bodies.acquire().await.map_err(closed)

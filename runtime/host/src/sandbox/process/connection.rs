@@ -46,7 +46,7 @@ struct Shared {
 #[derive(Default)]
 struct Calls {
     under_way: HashMap<u64, UnderWay>,
-    /// Why no further calls are possible.
+    /// Why no further calls are possible; `None` while the connection is open.
     over: Option<String>,
 }
 
@@ -198,7 +198,7 @@ impl Shared {
 
     fn say(&self, word: &impl Serialize, body: Bytes) {
         if let Ok(frame) = Frame::new(word, body) {
-            // Fails only when the process has ended, which callers learn otherwise.
+            // Fails only when the process has ended, which callers see by other means.
             let _ = self.out.send(frame);
         }
     }
@@ -434,7 +434,7 @@ async fn attend(shared: Arc<Shared>, mut child: Child, mut from: OwnedReadHalf) 
         () = shared.stop.notified() => "nobody needs it any more".to_owned(),
     };
     shared.over(why);
-    // It may have ended already.
+    // The child may have ended already.
     let _ = child.kill().await;
 }
 

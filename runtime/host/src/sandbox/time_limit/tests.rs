@@ -1,4 +1,4 @@
-//! Who computes when, and for how long.
+//! Which calls compute, when, and for how long.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,7 +53,7 @@ async fn waiting_costs_no_budget_and_ends_at_the_deadline() {
     assert!(matches!(limit.run(forever).await, Err(Failure::Deadline)));
 }
 
-/// Computes for a long time, in polls of a tick, and notes how many others did at the same time.
+/// Computes for a long time, in polls of a tick, and records how many calls compute at the same time.
 async fn compute(computing: Arc<AtomicUsize>, most: Arc<AtomicUsize>) -> wasmtime::Result<()> {
     for _ in 0..20 {
         let now = computing.fetch_add(1, Ordering::SeqCst) + 1;
@@ -82,7 +82,7 @@ async fn one_call_of_a_provider_computes_at_a_time_and_all_come_to_their_end() {
     assert_eq!(most.load(Ordering::SeqCst), 1);
 }
 
-/// Computes for so long, in polls of a tick, and counts them.
+/// Computes for this time, in polls of a tick, and counts them.
 async fn slices(counted: Arc<AtomicUsize>, time: Duration) -> wasmtime::Result<()> {
     let mut left = time;
     while !left.is_zero() {
@@ -99,7 +99,8 @@ fn compute_for(time: Duration) {
     while cpu_time() < until {}
 }
 
-/// How often the neighbour has counted while an honest call makes so many steps, each of which computes for `each`.
+/// Number of polls that the neighbour counts while an honest call makes `steps` steps, each of which computes for
+/// `each`.
 async fn counted_beside(
     scheduler: &CpuScheduler,
     counted: &Arc<AtomicUsize>,
@@ -116,12 +117,12 @@ async fn counted_beside(
         }
         Ok(count.load(Ordering::SeqCst) - before)
     };
-    // A task like the others: the runtime looks at what it blocks on more rarely.
+    // Spawned as a task like the others: the runtime polls the future of `block_on` more rarely.
     let call = tokio::spawn(async move { limit.run(steps).await.unwrap() });
     call.await.unwrap()
 }
 
-/// On one thread, where nothing happens side by side: the worst that a neighbour can do.
+/// On one thread, where nothing runs in parallel: the worst case for an honest call.
 #[tokio::test]
 async fn between_two_steps_of_a_call_a_neighbour_computes_for_one_tick_at_most() {
     const STEPS: usize = 100;
@@ -145,7 +146,7 @@ async fn between_two_steps_of_a_call_a_neighbour_computes_for_one_tick_at_most()
     }
 }
 
-/// The same with calls that come to a good end just before their time is over, and begin again: nothing makes them wait.
+/// The same with calls that end well just before their time is over, and begin again: no backoff delays them.
 #[tokio::test]
 async fn b15_a_neighbour_whose_calls_all_take_nearly_all_of_their_time_computes_no_more_than_that()
 {
@@ -204,7 +205,8 @@ async fn between_two_steps_of_a_call_a_neighbour_makes_one_short_call_at_most() 
     hostile.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
-/// Computes for a tick while it is dropped, as much memory does, and notes how many others did at the same time.
+/// Computes for a tick while it is dropped, as freeing much memory does, and records how many are dropped at the same
+/// time.
 struct Heavy(Arc<AtomicUsize>, Arc<AtomicUsize>);
 
 impl Drop for Heavy {
@@ -257,7 +259,7 @@ async fn a_call_that_did_not_end_in_time_ends_in_its_turn_all_the_same() {
     );
 }
 
-/// What one part of a call kept for the next is for others while that one waits to be let go on.
+/// A call that waits for a long-call permit releases the CPU permit that it kept for its next part.
 #[tokio::test]
 async fn a_call_that_waits_to_compute_for_long_keeps_no_short_one_waiting() {
     let scheduler = CpuScheduler::first();
@@ -278,7 +280,8 @@ async fn a_call_that_waits_to_compute_for_long_keeps_no_short_one_waiting() {
     next.await.unwrap();
 }
 
-/// A provider's long calls leave the turns in between to its short ones: on one thread, where every poll is seen.
+/// The CPU permit between polls of a provider's long calls goes to its short ones; on one thread, where the order of
+/// polls is fixed.
 #[tokio::test]
 async fn a_short_call_ends_while_long_ones_go_on() {
     let scheduler = CpuScheduler::first();

@@ -5,14 +5,14 @@ use crate::bindings::{common, load_balancer};
 
 const EVENTS: usize = 16;
 const ANNOTATIONS: usize = 16;
-/// A domain, a slash and a name, as the Kubernetes API has them: 253, 1 and 63.
+/// Length of an annotation key: a domain, a slash and a name, with 253, 1 and 63 bytes in the Kubernetes API.
 const KEY_BYTES: usize = 317;
 const VALUE_BYTES: usize = 4096;
 const INGRESS: usize = 16;
 const PLACE_BYTES: usize = 253;
 /// Maximum number of ports: more than any Service has in practice; the same as core's.
 const PORTS: usize = 256;
-/// A qualified name, as the contract has it.
+/// Length of a port's error: a qualified name, as the contract has it.
 const ERROR_BYTES: usize = 316;
 const HINT_BYTES: usize = 4096;
 

@@ -12,10 +12,10 @@ use crate::limits;
 pub(in crate::v0_2) const OTHER_BYTES: usize = 256;
 
 const ID_BYTES: usize = 512;
-/// The longest form of an IPv6 address has 45 bytes, a slash and a prefix length 4 more.
+/// Length of a destination: the longest form of an IPv6 address has 45 bytes, a slash and a prefix length 4 more.
 const DESTINATION_BYTES: usize = 64;
 const EXTRA: usize = 16;
-/// Keys and values of one route together: enough to find it again, not a copy of it.
+/// Length of the keys and values of one route together: enough to find it again, not a copy of it.
 const EXTRA_BYTES: usize = 1024;
 
 /// Checks the answer to `list` about the nodes with these names.

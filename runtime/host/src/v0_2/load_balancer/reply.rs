@@ -1,5 +1,5 @@
-//! Converts a guest's answer to core's types. The shape was checked before (`answer_limits`), so nothing is cut here; only
-//! the time until the next call is clamped, as the contract says.
+//! Converts a guest's answer to core's types. The shape was checked before (`answer_limits`), so nothing is cut here;
+//! only the time until the next call is clamped to the contract's range.
 
 use std::time::Duration;
 

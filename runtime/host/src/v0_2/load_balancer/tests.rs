@@ -1,4 +1,4 @@
-//! Shapes of answers about load balancers, and what becomes of values on their way into a guest and out of it.
+//! Shapes of answers about load balancers, and the conversion of values on their way into a guest and out of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::time::Duration;
@@ -76,7 +76,7 @@ fn assert_checked(name: &str, checked: Result<(), String>, expected: &str) {
     }
 }
 
-/// One row per rule: what is changed about a good way in, and what is said to it. Both `ensure` and `get` say it.
+/// One row per rule: a change of a valid ingress point, and the error. `ensure` and `get` give the same error.
 #[test]
 fn a_way_in_keeps_to_the_documented_caps() {
     type Change = fn(&mut common::Ingress);
@@ -210,7 +210,7 @@ fn a_way_in_keeps_to_the_documented_caps() {
     );
 }
 
-/// The same wishes in an answer of `ensure` and in one of `delete`.
+/// The same events and annotation changes in an answer of `ensure` and in one of `delete`.
 #[test]
 fn events_and_annotations_keep_to_the_documented_caps() {
     let long = "x".repeat(318);
@@ -294,7 +294,7 @@ fn events_and_annotations_keep_to_the_documented_caps() {
             vec![change("k\nk", "v")],
             "it has control characters",
         ),
-        // A key outside of what was granted has a good shape: whose it is, core knows.
+        // A key outside of the granted prefixes has a valid shape: core checks its owner.
         (
             "somebody else's key",
             vec![],
@@ -363,7 +363,7 @@ fn the_time_until_the_next_call_is_clamped() {
     }
 }
 
-/// A status with every field set, in core's words.
+/// A status with every field set, in core's type.
 fn status() -> LoadBalancerStatus {
     let port = |port, protocol, error: Option<&str>| PortStatus {
         port,

@@ -1,4 +1,4 @@
-//! Answers with a credential at each of their places.
+//! Answers with a credential in each of their texts and names.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::fmt::Debug;
@@ -43,7 +43,7 @@ fn event(reason: &str, message: &str) -> CloudEvent {
     }
 }
 
-/// Each as text: shown without it.
+/// Each answer with the credential in a text: shown redacted.
 fn texts<R: Shown + Debug>(replies: Vec<R>) {
     let egress = egress();
     for reply in replies {
@@ -57,7 +57,7 @@ fn texts<R: Shown + Debug>(replies: Vec<R>) {
     }
 }
 
-/// Each as a name: no answer.
+/// Each answer with the credential in a name: refused.
 fn names<R: Shown + Debug>(replies: Vec<R>) {
     let egress = egress();
     for reply in replies {

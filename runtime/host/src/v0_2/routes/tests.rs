@@ -1,4 +1,4 @@
-//! Shapes of answers about routes, and what becomes of routes on their way into a guest and out of it.
+//! Shapes of answers about routes, and the conversion of routes on their way into a guest and out of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn assert_checked(name: &str, checked: Result<(), String>, expected: &str) {
     }
 }
 
-/// One row per rule: what is changed about a good route, and what is said to it.
+/// One row per rule: a change of a valid route, and the error.
 #[test]
 fn a_route_keeps_to_the_documented_caps() {
     type Change = fn(&mut routes::Route);
@@ -84,7 +84,7 @@ fn a_route_keeps_to_the_documented_caps() {
             |route| route.destination_cidr = "1".repeat(64),
             "accepted",
         ),
-        // What it means is for core to judge.
+        // Core judges its meaning.
         (
             "a destination that is none",
             |route| route.destination_cidr = "everywhere".to_owned(),

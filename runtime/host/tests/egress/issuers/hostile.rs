@@ -1,4 +1,4 @@
-//! Issuers that answer nonsense, secrets or nothing, and targets that repeat what was issued.
+//! Issuers that answer with nonsense, secrets or nothing, and targets that repeat an issued credential.
 
 use ccm_host::egress::EgressError;
 use tokio::time::Instant;
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::world::{SOON, generous};
 
-/// What an issuer answers, and what is said about it.
+/// Answers of an issuer, and the error of each.
 fn useless() -> Vec<(Reply, &'static str)> {
     let token = |fields: serde_json::Value| ok(&fields.to_string());
     vec![
@@ -83,7 +83,7 @@ async fn e25_an_issuer_that_answers_nonsense_is_named_and_nothing_of_it_is_shown
             "{said:?}: {text}"
         );
         assert!(!text.contains(ISSUED) && !text.contains('\u{1b}'), "{text}");
-        // It is left alone for a while, and the reason stays the same.
+        // No exchange is made for a while, and the reason stays the same.
         let again = error(scope(&egress).fetch(get("/servers")).await);
         assert_eq!(again, failed);
         assert_eq!(endpoint.lines().len(), 1);
@@ -184,7 +184,7 @@ async fn h11_an_answer_that_repeats_what_was_issued_or_presented_is_withheld() {
         let egress = egress(&cloud, web_identity(&sts, Presented::File(file)));
         let failed = error(scope(&egress).fetch(get("/servers")).await);
         assert!(failed.to_string().contains("withheld"), "{failed}");
-        // A guest that has come by it does not get it into an error either.
+        // A guest that knows the credential does not get it into an error, either.
         let told = error(scope(&egress).fetch(get(&format!("/{ISSUED}"))).await);
         assert!(!told.to_string().contains(ISSUED), "{told}");
     }

@@ -1,4 +1,4 @@
-//! Credentials that end: each request carries the one that is valid at its time.
+//! Credentials that expire: each request carries the one that is valid at its time.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use ccm_host::egress::{SystemLookup, WallClock};
 
 use super::*;
 
-/// The time of day, which passes when a test says so.
+/// Time of day, set by a test.
 #[derive(Clone)]
 struct Day(Arc<Mutex<SystemTime>>);
 
@@ -31,7 +31,7 @@ impl Day {
     }
 }
 
-/// An issuer whose answers are valid for an hour. The number of each stands in the place of the word `ISSUED`.
+/// An issuer whose answers are valid for an hour. The number of each answer replaces the word `ISSUED`.
 async fn issuer(day: &Day, answer: fn(&str) -> String) -> Server {
     let (day, issued) = (day.clone(), AtomicUsize::new(0));
     Server::start(move |_| {
@@ -50,7 +50,7 @@ fn bearer(_: &str) -> String {
     bearer_json().replace(ISSUED, "bearer-token-ISSUED")
 }
 
-/// Three credentials of an hour each, with two requests in the time of each of them.
+/// Uses three credentials of an hour each, with two requests in the lifetime of each.
 async fn renewed_twice(
     day: &Day,
     issuer: &Server,
@@ -65,7 +65,7 @@ async fn renewed_twice(
     for turn in 1..=3 {
         for _ in 0..2 {
             scope(&egress).fetch(get("/servers")).await.unwrap();
-            // Within its first three quarters nobody renews it.
+            // Within its first three quarters it is not renewed.
             day.pass(HOUR / 3);
         }
         assert_eq!(issuer.lines().len(), turn);

@@ -1,4 +1,4 @@
-//! Who asks: logins go to the registry and to the place that it names for tokens, to nobody else, and into no text.
+//! Authentication: logins are sent to the registry and its token endpoint only, and shown in no text.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn basic() -> FakeRegistry {
     FakeRegistry::start(shelf, |asked| needs(BASIC, asked, "Basic realm=\"test\"")).await
 }
 
-/// A registry that takes tokens of `realm`.
+/// A registry that accepts tokens of `realm`.
 async fn bearer(realm: &str) -> FakeRegistry {
     let (shelf, _) = Shelf::with(&module(100));
     let how = format!(
@@ -45,7 +45,7 @@ async fn bearer(realm: &str) -> FakeRegistry {
     FakeRegistry::start(shelf, move |asked| needs("Bearer t0ken", asked, &how)).await
 }
 
-/// A place that hands out tokens to whoever shows `user`.
+/// A token endpoint that issues tokens to requests with the login `user`.
 async fn tokens(user: Option<&'static str>) -> FakeRegistry {
     FakeRegistry::start(Shelf::default(), move |asked| {
         Some(match asked.authorization.as_deref() == user {
@@ -102,7 +102,7 @@ async fn without_a_login_or_with_a_wrong_one_access_is_denied() {
 async fn a_login_that_is_rotated_is_used_at_once_after_a_denial() {
     let fake = basic().await;
     let mut settings = fake.settings(":1");
-    // It would not be asked again by itself in this test's time.
+    // The next regular poll comes after the end of this test.
     settings.poll = Duration::from_secs(3600);
     let (sender, receiver) = watch::channel(Some(login(&fake.host, "old")));
     settings.credentials = receiver;
@@ -145,7 +145,7 @@ async fn a_token_is_asked_for_our_own_repository_whatever_the_registry_asks_for(
             asked.iter().all(|asked| asked.path == path) && asked.len() == 1,
             "{asked:?}"
         );
-        // The login is not for the registry then.
+        // The login is sent to the token endpoint only.
         assert_eq!(
             fake.count(|asked| asked.authorization.as_deref() == Some(BASIC)),
             0
@@ -289,7 +289,7 @@ async fn nothing_is_sent_to_where_the_registry_redirects_or_for_tokens_to_a_forb
 
 #[tokio::test]
 async fn no_error_shows_what_a_registry_sends_back_of_a_login() {
-    // It says whatever it was sent, in every place that has one.
+    // The registry repeats the credentials that it received, in every part of an answer that can hold them.
     type Lie = fn(&str) -> Response;
     let lies: [Lie; 5] = [
         |text| {

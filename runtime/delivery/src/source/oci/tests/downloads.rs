@@ -1,4 +1,4 @@
-//! Downloads that break, trickle or stop, and mirrors that help or do not.
+//! Interrupted, slow and stopped downloads, and mirrors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -184,7 +184,7 @@ async fn mirrors_are_asked_in_their_order_and_the_registry_last() {
         .collect();
     let artifact = source(settings.clone()).next().await.unwrap();
     assert_eq!(*artifact.wasm, wasm);
-    // What another replica is told names the place, not a mirror.
+    // The recorded origin names the registry, not a mirror: other replicas use it.
     assert_eq!(
         artifact.origin,
         format!("oci://{}/clouds/example@{digest}", own.host)

@@ -1,4 +1,4 @@
-//! What is found beside an artifact, in each of the places where tools put it.
+//! Evidence of an artifact, in each of the places where tools put it.
 
 use axum::response::Response;
 use http::Method;
@@ -16,7 +16,7 @@ fn tag(digest: &str) -> String {
     digest.replace(':', "-")
 }
 
-/// Keeps a bundle; the answer is its entry in an index.
+/// Stores a bundle; returns its entry in an index.
 fn bundle(shelf: &mut Shelf, text: &[u8]) -> Value {
     let layer = shelf.blob(BUNDLE, text);
     let config = shelf.blob(EMPTY, b"{}");
@@ -109,7 +109,7 @@ async fn a_signature_that_comes_after_its_artifact_brings_it_again() {
 async fn evidence_that_cannot_be_read_is_left_out_and_there_is_a_limit_to_it() {
     let (mut shelf, digest) = Shelf::with(&module(100));
     let mut layers = Vec::new();
-    // Not base64, too large, of another size than it says, and missing.
+    // Evidence that is not base64, too large, of another size than declared, or missing.
     let mut no_base64 = shelf.blob(SIMPLE_SIGNING, b"1");
     no_base64["annotations"] = json!({"dev.cosignproject.cosign/signature": "%"});
     let mut large = shelf.blob(SIMPLE_SIGNING, &vec![b'x'; EVIDENCE_BYTES + 1]);
@@ -127,7 +127,7 @@ async fn evidence_that_cannot_be_read_is_left_out_and_there_is_a_limit_to_it() {
     shelf.index(&tag(&digest), json!(bundles));
     let fake = FakeRegistry::honest(shelf).await;
     let found = fake.bring().await.unwrap().evidence;
-    // The latest ones.
+    // The latest pieces are used.
     let expected: Vec<_> = (24..40)
         .rev()
         .map(|number| SignatureEvidence::Bundle(format!("{number}").into_bytes()))

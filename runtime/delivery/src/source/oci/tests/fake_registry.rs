@@ -1,4 +1,4 @@
-//! A registry on loopback that keeps what it is given, tells what it was asked, and lies where a test says so.
+//! A fake registry on loopback: stores content, records requests, and answers falsely where a test says so.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,11 +29,11 @@ use crate::source::{Location, Source as _, SourceError};
 
 pub(super) const REPOSITORY: &str = "clouds/example";
 
-/// One request, as it came in.
+/// One received request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) method: Method,
-    /// With the query.
+    /// Path and query.
     pub(super) path: String,
     pub(super) authorization: Option<String>,
     pub(super) range: Option<String>,
@@ -49,7 +49,7 @@ impl Asked {
     }
 }
 
-/// What a registry keeps: under tags and digests, and blobs by digest.
+/// Content of a registry: manifests by tag and digest, and blobs by digest.
 #[derive(Default, Clone)]
 pub(super) struct Shelf {
     pub(super) manifests: BTreeMap<String, (String, Bytes)>,
@@ -57,7 +57,7 @@ pub(super) struct Shelf {
 }
 
 impl Shelf {
-    /// With one module under the tag `1`.
+    /// Creates a shelf with one module under the tag `1`.
     pub(super) fn with(wasm: &[u8]) -> (Self, String) {
         let mut shelf = Self::default();
         let digest = shelf.module("1", wasm);
@@ -81,7 +81,7 @@ impl Shelf {
         self.manifest(tag, INDEX, &index)
     }
 
-    /// Keeps a blob; the answer is its descriptor.
+    /// Stores a blob; returns its descriptor.
     pub(super) fn blob(&mut self, media_type: &str, bytes: &[u8]) -> Value {
         let digest = Digest::of(bytes).to_string();
         self.blobs
@@ -125,7 +125,7 @@ impl Shelf {
     }
 }
 
-/// The whole of it, or the part that was asked for.
+/// All bytes, or the requested range.
 pub(super) fn part(bytes: &Bytes, range: Option<&str>) -> Response {
     let from: Option<usize> = range.and_then(|range| {
         range
@@ -166,7 +166,7 @@ pub(super) fn redirect(to: &str) -> Response {
 /// Some bytes, and then the connection breaks.
 pub(super) fn cut(mut whole: Response, bytes: &[u8]) -> Response {
     let first = stream::iter([Ok(Bytes::copy_from_slice(bytes))]);
-    // What waits lets the server send what it has before.
+    // The pause lets the server send the bytes before the error.
     let end = stream::once(async {
         tokio::task::yield_now().await;
         Err(io::Error::other("cut"))
@@ -175,7 +175,7 @@ pub(super) fn cut(mut whole: Response, bytes: &[u8]) -> Response {
     whole
 }
 
-/// Bytes without a length.
+/// A body without a content length.
 pub(super) fn unmeasured(bytes: &[u8]) -> Response {
     let pieces: Vec<_> = bytes.chunks(1000).map(Bytes::copy_from_slice).collect();
     Response::new(Body::from_stream(stream::iter(
@@ -185,7 +185,7 @@ pub(super) fn unmeasured(bytes: &[u8]) -> Response {
 
 type Lie = Arc<dyn Fn(&Asked) -> Option<Response> + Send + Sync>;
 
-/// A running registry.
+/// A fake registry that is running.
 pub(super) struct FakeRegistry {
     pub(super) host: String,
     pub(super) shelf: Arc<Mutex<Shelf>>,
@@ -204,7 +204,7 @@ impl FakeRegistry {
         Self::start(shelf, |_| None).await
     }
 
-    /// `lie` is asked first; `None` is the honest answer.
+    /// Starts the registry. `lie` is called for each request first; `None`: the honest answer is sent.
     pub(super) async fn start(
         shelf: Shelf,
         lie: impl Fn(&Asked) -> Option<Response> + Send + Sync + 'static,
@@ -256,7 +256,7 @@ impl FakeRegistry {
         self.asked().iter().filter(|asked| is_wanted(asked)).count()
     }
 
-    /// Settings for what is under `name` (`:tag` or `@digest`), without credentials.
+    /// Settings for the artifact `name` (`:tag` or `@digest`), without credentials.
     pub(super) fn settings(&self, name: &str) -> OciSettings {
         let place = format!("oci://{}/{REPOSITORY}{name}", self.host);
         let Location::Oci(place) = Location::parse(&place).unwrap() else {
@@ -295,7 +295,7 @@ pub(super) fn source_with(
     OciSource::with(settings.place.to_string(), settings, lookup, patience).unwrap()
 }
 
-/// Generous where a test is not about time.
+/// Long time limits, for tests that are not about time.
 pub(super) fn patience() -> Timeouts {
     Timeouts {
         pause: Duration::ZERO,
@@ -308,14 +308,14 @@ pub(super) fn login(host: &str, password: &str) -> RegistryCredentials {
     RegistryCredentials::parse_docker_config(&text).unwrap()
 }
 
-/// Some bytes that begin like a module.
+/// Bytes that begin like a module.
 pub(super) fn module(size: usize) -> Vec<u8> {
     let mut bytes = b"\0asm\x0d\0\x01\0".to_vec();
     bytes.extend((bytes.len()..size).map(|at| (at % 251) as u8));
     bytes
 }
 
-/// Nobody has a name here.
+/// A resolver that finds no name.
 struct NoNames;
 
 impl NameLookup for NoNames {
@@ -324,7 +324,7 @@ impl NameLookup for NoNames {
     }
 }
 
-/// Every name has this address.
+/// A resolver with this address for every name.
 pub(super) struct AllAt(pub(super) IpAddr);
 
 impl NameLookup for AllAt {

@@ -1,4 +1,4 @@
-//! What a registry answers, as headers, an empty line and a body: read without harm, whatever it is. The corpus stands with
+//! Answers of a registry, as headers, an empty line and a body: any of them is read without harm. The corpus is with
 //! those of `tests/fuzz`.
 
 use ccm_host::Digest;
@@ -77,7 +77,7 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
             };
         }
     };
-    // It becomes a part of a path.
+    // The digest becomes a part of a path.
     match Digest::parse(&found.digest) {
         Some(digest) if digest.to_string() == found.digest => Ok(Verdict::Taken),
         _ => Err(format!("no digest: {found:?}")),

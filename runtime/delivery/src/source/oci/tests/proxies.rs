@@ -1,4 +1,4 @@
-//! A registry behind a proxy: what the proxy is told, and that it says nothing to the names it resolves.
+//! A registry behind a proxy: requests to the proxy, which alone resolves the registry's name.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ impl Drop for Tunnels {
 }
 
 impl Tunnels {
-    /// Answers with `status`; behind a tunnel, `tls` stands before the plain server `to`.
+    /// Starts a proxy that answers with `status`; behind its tunnels, `tls` wraps the plain server `to`.
     async fn start(status: &'static str, tls: TlsAcceptor, to: String) -> Tunnels {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -116,7 +116,7 @@ async fn a_module_comes_through_a_proxy_that_resolves_the_name() {
     let (tls, ca) = tls();
     let proxy = Tunnels::start("200 OK", tls, fake.host.clone()).await;
     let settings = settings(&fake, "registry.test", &ca, proxy.grant(""));
-    // Names are looked up by nobody here: that would be an error.
+    // The registry's name is not resolved here: that would be an error.
     let artifact = source(settings).next().await.unwrap();
     assert_eq!(artifact.wasm.len(), 5000);
     let asked = proxy.asked.lock().unwrap().clone();

@@ -1,4 +1,4 @@
-//! What a registry may not do: each lie is refused for its own reason, and nothing of it is kept.
+//! Forbidden answers of a registry: each is refused for its own reason, and no content of it is kept.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -351,7 +351,7 @@ async fn a_name_that_leads_to_a_forbidden_address_is_not_dialled() {
             why.contains("blobs.example.com is not asked") && why.contains(expected),
             "{why}"
         );
-        // The setting is named where one allows it.
+        // The text names the setting, if a setting could allow the address.
         let setting = range.map(|range| format!("; `registry.addresses: {range}` does"));
         match setting {
             Some(setting) => assert!(why.ends_with(&setting), "{why}"),

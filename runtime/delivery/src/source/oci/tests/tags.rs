@@ -1,4 +1,4 @@
-//! What a tag stands for changes, what a digest names does not; and how often they are looked at.
+//! Tags that move and digests that do not, and how often they are polled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ async fn a_tag_brings_its_module_and_again_after_it_has_moved_and_nothing_in_bet
 
     let tag = fake.shelf.clone();
     let moves = async {
-        // Some looks at what has not changed.
+        // Waits for some polls without a change.
         while fake.count(|asked| asked.is(Method::HEAD, "/manifests/1")) < 4 {
             tokio::task::yield_now().await;
         }
@@ -50,7 +50,7 @@ async fn a_tag_brings_its_module_and_again_after_it_has_moved_and_nothing_in_bet
     let (artifact, ()) = futures::join!(source.next(), moves);
     assert_eq!(*artifact.unwrap().wasm, two);
 
-    // What was there before can still be had by its digest.
+    // The earlier module can still be fetched by its digest.
     let origin = format!("oci://{}/clouds/example@{digest}", fake.host);
     let before = source.again(&release(origin.clone(), &one)).await.unwrap();
     assert_eq!((&*before.wasm, before.is_pinned), (&one[..], false));
@@ -84,7 +84,7 @@ async fn a8_when_a_tag_moves_between_the_look_and_the_download_the_digest_wins()
     shelf.module("2", &two);
     let moved = shelf.manifests["2"].clone();
     let fake = FakeRegistry::start(shelf, move |asked| {
-        // From the first look on, the tag is another one.
+        // After the first poll, the tag refers to another manifest.
         let is_tag = asked.method == Method::GET && asked.path.ends_with("/manifests/1");
         is_tag.then(|| Response::new(Body::from(moved.1.clone())))
     })
@@ -218,6 +218,6 @@ async fn a_registry_that_wants_to_be_left_alone_is() {
     ));
     let from = std::time::Instant::now();
     source.next().await.unwrap();
-    // Not a bound on how fast it is: it may not be earlier.
+    // A lower bound only: the poll may be late, but not early.
     assert!(from.elapsed() > Duration::from_millis(1900));
 }

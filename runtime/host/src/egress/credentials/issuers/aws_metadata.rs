@@ -1,6 +1,6 @@
-//! AWS's metadata services: the credentials of a container (ECS, EKS Pod Identity) and of an instance (IMDS version 2 only,
-//! which no forwarded request of somebody else can reach). The host alone asks them. Sources: AWS's user guides of EC2, ECS
-//! and EKS.
+//! AWS's metadata services: the credentials of a container (ECS, EKS Pod Identity) and of an instance (IMDS version 2
+//! only, which a request forwarded from another machine cannot reach). Only the host calls them. Sources: AWS's user
+//! guides of EC2, ECS and EKS.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ const SESSION_SECONDS: &str = "60";
 /// Longest name of a role or a region.
 const MAX_NAME: usize = 128;
 
-/// Credentials of the container that this process runs in.
+/// Client of the container's metadata service, with the token for its `authorization` header, if it needs one.
 pub(in crate::egress) struct ContainerCredentials {
     pub(super) client: IssuerClient,
     authorization: Option<Presented>,
@@ -64,7 +64,7 @@ impl fmt::Display for ContainerCredentials {
     }
 }
 
-/// The metadata service of the machine that this process runs on.
+/// Client of the metadata service of the machine that this process runs on.
 pub(in crate::egress) struct InstanceMetadata {
     pub(super) client: IssuerClient,
 }
@@ -94,7 +94,7 @@ impl InstanceMetadata {
     /// The region of the instance.
     ///
     /// # Errors
-    /// Why it cannot be told.
+    /// Why the region is not known.
     pub(in crate::egress) async fn region(&self) -> Result<String, String> {
         let session = self.session().await?;
         let region = self
@@ -103,7 +103,7 @@ impl InstanceMetadata {
         name(&region)
     }
 
-    /// A token that requests of the next moments carry.
+    /// Requests a session token, which the next requests carry.
     async fn session(&self) -> Result<Secret, String> {
         let request = Request::builder()
             .method(Method::PUT)
@@ -136,11 +136,11 @@ impl InstanceMetadata {
     }
 }
 
-/// The first line: a name that can be a part of a path.
+/// The first line of an answer: the name of a role or a region, which can be a part of a path.
 fn name(answer: &Answer) -> Result<String, String> {
     let text = answer.success(|_| None)?;
     let name = text.lines().next().unwrap_or_default().trim();
-    // Of IAM's names of roles, these are all letters.
+    // Characters that the names of IAM roles have.
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"+=,.@_-".contains(&byte);
     let is_name = !name.is_empty() && name.len() <= MAX_NAME && name.bytes().all(is_letter);
     match is_name && !name.starts_with('.') {
@@ -149,11 +149,11 @@ fn name(answer: &Answer) -> Result<String, String> {
     }
 }
 
-/// What both services answer.
+/// The JSON answer of both services.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Document {
-    /// `Success`, of instances only.
+    /// `Success`; sent by the instance's service only.
     code: Option<String>,
     access_key_id: String,
     secret_access_key: String,

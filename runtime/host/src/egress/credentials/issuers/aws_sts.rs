@@ -1,5 +1,5 @@
-//! AWS's Security Token Service: a role for a workload's token (`AssumeRoleWithWebIdentity`). Sources: AWS's API reference of
-//! STS, and the names and defaults of the SDKs.
+//! AWS's Security Token Service: a role for a workload's token (`AssumeRoleWithWebIdentity`). Sources: AWS's API
+//! reference of STS, and the names and defaults of the SDKs.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use super::{
 use crate::egress::body_fields::FORM;
 use crate::grant::WebIdentity;
 
-/// A role, and who asks for it.
+/// A role, the name of its session, and the token that it is assumed with.
 pub(in crate::egress) struct AssumeRole {
     pub(super) client: IssuerClient,
     role_arn: String,
@@ -75,8 +75,8 @@ impl fmt::Display for AssumeRole {
     }
 }
 
-/// Text of the only element of this name. None of the elements that are looked for has attributes, children or characters
-/// that XML escapes; whatever has is not found, or is no key.
+/// Text of the only element of this name. The elements of interest have no attributes, no children and no characters
+/// that XML escapes; an element that has any is not found, or is no key.
 fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     let (_, rest) = xml.split_once(&open)?;

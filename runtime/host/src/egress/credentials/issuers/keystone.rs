@@ -1,4 +1,5 @@
-//! OpenStack's Keystone, version 3: a token for a password or an application credential. Source: the Identity API reference.
+//! OpenStack's Keystone, version 3: a token for a password or an application credential. Source: the Identity API
+//! reference.
 
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use super::issuer_client::IssuerClient;
 use super::{DialError, Issued, IssuerReach, IssuerSettings, Material, taken, time};
 use crate::grant::{Keystone, KeystoneMethod};
 
-/// A longer validity is not believed, so that a revoked token is not used for ever.
+/// Longest validity that is believed, so that a revoked token is not used for ever.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// A request for a token.
+/// A login at Keystone, and its client.
 pub(in crate::egress) struct TokenRequest {
     pub(super) client: IssuerClient,
     method: KeystoneMethod,
@@ -63,7 +64,7 @@ impl TokenRequest {
             }),
         };
         let base = self.client.endpoint.as_str().trim_end_matches('/');
-        // Without the catalog of services, which can be large and of which nothing is used.
+        // The catalog of services is left out: it can be large, and is not used.
         let request = Request::post(format!("{base}/auth/tokens?nocatalog"))
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json")

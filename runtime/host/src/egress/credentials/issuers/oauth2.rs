@@ -1,4 +1,5 @@
-//! OAuth 2.0 token endpoints: client credentials (RFC 6749, 4.4), signed assertions (RFC 7523), token exchange (RFC 8693).
+//! OAuth 2.0 token endpoints: client credentials (RFC 6749, 4.4), signed assertions (RFC 7523), token exchange (RFC
+//! 8693).
 
 use std::fmt;
 use std::time::Duration;
@@ -19,12 +20,12 @@ use super::{
 use crate::egress::body_fields::FORM;
 use crate::grant::{OAuth2, OAuth2Client, OAuth2Grant, Presented, Secret};
 
-/// Validity of a token about which the endpoint says nothing.
+/// Validity of a token whose answer has no `expires_in`.
 const UNSTATED: Duration = Duration::from_secs(300);
-/// A longer validity is not believed, so that a revoked token is not used for ever.
+/// Longest validity that is believed, so that a revoked token is not used for ever.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// A request for a token.
+/// A grant for a token endpoint, and its client.
 pub(in crate::egress) struct TokenRequest {
     pub(super) client: IssuerClient,
     oauth2: OAuth2,
@@ -80,7 +81,7 @@ impl TokenRequest {
         })
     }
 
-    /// `token` is what the grant presents.
+    /// `token` is the assertion or the subject token of the grant.
     fn request(&self, token: Option<&Secret>) -> Result<Request<Bytes>, String> {
         let token = token.map_or("", Secret::expose);
         let mut form = form_urlencoded::Serializer::new(String::new());
@@ -150,7 +151,7 @@ impl fmt::Display for TokenRequest {
     }
 }
 
-/// In the form of a form's field (RFC 6749, 2.3.1).
+/// Encodes a text like a form field (RFC 6749, 2.3.1).
 fn escaped(text: &str) -> Zeroizing<String> {
     Zeroizing::new(form_urlencoded::byte_serialize(text.as_bytes()).collect())
 }

@@ -17,7 +17,7 @@ fn token(text: &str, expires: SystemTime) -> Issued {
     }
 }
 
-/// One word for what a caller would do after this time, without a pause between exchanges.
+/// Name of a caller's next step after this time, without a pause between exchanges.
 fn turn(state: &mut State, after: Duration, instant: Instant) -> &'static str {
     match state.turn(begin() + after, instant) {
         Turn::Use(_) => "use",
@@ -60,7 +60,7 @@ fn while_an_exchange_is_under_way_no_other_begins() {
     state.succeeded(token("first", begin() + HOUR), begin(), 0.5);
     let late = Duration::from_secs(55 * 60);
     assert_eq!(turn(&mut state, late, instant), "use");
-    // The end of an exchange shows also if it panicked.
+    // The channel also closes when an exchange panics.
     drop(ended);
     assert_eq!(turn(&mut state, late, instant), "use and renew");
 }
@@ -77,7 +77,7 @@ fn the_last_good_one_serves_while_exchanges_fail_and_pauses_grow() {
         let pause = Duration::from_secs(pause);
         let shortly_before = instant + pause - Duration::from_millis(1);
         assert_eq!(turn(&mut state, late, shortly_before), "use", "{pause:?}");
-        // An hour later it has ended, and the reason is told without another request.
+        // An hour later the credential has expired, and the reason is reported without another request.
         assert_eq!(turn(&mut state, 2 * HOUR, shortly_before), "fail");
         instant += pause;
         assert_eq!(

@@ -1,4 +1,4 @@
-//! AWS's own test vectors (`vectors.json`, which names their source), and what they do not have.
+//! AWS's own test vectors (`vectors.json`, which names their source), and cases that they do not have.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ struct Vectors {
 #[serde(rename_all = "camelCase")]
 struct Case {
     name: String,
-    /// As text; what follows an empty line is the body.
+    /// The request as text; the body follows an empty line.
     request: String,
     canonical_request: String,
     /// Missing where the suite has only the canonical request.
@@ -103,7 +103,8 @@ fn parsed(case: &Case) -> (Method, String, String, HeaderMap, String) {
     (method, path, query.to_owned(), headers, body.to_owned())
 }
 
-/// The canonical request and the signature, with the headers that the suite signs, those included that are not signed here.
+/// The canonical request and the signature, with all headers that the suite signs, even those that the egress does not
+/// sign.
 fn signed(case: &Case) -> (String, String) {
     let (method, path, query, mut headers, body) = parsed(case);
     let host = headers.remove("host").unwrap();

@@ -1,4 +1,4 @@
-//! How fingerprints are written.
+//! Written forms of fingerprints.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
