@@ -23,10 +23,11 @@ use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 use crate::cluster::Cluster;
-use crate::controller_lifecycle::{CUT_OFF, Ended, Handle, Runnable, run_until};
+use crate::controller::{Controller, Input, InputOf};
+use crate::controller_lifecycle::{CUT_OFF, Ended, Handle, run_until};
 use crate::executor::{ClusterExecutor, Executor as _};
 use crate::metrics::QueueName;
-use crate::node::{NodeChange, wait_until};
+use crate::node::NodeChange;
 use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, reconcile};
 use crate::workers::Workers;
@@ -54,6 +55,13 @@ struct IpamController {
     /// Nothing is allocated before this moment; `None`: the first list of all nodes is not complete.
     begins: Option<Moment>,
     has_passed: bool,
+}
+
+/// A change that the controller is notified of.
+enum Change {
+    Nodes(NodeChange),
+    /// The search for another allocator has an answer.
+    Allocator,
 }
 
 impl Ipam {
@@ -135,21 +143,6 @@ impl IpamController {
             reconciliations: Workers::new(),
             begins: None,
             has_passed: false,
-        }
-    }
-
-    fn see(&mut self, change: &NodeChange) {
-        match change {
-            NodeChange::Applied(node) => {
-                self.see_node(node, self.clock.now());
-            }
-            NodeChange::Deleted(name) => {
-                self.memory.forget(name);
-                self.leave(name);
-            }
-            NodeChange::Listed => self.see_all(),
-            // These changes concern providers, of which this controller has none.
-            NodeChange::Requeued(_) | NodeChange::Reassigned => {}
         }
     }
 
@@ -264,10 +257,90 @@ impl IpamController {
         self.reconciliations.spawn(node, task);
     }
 
-    /// Takes the result of a reconciliation; `None` if it panicked.
-    fn conclude(&mut self, node: &Node, ended: Option<Conclusion<Facts>>) {
+    /// Reports the first pass to the planner when every node was reconciled.
+    fn tell_that_it_passed(&mut self) {
         let now = self.clock.now();
-        let name = name(node);
+        let is_under_way = self.begins.is_none_or(|begins| now < begins)
+            || !self.reconciliations.is_empty()
+            || self
+                .queue
+                .next(Capacity::Any)
+                .is_some_and(|next| next <= now);
+        if !self.has_passed && !is_under_way {
+            self.has_passed = true;
+            self.executor.cluster.planner.passed();
+        }
+    }
+
+    fn see_nodes(&mut self, change: NodeChange) {
+        match &change {
+            NodeChange::Applied(node) => {
+                self.see_node(node, self.clock.now());
+            }
+            NodeChange::Deleted(name) => {
+                self.memory.forget(name);
+                self.leave(name);
+            }
+            NodeChange::Listed => self.see_all(),
+            // These changes concern providers, of which this controller has none.
+            NodeChange::Requeued(_) | NodeChange::Reassigned => {}
+        }
+    }
+
+    fn measure(&mut self) {
+        let metrics = &self.executor.cluster.metrics.ipam;
+        for (index, tries) in self.memory.take_tries() {
+            if let Some(set) = self.memory.allocator().families().get(index) {
+                metrics.tried(set, tries);
+            }
+        }
+        let families = self.memory.allocator().families();
+        for (set, told) in families.iter().zip(&mut self.told) {
+            let now = Some(set.tally());
+            if *told != now {
+                metrics.stands(set, told.unwrap_or_default());
+                *told = now;
+            }
+        }
+    }
+}
+
+impl Controller for IpamController {
+    type Key = Arc<Node>;
+    type Ended = Conclusion<Facts>;
+    type Change = Change;
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn start_due(&mut self) -> Option<Moment> {
+        if let Some(watch) = &mut self.other_allocator {
+            for name in watch.released(&mut self.memory) {
+                self.queue.ask(&name, self.clock.now(), false);
+            }
+        }
+        for name in self.memory.woken() {
+            self.queue.ask(&name, self.clock.now(), false);
+        }
+        self.measure();
+        self.start_reconciliations();
+        self.tell_that_it_passed();
+        self.next_moment()
+    }
+
+    async fn input(&mut self) -> Option<InputOf<Self>> {
+        tokio::select! {
+            biased;
+            (node, ended) = self.reconciliations.next() => Some(Input::Ended(node, ended)),
+            change = self.changes.recv() => change.map(|change| Input::Change(Change::Nodes(change))),
+            () = answered(&mut self.other_allocator) => Some(Input::Change(Change::Allocator)),
+        }
+    }
+
+    fn conclude(&mut self, node: Arc<Node>, ended: Option<Conclusion<Facts>>) {
+        let now = self.clock.now();
+        let name = name(&node);
         if ended.as_ref().is_none_or(Conclusion::is_retried) {
             self.queue.retries();
         }
@@ -292,79 +365,23 @@ impl IpamController {
                     node = name,
                     "a reconciliation ended with a panic; this is a defect"
                 );
-                self.memory.abandon(node);
+                self.memory.abandon(&node);
                 Some(now.after(retry::CLOUD.after(self.memory.failures(name))))
             }
         };
         // A node deleted meanwhile is not queued again.
-        let is_known = self.memory.allocator().stored(node).is_some();
+        let is_known = self.memory.allocator().stored(&node).is_some();
         if let Some(next) = next.filter(|_| is_known) {
             self.queue.ask(name, next, false);
         }
         self.queue.finish(name, now);
     }
 
-    /// Reports the first pass to the planner when every node was reconciled.
-    fn tell_that_it_passed(&mut self) {
-        let now = self.clock.now();
-        let is_under_way = self.begins.is_none_or(|begins| now < begins)
-            || !self.reconciliations.is_empty()
-            || self
-                .queue
-                .next(Capacity::Any)
-                .is_some_and(|next| next <= now);
-        if !self.has_passed && !is_under_way {
-            self.has_passed = true;
-            self.executor.cluster.planner.passed();
-        }
-    }
-
-    fn measure(&mut self) {
-        let metrics = &self.executor.cluster.metrics.ipam;
-        for (index, tries) in self.memory.take_tries() {
-            if let Some(set) = self.memory.allocator().families().get(index) {
-                metrics.tried(set, tries);
-            }
-        }
-        let families = self.memory.allocator().families();
-        for (set, told) in families.iter().zip(&mut self.told) {
-            let now = Some(set.tally());
-            if *told != now {
-                metrics.stands(set, told.unwrap_or_default());
-                *told = now;
-            }
-        }
-    }
-}
-
-impl Runnable for IpamController {
-    /// Runs until the channel of changes closes.
-    async fn run(&mut self) {
-        self.measure();
-        loop {
-            self.start_reconciliations();
-            self.tell_that_it_passed();
-            let timer = self.next_moment().map(|moment| self.clock.instant(moment));
-            // `biased`, so that equal states give equal sequences of reconciliations.
-            tokio::select! {
-                biased;
-                (node, ended) = self.reconciliations.next() => self.conclude(&node, ended),
-                change = self.changes.recv() => match change {
-                    Some(change) => self.see(&change),
-                    None => return,
-                },
-                () = answered(&mut self.other_allocator) => {}
-                () = wait_until(timer) => {}
-            }
-            if let Some(watch) = &mut self.other_allocator {
-                for name in watch.released(&mut self.memory) {
-                    self.queue.ask(&name, self.clock.now(), false);
-                }
-            }
-            for name in self.memory.woken() {
-                self.queue.ask(&name, self.clock.now(), false);
-            }
-            self.measure();
+    fn see(&mut self, change: Change) {
+        match change {
+            Change::Nodes(change) => self.see_nodes(change),
+            // What it says is read before anything starts.
+            Change::Allocator => {}
         }
     }
 

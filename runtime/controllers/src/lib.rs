@@ -22,6 +22,7 @@ pub mod api_error;
 mod clients;
 mod clock;
 mod cluster;
+mod controller;
 mod controller_lifecycle;
 mod executor;
 #[cfg(test)]

@@ -15,6 +15,7 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
+use crate::controller::{Controller, Input, InputOf};
 use crate::executor::EffectExecutor;
 use crate::lookup_batch;
 use crate::metrics::QueueName;
@@ -94,81 +95,6 @@ impl NodeController {
             low_priority: 0,
             pass: Pass::NotYet,
             has_passed: false,
-        }
-    }
-
-    /// Runs until the channel of changes closes.
-    pub(crate) async fn run(&mut self) {
-        loop {
-            self.begin_pass();
-            self.start_reconciliations();
-            let timer = self.next_moment().map(|moment| self.clock.instant(moment));
-            // `biased`, so that equal states give equal sequences of reconciliations.
-            tokio::select! {
-                biased;
-                ((name, is_urgent), ended) = self.reconciliations.next() => {
-                    self.conclude(&name, is_urgent, ended);
-                }
-                change = self.changes.recv() => match change {
-                    Some(change) => self.see(&change),
-                    None => return,
-                },
-                () = wait_until(timer) => {}
-            }
-        }
-    }
-
-    /// Waits for running reconciliations and starts no others.
-    pub(crate) async fn drain(&mut self) {
-        self.reconciliations.drain().await;
-    }
-
-    /// Handles a change (NODE-002); only changes that can matter wake a node (EDGE-051).
-    fn see(&mut self, change: &NodeChange) {
-        match change {
-            NodeChange::Applied(node) => {
-                if let Pass::NotYet = self.pass {
-                    self.early.insert(name(node).to_owned(), node.clone());
-                }
-                self.wake(node);
-            }
-            NodeChange::Deleted(name) => self.forget(name),
-            NodeChange::Listed => {
-                self.early.clear();
-                let nodes = self.executor.cluster.sorted_nodes();
-                let names: HashSet<&str> = nodes.iter().map(|node| name(node)).collect();
-                let gone: Vec<String> = self
-                    .memories
-                    .keys()
-                    .filter(|name| !names.contains(name.as_str()))
-                    .cloned()
-                    .collect();
-                gone.iter().for_each(|name| self.forget(name));
-                nodes.iter().for_each(|node| self.wake(node));
-                if let Pass::NotYet = self.pass {
-                    self.pass = Pass::Next(self.clock.now());
-                }
-            }
-            NodeChange::Requeued(name) => {
-                if let Some(memory) = self.memories.get_mut(name) {
-                    memory.has_more_to_do();
-                    self.queue.ask(name, self.clock.now(), true);
-                }
-            }
-            NodeChange::Reassigned => {
-                for node in self
-                    .executor
-                    .cluster
-                    .sorted_nodes()
-                    .iter()
-                    .filter(|node| is_uninitialized(node))
-                {
-                    if let Some(memory) = self.memories.get_mut(name(node)) {
-                        memory.reconsider();
-                    }
-                    self.wake(node);
-                }
-            }
         }
     }
 
@@ -300,9 +226,33 @@ impl NodeController {
         self.reconciliations.spawn((name, is_urgent), task);
         self.low_priority += usize::from(!is_urgent);
     }
+}
 
-    /// Takes the result of a reconciliation; `None` if it panicked.
-    fn conclude(&mut self, name: &str, is_urgent: bool, ended: Option<Conclusion<Facts>>) {
+impl Controller for NodeController {
+    type Key = (String, bool);
+    type Ended = Conclusion<Facts>;
+    type Change = NodeChange;
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn start_due(&mut self) -> Option<Moment> {
+        self.begin_pass();
+        self.start_reconciliations();
+        self.next_moment()
+    }
+
+    async fn input(&mut self) -> Option<InputOf<Self>> {
+        tokio::select! {
+            biased;
+            (key, ended) = self.reconciliations.next() => Some(Input::Ended(key, ended)),
+            change = self.changes.recv() => change.map(Input::Change),
+        }
+    }
+
+    fn conclude(&mut self, (name, is_urgent): (String, bool), ended: Option<Conclusion<Facts>>) {
+        let name = name.as_str();
         self.low_priority -= usize::from(!is_urgent);
         let now = self.clock.now();
         // A node deleted meanwhile has no memory any more.
@@ -318,13 +268,58 @@ impl NodeController {
         self.queue.finish(name, now);
         self.passed(name);
     }
-}
 
-/// Completes at this moment, or never.
-pub(crate) async fn wait_until(timer: Option<tokio::time::Instant>) {
-    match timer {
-        Some(timer) => tokio::time::sleep_until(timer).await,
-        None => std::future::pending().await,
+    /// Handles a change (NODE-002); only changes that can matter wake a node (EDGE-051).
+    fn see(&mut self, change: NodeChange) {
+        match &change {
+            NodeChange::Applied(node) => {
+                if let Pass::NotYet = self.pass {
+                    self.early.insert(name(node).to_owned(), node.clone());
+                }
+                self.wake(node);
+            }
+            NodeChange::Deleted(name) => self.forget(name),
+            NodeChange::Listed => {
+                self.early.clear();
+                let nodes = self.executor.cluster.sorted_nodes();
+                let names: HashSet<&str> = nodes.iter().map(|node| name(node)).collect();
+                let gone: Vec<String> = self
+                    .memories
+                    .keys()
+                    .filter(|name| !names.contains(name.as_str()))
+                    .cloned()
+                    .collect();
+                gone.iter().for_each(|name| self.forget(name));
+                nodes.iter().for_each(|node| self.wake(node));
+                if let Pass::NotYet = self.pass {
+                    self.pass = Pass::Next(self.clock.now());
+                }
+            }
+            NodeChange::Requeued(name) => {
+                if let Some(memory) = self.memories.get_mut(name) {
+                    memory.has_more_to_do();
+                    self.queue.ask(name, self.clock.now(), true);
+                }
+            }
+            NodeChange::Reassigned => {
+                for node in self
+                    .executor
+                    .cluster
+                    .sorted_nodes()
+                    .iter()
+                    .filter(|node| is_uninitialized(node))
+                {
+                    if let Some(memory) = self.memories.get_mut(name(node)) {
+                        memory.reconsider();
+                    }
+                    self.wake(node);
+                }
+            }
+        }
+    }
+
+    async fn drain(&mut self) {
+        self.reconciliations.drain().await;
     }
 }
 

@@ -10,9 +10,9 @@ use ccm_core::node_lifecycle::{Facts, Memory, Pass, Survey, Surveyed};
 use ccm_core::settings::{LifecycleRules, LifecycleSettings};
 use ccm_core::well_known::NODE_LIFECYCLE_CONTROLLER;
 use k8s_openapi::api::core::v1::Node;
-use tokio::time::{MissedTickBehavior, interval};
 
 use crate::clock::Clock;
+use crate::controller::{Controller, Input, InputOf};
 use crate::executor::EffectExecutor;
 use crate::reconcile::{Conclusion, reconcile};
 use crate::workers::Workers;
@@ -27,10 +27,16 @@ pub(crate) struct NodeLifecycleController {
     /// The running tasks, each with the names of its nodes.
     tasks: Workers<Vec<String>, Ended>,
     is_alone: bool,
+    /// When the next pass begins; `None` before the complete list. Deviates from LIFE-003: an incomplete list does not
+    /// show which nodes exist, and mass deletions are measured against all nodes.
+    next_pass: Option<Moment>,
 }
 
+/// The cluster's store has all nodes.
+pub(crate) struct ListComplete;
+
 /// The result of a task.
-enum Ended {
+pub(crate) enum Ended {
     /// An answer and the moment it arrived.
     Survey(Box<(Survey, Surveyed)>, Moment),
     /// A reconciliation of one node.
@@ -53,31 +59,7 @@ impl NodeLifecycleController {
             memory: Memory::default(),
             tasks: Workers::new(),
             is_alone,
-        }
-    }
-
-    /// Runs until it is dropped or drained. Deviates from LIFE-003: it waits for the complete list, because an
-    /// incomplete one does not show which nodes exist, and mass deletions are measured against all nodes.
-    pub(crate) async fn run(&mut self) {
-        let nodes = &self.executor.cluster.nodes;
-        if nodes.wait_until_ready().await.is_err() {
-            return;
-        }
-        let mut ticks = interval(self.clock.timer(self.settings.monitor_period));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            // `biased`, so that equal states give equal sequences.
-            tokio::select! {
-                biased;
-                (names, ended) = self.tasks.next() => {
-                    self.end(&names, ended);
-                    self.tell_that_it_passed();
-                }
-                _ = ticks.tick() => {
-                    self.pass();
-                    self.tell_that_it_passed();
-                }
-            }
+            next_pass: None,
         }
     }
 
@@ -87,11 +69,6 @@ impl NodeLifecycleController {
             self.is_alone = false;
             self.executor.planner().passed();
         }
-    }
-
-    /// Waits for running tasks and starts no others.
-    pub(crate) async fn drain(&mut self) {
-        self.tasks.drain().await;
     }
 
     /// One pass (LIFE-002), unless it would do nothing: a cluster in which every node is Ready costs the same however
@@ -143,28 +120,6 @@ impl NodeLifecycleController {
         }
     }
 
-    /// Takes the result of a task about the nodes `names`; `None` if it panicked.
-    fn end(&mut self, names: &[String], ended: Option<Ended>) {
-        let now = self.clock.now();
-        match ended {
-            Some(Ended::Survey(answered, at)) => {
-                let (survey, Surveyed(answer)) = *answered;
-                self.memory.absorb(&survey, &answer, at);
-                let nodes = self.executor.cluster.sorted_nodes();
-                self.hear_of_others();
-                self.start_reconciliations(&nodes);
-            }
-            Some(Ended::Reconciliation(conclusion)) => {
-                self.memory
-                    .conclude(&conclusion.facts, &conclusion.when, now);
-            }
-            None => {
-                tracing::error!("a pass over NotReady nodes ended with a panic; this is a defect");
-                self.memory.abandon(names.iter().map(String::as_str), now);
-            }
-        }
-    }
-
     fn with_pass<T>(
         &mut self,
         nodes: &[Arc<Node>],
@@ -186,4 +141,62 @@ async fn ask(survey: Survey, executor: &EffectExecutor, clock: Clock) -> Ended {
     let (controller, provider, object) = (NODE_LIFECYCLE_CONTROLLER, executor.name(), "nodes");
     tracing::debug!(target: "decision", controller, provider, object, effect = %survey, outcome = %surveyed);
     Ended::Survey(Box::new((survey, surveyed)), clock.now())
+}
+
+impl Controller for NodeLifecycleController {
+    type Key = Vec<String>;
+    type Ended = Ended;
+    type Change = ListComplete;
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn start_due(&mut self) -> Option<Moment> {
+        let now = self.clock.now();
+        if self.next_pass.is_some_and(|at| at <= now) {
+            self.pass();
+            self.next_pass = Some(now.after(self.settings.monitor_period));
+        }
+        self.tell_that_it_passed();
+        self.next_pass
+    }
+
+    async fn input(&mut self) -> Option<InputOf<Self>> {
+        if self.next_pass.is_none() {
+            let ready = self.executor.cluster.nodes.wait_until_ready().await;
+            return ready.ok().map(|()| Input::Change(ListComplete));
+        }
+        let (names, ended) = self.tasks.next().await;
+        Some(Input::Ended(names, ended))
+    }
+
+    fn conclude(&mut self, names: Vec<String>, ended: Option<Ended>) {
+        let now = self.clock.now();
+        match ended {
+            Some(Ended::Survey(answered, at)) => {
+                let (survey, Surveyed(answer)) = *answered;
+                self.memory.absorb(&survey, &answer, at);
+                let nodes = self.executor.cluster.sorted_nodes();
+                self.hear_of_others();
+                self.start_reconciliations(&nodes);
+            }
+            Some(Ended::Reconciliation(conclusion)) => {
+                self.memory
+                    .conclude(&conclusion.facts, &conclusion.when, now);
+            }
+            None => {
+                tracing::error!("a pass over NotReady nodes ended with a panic; this is a defect");
+                self.memory.abandon(names.iter().map(String::as_str), now);
+            }
+        }
+    }
+
+    fn see(&mut self, ListComplete: ListComplete) {
+        self.next_pass = Some(self.clock.now());
+    }
+
+    async fn drain(&mut self) {
+        self.tasks.drain().await;
+    }
 }

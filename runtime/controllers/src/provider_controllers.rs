@@ -220,10 +220,10 @@ impl Runnable for Controllers {
         // `biased`, so that equal states give equal sequences; no branch ever ends by itself.
         tokio::select! {
             biased;
-            () = beats.when(NODE_CONTROLLER, self.node.as_mut().map(NodeController::run)) => {}
-            () = beats.when(SERVICE_CONTROLLER, self.service.as_mut().map(ServiceController::run)) => {}
-            () = beats.when(NODE_LIFECYCLE_CONTROLLER, self.lifecycle.as_mut().map(NodeLifecycleController::run)) => {}
-            () = beats.when(ROUTE_CONTROLLER, self.route.as_mut().map(RouteController::run)) => {}
+            () = beats.when(NODE_CONTROLLER, self.node.as_mut().map(Runnable::run)) => {}
+            () = beats.when(SERVICE_CONTROLLER, self.service.as_mut().map(Runnable::run)) => {}
+            () = beats.when(NODE_LIFECYCLE_CONTROLLER, self.lifecycle.as_mut().map(Runnable::run)) => {}
+            () = beats.when(ROUTE_CONTROLLER, self.route.as_mut().map(Runnable::run)) => {}
         }
     }
 

@@ -19,9 +19,10 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
+use crate::controller::{Controller, Input, InputOf};
 use crate::executor::{EffectExecutor, Priority};
 use crate::metrics::{QueueMeter, QueueName};
-use crate::node::{NodeChange, wait_until};
+use crate::node::NodeChange;
 use crate::reconcile::{self, Conclusion, Severity, Wait, reconcile};
 use crate::workers::Workers;
 
@@ -48,7 +49,7 @@ pub(crate) struct RouteController {
 }
 
 /// The result of a task.
-enum Ended {
+pub(crate) enum Ended {
     Listing(Box<Result<ListRoutesReply, ProviderError>>),
     Reconciliation(Box<Conclusion<Facts>>),
 }
@@ -78,27 +79,6 @@ impl RouteController {
         }
     }
 
-    /// Runs until the channel of changes closes.
-    pub(crate) async fn run(&mut self) {
-        loop {
-            self.begin_pass();
-            self.start_reconciliations();
-            self.tell_that_it_passed();
-            let timer = self.next_moment();
-            let timer = timer.map(|moment| self.clock.instant(moment));
-            // `biased`, so that equal states give equal sequences.
-            tokio::select! {
-                biased;
-                (key, ended) = self.tasks.next() => self.end(key, ended),
-                change = self.changes.recv() => match change {
-                    Some(change) => self.see(&change),
-                    None => return,
-                },
-                () = wait_until(timer) => {}
-            }
-        }
-    }
-
     /// At the limit, only the end of a task frees a slot.
     fn next_moment(&self) -> Option<Moment> {
         match self.has_room() {
@@ -110,33 +90,6 @@ impl RouteController {
     fn has_room(&self) -> bool {
         let held = self.tasks.keys().flatten().count();
         held < self.settings.concurrent_syncs.get()
-    }
-
-    /// Waits for running tasks and starts no others.
-    pub(crate) async fn drain(&mut self) {
-        self.tasks.drain().await;
-        // Reset the counts; a successor counts anew.
-        let nothing = Tally::default();
-        self.executor
-            .metrics()
-            .count_routes(self.executor.name(), &nothing);
-    }
-
-    fn see(&mut self, change: &NodeChange) {
-        let now = self.clock.now();
-        match change {
-            NodeChange::Applied(node) => self.retained.see(node, &self.executor.ownership(), now),
-            NodeChange::Deleted(name) => {
-                self.retained.forget(name, now);
-                let activity = &self.executor.cluster.activity;
-                activity.left(self.executor.name(), &format!("node/{name}"));
-            }
-            // The nodes' owners may have changed.
-            NodeChange::Listed | NodeChange::Reassigned => {
-                self.with_pass(|retained, pass| retained.look_around(pass));
-            }
-            NodeChange::Requeued(_) => {}
-        }
     }
 
     fn begin_pass(&mut self) {
@@ -167,37 +120,6 @@ impl RouteController {
             self.tasks.spawn(Some(key), async move {
                 Ended::Reconciliation(Box::new(reconcile(facts, &*executor, clock).await))
             });
-        }
-    }
-
-    /// Takes the result of a task; `None` if it panicked.
-    fn end(&mut self, key: Option<Key>, ended: Option<Ended>) {
-        match ended {
-            Some(Ended::Listing(answer)) => self.listed(&answer),
-            Some(Ended::Reconciliation(conclusion)) => {
-                let Conclusion {
-                    facts, retained, ..
-                } = *conclusion;
-                self.retained.conclude(&facts, retained, self.clock.now());
-            }
-            None => {
-                tracing::error!(
-                    "a reconciliation about routes ended with a panic; this is a defect"
-                );
-                match key {
-                    Some(key) => self.retained.abandon(&key, self.clock.now()),
-                    None => {
-                        let why = "the listing ended with a panic".to_owned();
-                        self.listed(&Err(ProviderError::Internal(why)));
-                    }
-                }
-            }
-        }
-        if self.retained.is_idle() {
-            let tally = self.retained.tally();
-            self.executor
-                .metrics()
-                .count_routes(self.executor.name(), &tally);
         }
     }
 
@@ -271,6 +193,86 @@ impl RouteController {
             now: self.clock.now(),
         };
         what(&mut self.retained, &pass)
+    }
+}
+
+impl Controller for RouteController {
+    type Key = Option<Key>;
+    type Ended = Ended;
+    type Change = NodeChange;
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn start_due(&mut self) -> Option<Moment> {
+        self.begin_pass();
+        self.start_reconciliations();
+        self.tell_that_it_passed();
+        self.next_moment()
+    }
+
+    async fn input(&mut self) -> Option<InputOf<Self>> {
+        tokio::select! {
+            biased;
+            (key, ended) = self.tasks.next() => Some(Input::Ended(key, ended)),
+            change = self.changes.recv() => change.map(Input::Change),
+        }
+    }
+
+    fn conclude(&mut self, key: Option<Key>, ended: Option<Ended>) {
+        match ended {
+            Some(Ended::Listing(answer)) => self.listed(&answer),
+            Some(Ended::Reconciliation(conclusion)) => {
+                let Conclusion {
+                    facts, retained, ..
+                } = *conclusion;
+                self.retained.conclude(&facts, retained, self.clock.now());
+            }
+            None => {
+                tracing::error!(
+                    "a reconciliation about routes ended with a panic; this is a defect"
+                );
+                match key {
+                    Some(key) => self.retained.abandon(&key, self.clock.now()),
+                    None => {
+                        let why = "the listing ended with a panic".to_owned();
+                        self.listed(&Err(ProviderError::Internal(why)));
+                    }
+                }
+            }
+        }
+        if self.retained.is_idle() {
+            let tally = self.retained.tally();
+            self.executor
+                .metrics()
+                .count_routes(self.executor.name(), &tally);
+        }
+    }
+
+    fn see(&mut self, change: NodeChange) {
+        let now = self.clock.now();
+        match &change {
+            NodeChange::Applied(node) => self.retained.see(node, &self.executor.ownership(), now),
+            NodeChange::Deleted(name) => {
+                self.retained.forget(name, now);
+                let activity = &self.executor.cluster.activity;
+                activity.left(self.executor.name(), &format!("node/{name}"));
+            }
+            // The nodes' owners may have changed.
+            NodeChange::Listed | NodeChange::Reassigned => {
+                self.with_pass(|retained, pass| retained.look_around(pass));
+            }
+            NodeChange::Requeued(_) => {}
+        }
+    }
+
+    async fn drain(&mut self) {
+        self.tasks.drain().await;
+        // Reset the counts; a successor counts anew.
+        let nothing = Tally::default();
+        let metrics = self.executor.metrics();
+        metrics.count_routes(self.executor.name(), &nothing);
     }
 }
 

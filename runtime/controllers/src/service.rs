@@ -20,9 +20,9 @@ use k8s_openapi::api::core::v1::Service;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
+use crate::controller::{Controller, Input, InputOf};
 use crate::executor::EffectExecutor;
 use crate::metrics::{QueueMeter, QueueName};
-use crate::node::wait_until;
 use crate::queue::{Capacity, Queue};
 use crate::reconcile::{Conclusion, Facts as _, reconcile};
 use crate::workers::Workers;
@@ -55,8 +55,15 @@ pub(crate) struct ServiceController {
     first: Option<HashSet<String>>,
 }
 
+/// A change that the controller is notified of.
+pub(crate) enum Change {
+    Services(ServiceChange),
+    /// The nodes that receive traffic may have changed.
+    Nodes,
+}
+
 /// The subject of a running reconciliation.
-struct Running {
+pub(crate) struct Running {
     key: String,
     uid: String,
     is_urgent: bool,
@@ -103,33 +110,8 @@ impl ServiceController {
         }
     }
 
-    /// Runs until the channel of changes closes.
-    pub(crate) async fn run(&mut self) {
-        loop {
-            self.begin_pass();
-            self.start_reconciliations();
-            let timer = self.next_moment().map(|moment| self.clock.instant(moment));
-            // `biased`, so that equal states give equal sequences of reconciliations.
-            tokio::select! {
-                biased;
-                (running, ended) = self.reconciliations.next() => self.conclude(running, ended),
-                change = self.changes.recv() => match change {
-                    Some(change) => self.see(change),
-                    None => return,
-                },
-                () = self.nodes.changed() => self.nodes.unsettle(self.clock.now()),
-                () = wait_until(timer) => {}
-            }
-        }
-    }
-
-    /// Waits for running reconciliations and starts no others.
-    pub(crate) async fn drain(&mut self) {
-        self.reconciliations.drain().await;
-    }
-
     /// Handles changes (SVC-004) and deletions: an object can vanish without its finalizer (SVC-056, EDGE-066).
-    fn see(&mut self, change: ServiceChange) {
+    fn see_services(&mut self, change: ServiceChange) {
         match change {
             ServiceChange::Listed(services) => self.listed(&services),
             ServiceChange::Applied(service) => self.apply(key(&service), service, false),
@@ -348,8 +330,40 @@ impl ServiceController {
         };
         self.reconciliations.spawn(running, task);
     }
+}
 
-    /// Takes the result of a reconciliation; `None` if it panicked.
+/// The Service as `namespace/name`.
+pub(crate) fn key(service: &Service) -> String {
+    let metadata = &service.metadata;
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    let name = metadata.name.as_deref().unwrap_or_default();
+    format!("{namespace}/{name}")
+}
+
+impl Controller for ServiceController {
+    type Key = Running;
+    type Ended = Conclusion<Facts>;
+    type Change = Change;
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn start_due(&mut self) -> Option<Moment> {
+        self.begin_pass();
+        self.start_reconciliations();
+        self.next_moment()
+    }
+
+    async fn input(&mut self) -> Option<InputOf<Self>> {
+        tokio::select! {
+            biased;
+            (running, ended) = self.reconciliations.next() => Some(Input::Ended(running, ended)),
+            change = self.changes.recv() => change.map(|change| Input::Change(Change::Services(change))),
+            () = self.nodes.changed() => Some(Input::Change(Change::Nodes)),
+        }
+    }
+
     fn conclude(&mut self, running: Running, ended: Option<Conclusion<Facts>>) {
         let now = self.clock.now();
         let Running {
@@ -419,14 +433,17 @@ impl ServiceController {
         self.queue.finish(&key, now);
         self.passed(&key);
     }
-}
 
-/// The Service as `namespace/name`.
-pub(crate) fn key(service: &Service) -> String {
-    let metadata = &service.metadata;
-    let namespace = metadata.namespace.as_deref().unwrap_or_default();
-    let name = metadata.name.as_deref().unwrap_or_default();
-    format!("{namespace}/{name}")
+    fn see(&mut self, change: Change) {
+        match change {
+            Change::Services(change) => self.see_services(change),
+            Change::Nodes => self.nodes.unsettle(self.clock.now()),
+        }
+    }
+
+    async fn drain(&mut self) {
+        self.reconciliations.drain().await;
+    }
 }
 
 #[cfg(test)]
