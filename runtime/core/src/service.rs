@@ -97,6 +97,7 @@ pub fn cut_short(facts: &Facts, when: &When, now: Moment) -> RetainedState {
 fn perform<End>(facts: &Facts, actions: Vec<ServiceAction>) -> Decision<ServiceEffect, End> {
     let about = |action| ServiceEffect {
         service: service_ref(&facts.service),
+        generation: facts.account.generation,
         action,
     };
     Decision::Do(actions.into_iter().map(about).collect())

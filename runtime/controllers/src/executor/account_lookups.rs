@@ -30,6 +30,18 @@ impl Services {
         }
     }
 
+    /// Checks that the provider's generation is still this one.
+    ///
+    /// # Errors Another generation has replaced it, whose account may be another one.
+    pub(super) fn still(&self, generation: u64) -> Result<(), ProviderError> {
+        if self.cloud.provider.generation() == generation {
+            return Ok(());
+        }
+        Err(ProviderError::Unavailable(
+            "its module or its credentials have changed meanwhile".to_owned(),
+        ))
+    }
+
     /// Asks the witnesses about the generation named in `vouching`.
     ///
     /// # Errors
@@ -51,11 +63,7 @@ impl Services {
             }
         }
         let said = self.vouch(service, ownership, vouching.is_anew).await?;
-        if self.cloud.provider.generation() != generation {
-            return Err(ProviderError::Unavailable(
-                "its module or its credentials have changed meanwhile".to_owned(),
-            ));
-        }
+        self.still(generation)?;
         if !said.are_strange() {
             *locked(&self.known) = Some(generation);
         }

@@ -43,16 +43,21 @@ impl Perform<ServiceEffect> for EffectExecutor {
         _: Priority,
         _: &mut WritePermit<'a>,
     ) -> Performed<ServiceOutcome> {
-        Box::pin(self.act(&effect.service, &effect.action)).await
+        Box::pin(self.act(effect)).await
     }
 }
 
 impl EffectExecutor {
-    async fn act(&self, service: &ServiceRef, action: &ServiceAction) -> Performed<ServiceOutcome> {
+    async fn act(&self, effect: &ServiceEffect) -> Performed<ServiceOutcome> {
+        let ServiceEffect {
+            service,
+            generation,
+            action,
+        } = effect;
         let services = &self.services;
         Performed::Ended(match action {
             ServiceAction::Ensure(request) => {
-                let answer = services.ensure(service, request.clone()).await;
+                let answer = services.ensure(service, *generation, request.clone()).await;
                 let answer = answer.map(|(reply, mutations)| Answered {
                     in_use: services.in_use(service, &reply),
                     reply,
@@ -127,8 +132,10 @@ impl Services {
     async fn ensure(
         &self,
         service: &ServiceRef,
+        generation: u64,
         request: Arc<EnsureRequest>,
     ) -> Result<(EnsureReply, u32), Unmade> {
+        self.still(generation)?;
         let (cloud, permit) = self.changing(service, "its load balancer has to agree with it")?;
         let (began, asked) = (boottime(), permit.clone());
         let answer = apart(async move {

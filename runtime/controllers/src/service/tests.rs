@@ -177,6 +177,31 @@ async fn svc_031_the_finalizer_is_there_before_the_cloud_is_asked_and_our_own_wr
         .await;
 }
 
+/// The account of the new credential is unproven: with the old one's proof a second load balancer could be made in it.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_with_a_credential_that_came_after_the_reconciliation_began() {
+    let world = World::new();
+    world
+        .run_while(settings(), async {
+            // The first generation is proven by now.
+            world.serve("first").await;
+            a_while().await;
+            world.cloud.take();
+            let second = Duration::from_secs(1);
+            let slow = FaultEffect::Delayed(second * 2);
+            let finalizer = Fault::next(Verb::Patch, "services", slow).on("status");
+            world.cluster.inject(finalizer);
+            world.serve("web").await;
+            tokio::time::sleep(second).await;
+            world.cloud.provider.replace();
+            tokio::time::sleep(second * 3 / 2).await;
+            assert_eq!(world.cloud.asked(), [""; 0]);
+            a_while().await;
+            assert_eq!(world.cloud.asked(), ["ensure default/web"]);
+        })
+        .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn svc_043_a_deleted_service_goes_when_its_load_balancer_is_proven_gone() {
     let world = World::new();

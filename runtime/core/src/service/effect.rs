@@ -52,6 +52,9 @@ impl fmt::Display for ServiceRef {
 pub struct ServiceEffect {
     /// The Service that the action is about.
     pub service: ServiceRef,
+    /// The provider's [generation](crate::cloud::CloudProvider::generation) when the reconciliation began. The account
+    /// of another one is unproven: it must not be asked to make anything.
+    pub generation: u64,
     /// The action itself.
     pub action: ServiceAction,
 }

@@ -320,7 +320,9 @@ impl World {
 
     fn perform(&mut self, effect: &ServiceEffect, run: &mut Run) -> Performed<ServiceOutcome> {
         run.effects.push(effect.to_string());
-        let ServiceEffect { service, action } = effect;
+        let ServiceEffect {
+            service, action, ..
+        } = effect;
         assert_eq!(service.uid, "u0");
         let (is_call, is_withheld) = match effect.modification() {
             Modification::None => (true, false),
