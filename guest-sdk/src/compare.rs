@@ -1,4 +1,4 @@
-//! Compares what is wanted with what the cloud shows, so that only differences are written. Pure.
+//! Compares the wanted objects with those that the cloud shows, so that only differences are written. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ mod tests;
 /// One difference between two lists, such as the listeners of a load balancer by their ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change<'a, Key, Wanted, Shown, What> {
-    /// It is wanted and not there.
+    /// Wanted, and missing.
     Missing(&'a Key, &'a Wanted),
-    /// It is there and otherwise than wanted.
+    /// Wanted, and shown with other contents; the last field says what differs.
     Differs(&'a Key, &'a Wanted, &'a Shown, What),
-    /// It is there and not wanted.
+    /// Shown, and not wanted.
     Extra(&'a Key, &'a Shown),
 }
 
-/// Compares two lists by their keys. `difference` says what differs between an item that is wanted and the one that is
-/// shown; `None` if nothing does. What is wanted comes first, in the order of the keys, then what is not wanted.
+/// Compares two lists by their keys. `difference` says what differs between a wanted item and the one that is shown;
+/// `None` if they agree. Wanted items come first, in the order of the keys, then the surplus ones.
 pub fn changes<'a, Key: Ord, Wanted, Shown, What>(
     wanted: &'a BTreeMap<Key, Wanted>,
     shown: &'a BTreeMap<Key, Shown>,
@@ -39,11 +39,11 @@ pub fn changes<'a, Key: Ord, Wanted, Shown, What>(
     of_wanted.chain(extra).collect()
 }
 
-/// Where the JSON that a cloud shows differs from what is wanted, such as `health_check.port`; `None` if it does not. For
-/// clouds that replace a whole object by one request: build the request's body, and send it only if it differs.
+/// Where the JSON that a cloud shows differs from what is wanted, such as `health_check.port`; `None` if it does not.
+/// For clouds that replace a whole object by one request: build the request's body, and send it only if it differs.
 ///
-/// Only what is wanted is compared: other fields of `shown` are the cloud's. A wanted `null` agrees with a missing field,
-/// and lists are equal if they have the same items in the same order.
+/// Only the fields of `wanted` are compared: other fields of `shown` are the cloud's. A wanted `null` agrees with a
+/// missing field, and lists are equal if they have the same items in the same order.
 pub fn difference(wanted: &Value, shown: &Value) -> Option<String> {
     match (wanted, shown) {
         (Value::Object(wanted), Value::Object(shown)) => {

@@ -17,7 +17,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-/// The operator's configuration.
+/// The operator's configuration, as `init` receives it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
     /// `--cluster-name`: marks the cloud objects that belong to this cluster.
@@ -26,9 +26,10 @@ pub struct Config {
     pub cluster_cidrs: Vec<String>,
     /// The configuration keys that the manifest declares, with the operator's values.
     pub values: BTreeMap<String, String>,
-    /// The granted targets; `None` in tests that do not care. See [`Config::is_granted`].
+    /// The targets that the operator granted; `None` in tests that do not set them. See [`Config::is_granted`].
     pub targets: Option<Vec<GrantedTarget>>,
-    /// The schemes of the provider IDs whose nodes are this provider's, without `://`: the manifest's, or the operator's.
+    /// Schemes of provider IDs, without `://`, from the manifest or from the operator. Nodes of these schemes are this
+    /// provider's.
     pub schemes: Vec<String>,
 }
 

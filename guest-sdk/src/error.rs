@@ -27,8 +27,8 @@ impl Error {
         Error::Denied(message.into())
     }
 
-    /// Another object holds the requested resource; `owner` is whom it belongs to, if the cloud knows it: see
-    /// [`Owner::uid`] and [`Owner::name`].
+    /// Another object holds the requested resource. `owner` is its owner, if the cloud knows it: see [`Owner::uid`] and
+    /// [`Owner::name`].
     pub fn conflict(message: impl Into<String>, owner: Option<Owner>) -> Error {
         Error::Conflict(Conflict {
             message: message.into(),
@@ -59,8 +59,8 @@ impl Error {
         Error::Internal(message.into())
     }
 
-    /// The same error, and events about the object of the call that say more than it: at most 16. The host reports the
-    /// error itself.
+    /// The same error with events, at most 16, that tell more about the object of the call. The host reports the error
+    /// itself.
     pub fn with_events(self, events: Vec<Event>) -> Failure {
         Failure {
             error: self,
@@ -68,7 +68,7 @@ impl Error {
         }
     }
 
-    /// The same case with another text. For clouds whose answers say more than the status.
+    /// The same case with another text. For clouds whose answers explain more than the status does.
     #[must_use]
     pub fn with_message(self, message: impl Into<String>) -> Error {
         let message = message.into();
@@ -90,7 +90,7 @@ impl Error {
         }
     }
 
-    /// The human-readable text.
+    /// The human-readable text of the variant.
     pub fn message(&self) -> &str {
         match self {
             Error::Invalid(message)

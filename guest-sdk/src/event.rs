@@ -13,13 +13,13 @@ const MAX_MESSAGE: usize = 1024;
 const MAX_LIST: usize = 512;
 
 impl Event {
-    /// Something went as it should. `reason` is a CamelCase word of at most 64 letters and digits; the message is cut at
+    /// An event of type `Normal`. `reason` is a CamelCase word of at most 64 letters and digits; the message is cut at
     /// 1024 bytes.
     pub fn normal(reason: &str, message: impl AsRef<str>) -> Event {
         Event::new(EventType::Normal, reason, message.as_ref())
     }
 
-    /// Somebody should look at this; see [`Event::normal`].
+    /// An event of type `Warning`, for a person to look at; see [`Event::normal`].
     pub fn warning(reason: &str, message: impl AsRef<str>) -> Event {
         Event::new(EventType::Warning, reason, message.as_ref())
     }
@@ -34,7 +34,7 @@ impl Event {
     }
 }
 
-/// As many names as fit into a message, and how many are left out: one event about many nodes, in place of many events.
+/// As many names as fit into a message, and the number of the others: for one event about many nodes.
 pub fn listed<Name: AsRef<str>>(names: &[Name]) -> String {
     let mut list = String::new();
     for (index, name) in names.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! The contract's hint: what one call tells the next one about the same object while work is pending.
+//! The contract's hint: bytes that one call passes to the next call about the same object while work is pending.
 //!
-//! A hint only saves requests. It is lost on a swap, a crash and a change of leader, and another version of the provider
-//! may have written it, so a call without one must reach the same end.
+//! A hint only saves requests. It is lost on a swap, a crash and a change of leader, and another version of the
+//! provider may have written it, so a call without one must reach the same end.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const FIRST_POLL: Duration = Duration::from_millis(500);
 const PATIENCE: u64 = 8;
 /// Delay after a busy cloud refused something.
 const BUSY: Duration = Duration::from_secs(1);
-/// Longest delay.
+/// Longest delay that this module asks for.
 const LONGEST: Duration = Duration::from_secs(10);
 
 impl Pending {
@@ -34,8 +34,8 @@ impl Pending {
         }
     }
 
-    /// Hands `hint` to the next call as JSON. One of more than [`MAX_HINT`] bytes is left out: the next call then begins
-    /// by reading.
+    /// Hands `hint` to the next call as JSON. One of more than [`MAX_HINT`] bytes is left out: the next call then
+    /// begins by reading.
     #[must_use]
     pub fn with_hint<T: Serialize + ?Sized>(self, hint: &T) -> Pending {
         let bytes = serde_json::to_vec(hint).ok();
@@ -57,13 +57,13 @@ impl Polls {
     }
 }
 
-/// When to poll again something that takes seconds, after so many polls: 500 ms for the first eight, then ever longer, at
+/// The delay before the next poll of an object that takes seconds: 500 ms for the first eight polls, then growing, at
 /// most 10 s.
 pub fn poll_delay(polls: u64) -> Duration {
     growing(FIRST_POLL, 1 + polls / PATIENCE)
 }
 
-/// When to try again what a busy cloud refused `refusals` times: a second for each, at most 10 s.
+/// The delay after a busy cloud has refused a request `refusals` times: a second for each, at most 10 s.
 pub fn busy_delay(refusals: u64) -> Duration {
     growing(BUSY, refusals.max(1))
 }
@@ -73,8 +73,8 @@ fn growing(step: Duration, steps: u64) -> Duration {
     step.saturating_mul(steps).min(LONGEST)
 }
 
-/// A digest of what is wanted, for a hint about unfinished work: another wish makes the hint worthless. Not for secrets:
-/// 64 bits (FNV-1a).
+/// A digest of the wanted state, for a hint about unfinished work: with another digest the hint is worthless. Not for
+/// secrets: 64 bits (FNV-1a).
 pub fn digest<T: Serialize + ?Sized>(wanted: &T) -> u64 {
     let bytes = serde_json::to_vec(wanted).unwrap_or_default();
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |digest, byte| {
@@ -82,7 +82,7 @@ pub fn digest<T: Serialize + ?Sized>(wanted: &T) -> u64 {
     })
 }
 
-/// Reads a hint; `None` if there is none, or one of another form.
+/// Reads a hint; `None` if there is none or it does not parse as `T`.
 fn read<T: DeserializeOwned>(hint: Option<&[u8]>) -> Option<T> {
     let bytes = hint.filter(|bytes| bytes.len() <= MAX_HINT)?;
     serde_json::from_slice(bytes).ok()
@@ -91,14 +91,14 @@ fn read<T: DeserializeOwned>(hint: Option<&[u8]>) -> Option<T> {
 macro_rules! typed_hint {
     ($($request:ty),+ $(,)?) => {$(
         impl $request {
-            /// What [`Pending::with_hint`] of the last call about this object carried. `None` if nothing is known, and
-            /// for a hint of another form.
+            /// The value that [`Pending::with_hint`] of the last call about this object stored. `None` if there is
+            /// none, or if it does not parse as `T`.
             pub fn hint<T: DeserializeOwned>(&self) -> Option<T> {
                 read(self.hint.as_deref())
             }
 
-            /// The host calls again, after [`poll_delay`]. The hint counts the polls, so this is for a provider that has
-            /// nothing else to remember.
+            /// The host calls again, after [`poll_delay`]. The hint counts the polls, so this is for a provider that
+            /// has nothing else to remember.
             pub fn again(&self) -> Pending {
                 self.hint::<Polls>().unwrap_or_default().again()
             }

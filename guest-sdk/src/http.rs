@@ -47,8 +47,8 @@ pub fn send_all(requests: Vec<Request>) -> Vec<Result<Response, Error>> {
     answers
 }
 
-/// Number of concurrent requests of [`send_in_windows`] and [`CountedListing`], equal to the host's limit: more would only
-/// hold unread bodies in memory.
+/// Number of concurrent requests of [`send_in_windows`] and [`CountedListing`], equal to the host's limit: more would
+/// only hold unread bodies in memory.
 pub const WINDOW: usize = 8;
 
 /// Sends many requests, [`WINDOW`] at a time. `read` gets the responses in request order, and all of one window before
@@ -92,14 +92,14 @@ impl Response {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The target of the first link with this relation in the header `Link` (RFC 8288), as it stands there.
+    /// The target of the first link with this relation in the header `Link` (RFC 8288), unmodified.
     pub fn link(&self, rel: &str) -> Option<&str> {
         let headers = self.raw.headers.iter();
         let mut links = headers.filter(|(key, _)| key.eq_ignore_ascii_case("link"));
         links.find_map(|(_, value)| path::link(value, rel))
     }
 
-    /// The raw body.
+    /// The body's bytes; empty if there is none.
     pub fn body(&self) -> &[u8] {
         &self.raw.body
     }
@@ -133,8 +133,8 @@ impl Response {
         }
     }
 
-    /// The error of [`Response::ok`]; `None` for 2xx. For clouds whose error codes say more than the status: see also
-    /// [`Error::with_message`].
+    /// The error of [`Response::ok`]; `None` for 2xx. For clouds whose error codes explain more than the status: see
+    /// also [`Error::with_message`].
     pub fn error(&self) -> Option<Error> {
         status::meaning(self)
     }

@@ -64,7 +64,7 @@ impl EnsureReply {
         EnsureReply { events, ..self }
     }
 
-    /// Sets the wishes about the Service's annotations, at most 16; see the manifest's `annotationPrefixes`.
+    /// Sets the changes requested for the Service's annotations, at most 16; see the manifest's `annotationPrefixes`.
     #[must_use]
     pub fn with_annotations(self, annotations: Vec<AnnotationChange>) -> EnsureReply {
         EnsureReply {
@@ -99,7 +99,7 @@ impl ProgressReply {
         ProgressReply { events, ..self }
     }
 
-    /// Sets the wishes about the Service's annotations, at most 16; see the manifest's `annotationPrefixes`.
+    /// Sets the changes requested for the Service's annotations, at most 16; see the manifest's `annotationPrefixes`.
     #[must_use]
     pub fn with_annotations(self, annotations: Vec<AnnotationChange>) -> ProgressReply {
         ProgressReply {
@@ -125,8 +125,8 @@ impl Service {
         Values::of_annotations(&self.annotations)
     }
 
-    /// The name that Kubernetes gives a load balancer unless somebody chooses another: `a` and the UID's first 31 letters and
-    /// digits (`DefaultLoadBalancerName` of Go's `cloud-provider`). Every cloud accepts it.
+    /// The name that Kubernetes gives a load balancer by default: `a` and the UID's first 31 letters and digits
+    /// (`DefaultLoadBalancerName` of Go's `cloud-provider`). Every cloud accepts it.
     pub fn default_name(&self) -> String {
         let letters = self.uid.chars().filter(|letter| *letter != '-');
         std::iter::once('a').chain(letters).take(32).collect()

@@ -2,7 +2,7 @@
 //! last ones with the error when the guest crashes.
 //!
 //! The macros [`debug!`], [`info!`], [`warn!`] and [`error!`] take a text as [`format!`] does, and before it fields in
-//! the form of the crate `log`: keep the text constant, and put what varies into fields.
+//! the form of the crate `log`: keep the text constant, and put variable data into fields.
 //!
 //! ```
 //! use ccm_guest::log;
@@ -12,8 +12,8 @@
 //! log::info!(name, size = size + 1; "creating a load balancer");
 //! ```
 //!
-//! With the feature `log`, what libraries log through the crate of this name is here, too. For `tracing` there is no bridge: its
-//! own feature `log` leads here.
+//! With the feature `log`, records that libraries write through the crate `log` appear here, too. `tracing` needs no
+//! bridge of its own: its feature `log` writes to that crate.
 
 use crate::host;
 
@@ -42,7 +42,7 @@ pub fn debug(message: &str, fields: &[(&str, &str)]) {
     write(Level::Debug, message, fields);
 }
 
-/// Logs normal operation.
+/// Logs a normal step of the work.
 pub fn info(message: &str, fields: &[(&str, &str)]) {
     write(Level::Info, message, fields);
 }
@@ -52,7 +52,7 @@ pub fn warn(message: &str, fields: &[(&str, &str)]) {
     write(Level::Warn, message, fields);
 }
 
-/// Logs a failure.
+/// Logs that something failed.
 pub fn error(message: &str, fields: &[(&str, &str)]) {
     write(Level::Error, message, fields);
 }

@@ -2,12 +2,12 @@
 //! machines; a cloud that answers about many machines by their IDs in one request needs nothing from here.
 //!
 //! # Guarantees
-//! - A machine is absent only after the cloud said so: in the answer about that machine, in a list of one page that was
-//!   not kept anywhere, or in two lists that were read completely. What could not be read is unknown.
-//! - A list can lack a machine and still be consistent: between two pages a machine moves to one that was read already. So
-//!   a small call that decides about nodes looks up the few machines that a list lacks one by one.
-//! - N nodes cost at most the pages of one list and nine more requests, or of two lists and one. Without doubt about any node it is
-//!   one list, and none for machines that are looked up with fewer requests.
+//! - A machine is absent only after the cloud said so: in the answer about that machine, in a list of one page that no
+//!   cache answered, or in two lists that were read completely. A machine that could not be read is unknown.
+//! - A list can lack a machine and still be consistent: between two pages a machine moves to one that was read already.
+//!   So a small call that decides about nodes looks up the few machines that a list lacks one by one.
+//! - N nodes cost at most the pages of one list and nine more requests, or of two lists and one. Without doubt about
+//!   any node it is one list, and none for machines that are looked up with fewer requests.
 //! - Only the machines that were asked about are held in memory.
 
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ const MAX_EVENTS_PER_NODE: usize = 8;
 
 /// The machines of one account, as the cloud's API shows them.
 pub trait Machines: Sized {
-    /// What identifies a machine for ever, and is never given to another one.
+    /// Identifies a machine for ever, and is never given to another one.
     type Id: Clone + Ord + Display + Debug;
     /// A machine as the API describes it.
     type Machine: Clone + Debug;
@@ -41,27 +41,29 @@ pub trait Machines: Sized {
     /// The name of a machine. Nodes without provider ID are found by it.
     fn name(machine: &Self::Machine) -> &str;
 
-    /// Lists machines from answers that are at most `max_age` old: hands each page to [`List::add`], which [`List::follow`] does. The list holds at least
-    /// every machine that [`List::asks`] names and that exists; a cloud that can filter need not list others. If the first
-    /// page says how many come after it, [`List::is_enough`] says whether they are needed.
+    /// Lists machines from answers that are at most `max_age` old: hands each page to [`List::add`], which
+    /// [`List::follow`] does. The list holds at least every machine that [`List::asks`] names and that exists; a cloud
+    /// that can filter need not list others. If the first page says how many pages come after it, [`List::is_enough`]
+    /// says whether they are needed.
     ///
     /// # Errors
     /// The reason why the list is not complete.
     fn list(&self, max_age: Duration, list: &mut List<'_, Self>) -> Result<(), Error>;
 
-    /// The request for one machine, or for those with a name; `None` if only a list tells.
+    /// The request for one machine, or for those with a name; `None` if the cloud has only a list.
     fn request(&self, ask: &Ask<Self::Id>) -> Option<Request>;
 
     /// The machines in the answer to [`Machines::request`], with any status. An empty list means absence, by a complete
     /// answer.
     ///
     /// # Errors
-    /// The reason why it is not known. An answer about another machine than the one asked for is such a reason.
+    /// The reason why the machines are not known. An answer about another machine than the one asked for is such a
+    /// reason.
     fn answer(&self, ask: &Ask<Self::Id>, answer: Response) -> Result<Vec<Self::Machine>, Error>;
 
-    /// Reads one page of the machines that were created last, and no kept answer; `None` if the cloud cannot sort so. Only
-    /// for clouds that give a name to one machine at a time, since nodes are found on this page by their names. A cluster
-    /// that grows by many nodes then needs neither a look-up of each nor the whole list again and again.
+    /// Reads one page of the machines that were created last, from no cache; `None` if the cloud cannot sort so. Only
+    /// for clouds that give a name to one machine at a time, since nodes are found on this page by their names. A
+    /// cluster that grows by many nodes then needs neither a look-up of each nor the whole list again and again.
     fn newest(&self) -> Option<Result<Vec<Self::Machine>, Error>> {
         None
     }
@@ -76,35 +78,35 @@ pub enum Ask<Id> {
     Name(String),
 }
 
-/// What a question found.
+/// The machines that match a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match<'a, Machine> {
     /// No machine, by a complete answer.
     None,
-    /// Exactly one.
+    /// Exactly one machine.
     One(&'a Machine),
-    /// More than one.
+    /// More than one machine.
     Many,
-    /// Not known, for this reason.
+    /// The machines are not known, for this reason.
     Unknown(&'a str),
 }
 
 /// How machines are looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// Whether lists may take the place of look-ups. False: only where more than 64 machines are asked about.
+    /// Whether lists may take the place of look-ups. If false, lists are read only for more than 64 machines.
     pub lists: bool,
-    /// How old a kept answer of the cloud may be. Questions by name, and those that may lead to a deletion, are not answered
-    /// from kept answers.
+    /// How old a cached answer of the cloud may be. Questions by name, and those that may lead to a deletion, are never
+    /// answered from the cache.
     pub max_age: Duration,
-    /// Whether a node that is not ready is among those asked about, so that the answers may lead to its deletion. The host
-    /// believes absence only together with an answer from the same call: a small call of this kind keeps no answers, looks
-    /// up each machine that a list lacks, and shows that the account can be read at all.
+    /// Whether a node that is not ready is among those asked about, so that the answers may lead to its deletion. The
+    /// host believes absence only together with an answer from the same call: a small call of this kind uses no cached
+    /// answers, looks up each machine that a list lacks, and shows that the account can be read at all.
     pub decides: bool,
 }
 
 impl Default for Plan {
-    /// Lists, and answers of the last ten seconds.
+    /// Lists are allowed, and answers may be ten seconds old.
     fn default() -> Plan {
         Plan {
             lists: true,
@@ -126,8 +128,8 @@ pub fn look_up<M: Machines>(
     Search::new(machines, asks, plan).run()
 }
 
-/// Answers [`Instances::find`](crate::Instances::find) for a cloud with one scheme: `parse` reads the ID in a provider ID,
-/// and `instance` describes a machine.
+/// Answers [`Instances::find`](crate::Instances::find) for a cloud with one scheme: `parse` reads the ID in a provider
+/// ID, and `instance` describes a machine.
 ///
 /// A node with a provider ID is `found`, `gone` or `unknown`; one without is looked up by its name, and is `found`,
 /// `not-mine` or `unknown`.
@@ -194,7 +196,7 @@ pub fn find<M: Machines>(
 enum Question<Id> {
     Ask(Ask<Id>),
     NotMine,
-    /// Its provider ID cannot be read.
+    /// The provider ID cannot be read, for this reason.
     Unknown(String),
 }
 
@@ -216,7 +218,7 @@ impl<Id: Display> Display for Ask<Id> {
     }
 }
 
-/// Events about nodes, within the contract's limits: what is beyond them is left out.
+/// Events about nodes, within the contract's limits: events beyond them are dropped.
 #[derive(Debug, Default)]
 pub struct Events {
     events: Vec<NodeEvent>,

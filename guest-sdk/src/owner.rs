@@ -1,8 +1,8 @@
-//! Whose an object of the cloud is. A provider writes the Service's UID on everything that it makes for it, as a label, a
+//! The owner of a cloud object. A provider writes the Service's UID on everything that it makes for it, as a label, a
 //! tag or a part of a description, and believes that mark alone: a name proves nothing.
 //!
-//! A provider never decides whether another owner is alive. It answers with a conflict that names the owner, and the host
-//! asks again with `adopt` if that owner is gone and the operator allows it.
+//! A provider never decides whether another owner is alive. It answers with a conflict that names the owner, and the
+//! host asks again with `adopt` if that owner is gone and the operator allows it.
 
 use crate::load_balancer::{Adoption, EnsureRequest, Service};
 use crate::{Error, Owner};
@@ -13,34 +13,36 @@ mod tests;
 /// Maximum length of a label's value, in bytes; the clouds that have labels took it from Kubernetes.
 const MAX_LABEL: usize = 63;
 
-/// Whose an object is, as far as this request is concerned. See [`EnsureRequest::claim`].
+/// The owner of an object, as far as this request is concerned. See [`EnsureRequest::claim`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// The Service's own.
+    /// It belongs to the Service of the request.
     Ours,
-    /// Somebody else's or nobody's, and the host allows to take it over: put the Service's mark on it, and read it again
-    /// before anything else is changed, because another Service may do the same at this moment.
+    /// It belongs to another Service, or carries no mark, and the host allows to take it over: put the Service's mark
+    /// on it, and read it again before anything else is changed, because another Service may do the same at this
+    /// moment.
     Adoptable,
 }
 
 impl EnsureRequest {
-    /// Whose the object is that carries the mark of `owner`, the UID of a Service; `None` for one without a mark. `what`
+    /// Claims an object that carries the mark of `owner`, the UID of a Service; `None` for one without a mark. `what`
     /// names the object in the error, such as `load balancer 7`.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for an object of somebody else that may not be taken over.
+    /// [`Error::Conflict`] for an object of another owner that may not be taken over.
     pub fn claim(&self, what: &str, owner: Option<&str>) -> Result<Claim, Error> {
         claim(&self.service.uid, self.adopt.as_ref(), what, owner)
     }
 }
 
 impl Adoption {
-    /// What belongs to the Service with this UID, which is not alive.
+    /// Permission to take over objects of the Service with this UID, which does not exist any more.
     pub fn of(uid: impl Into<String>) -> Adoption {
         Adoption::Owned(Owner::uid(uid))
     }
 
-    /// Whether an object with the mark of this owner, the UID of a Service, may be taken over; `None` for one without a mark.
+    /// Whether an object with the mark of this owner, the UID of a Service, may be taken over; `None` for one without a
+    /// mark.
     pub fn covers(&self, owner: Option<&str>) -> bool {
         match (self, owner) {
             (Adoption::Owned(Owner::Uid(allowed)), Some(owner)) => allowed == owner,
@@ -53,7 +55,7 @@ impl Adoption {
 /// As [`EnsureRequest::claim`], for the Service with this UID.
 ///
 /// # Errors
-/// As there.
+/// As [`EnsureRequest::claim`].
 pub fn claim(
     uid: &str,
     adopt: Option<&Adoption>,

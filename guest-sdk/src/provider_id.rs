@@ -8,19 +8,19 @@ use crate::Node;
 #[cfg(test)]
 mod tests;
 
-/// What a node's provider ID says about its machine. See [`Node::machine_id`].
+/// The meaning of a node's provider ID for this provider. See [`Node::machine_id`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MachineId<'a> {
-    /// The node has no provider ID yet: only its name and its addresses can tell its machine.
+    /// The node has no provider ID yet: only its name and its addresses can identify its machine.
     Unset,
-    /// The machine with this ID: what follows `<scheme>://`. May be empty or nonsense: people can write provider IDs.
+    /// The machine with this ID: the text after `<scheme>://`. May be empty or nonsense: people can write provider IDs.
     Own(&'a str),
     /// A machine of another provider: [`Lookup::NotMine`](crate::Lookup::NotMine).
     Foreign,
 }
 
 impl<'a> MachineId<'a> {
-    /// What follows `<scheme>://`, if the machine is this provider's.
+    /// The text after `<scheme>://`, if the machine is this provider's.
     pub fn own(self) -> Option<&'a str> {
         match self {
             MachineId::Own(id) => Some(id),
@@ -41,7 +41,7 @@ impl Node {
     }
 }
 
-/// What follows `<scheme>://` in a provider ID; `None` for another scheme.
+/// The text after `<scheme>://` in a provider ID; `None` for another scheme.
 pub fn without_scheme<'a>(provider_id: &'a str, scheme: &str) -> Option<&'a str> {
     provider_id.strip_prefix(scheme)?.strip_prefix("://")
 }

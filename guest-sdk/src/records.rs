@@ -1,5 +1,5 @@
-//! Constructors for the records of the contract. Prefer them to struct literals: a later version of the contract may add
-//! fields.
+//! Constructors for the records of the contract. Prefer them to struct literals: a later version of the contract may
+//! add fields.
 
 use crate::{
     Address, AddressType, AnnotationChange, Error, Failure, Ingress, Instance, IpMode,
@@ -72,7 +72,7 @@ impl Instance {
 }
 
 impl AnnotationChange {
-    /// Sets the annotation to a value of at most 4096 bytes.
+    /// Sets an annotation of the Service to a value of at most 4096 bytes.
     pub fn set(key: impl Into<String>, value: impl Into<String>) -> AnnotationChange {
         AnnotationChange {
             key: key.into(),
@@ -80,7 +80,7 @@ impl AnnotationChange {
         }
     }
 
-    /// Removes the annotation.
+    /// Removes an annotation from the Service.
     pub fn remove(key: impl Into<String>) -> AnnotationChange {
         AnnotationChange {
             key: key.into(),
@@ -90,7 +90,7 @@ impl AnnotationChange {
 }
 
 impl LoadBalancerStatus {
-    /// These ways in, in this order, at most 16.
+    /// A status with these addresses in this order, at most 16.
     pub fn new(ingress: impl IntoIterator<Item = Ingress>) -> LoadBalancerStatus {
         LoadBalancerStatus {
             ingress: ingress.into_iter().collect(),
@@ -99,7 +99,7 @@ impl LoadBalancerStatus {
 }
 
 impl Ingress {
-    /// A way in by IP address.
+    /// An entry of `status.loadBalancer.ingress` with an IP address.
     pub fn ip(ip: impl ToString) -> Ingress {
         Ingress {
             ip: Some(ip.to_string()),
@@ -109,7 +109,7 @@ impl Ingress {
         }
     }
 
-    /// A way in by DNS name.
+    /// An entry of `status.loadBalancer.ingress` with a DNS name.
     pub fn hostname(name: impl Into<String>) -> Ingress {
         Ingress {
             ip: None,
@@ -119,7 +119,7 @@ impl Ingress {
         }
     }
 
-    /// Says how kube-proxy treats the IP address. Without it the cluster's default applies.
+    /// Sets `ipMode`, how kube-proxy treats the IP address. Without it the cluster's default applies.
     #[must_use]
     pub fn with_mode(self, mode: IpMode) -> Ingress {
         Ingress {
@@ -128,7 +128,7 @@ impl Ingress {
         }
     }
 
-    /// Says how each port is, at most 256.
+    /// Sets the status of each port, at most 256.
     #[must_use]
     pub fn with_ports(self, ports: Vec<PortStatus>) -> Ingress {
         Ingress { ports, ..self }
@@ -175,7 +175,7 @@ impl load_balancer::DeleteRequest {
 }
 
 impl routes::Route {
-    /// A route as the cloud knows it by `id`, to `destination` in canonical CIDR form.
+    /// A route to `destination` in canonical CIDR form; `id` identifies it at the cloud.
     pub fn new(
         id: impl ToString,
         destination: impl Into<String>,

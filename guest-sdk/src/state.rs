@@ -20,7 +20,7 @@ pub fn set(key: &str, value: &[u8], time_to_live: Duration) -> bool {
     host::state::set(key, value, millis)
 }
 
-/// What [`set_json`] stored under `key`; `None` also for a value of another form.
+/// The value that [`set_json`] stored under `key`; `None` also if it does not parse as `T`.
 pub fn get_json<T: DeserializeOwned>(key: &str) -> Option<T> {
     serde_json::from_slice(&get(key)?).ok()
 }

@@ -1,9 +1,9 @@
 //! A scripted host for native tests: [`TestHost`] answers the provider's requests and records them.
 //!
-//! It belongs to the thread that created it, so tests can run in parallel. It is as strict as the real host, and says so in
-//! the same words: about requests (targets, rules, paths, headers, sizes), about what `init` may do, and, for a provider
-//! that is called through it ([`TestHost::find`] and the others), about answers. It is no sandbox: it neither isolates
-//! nor limits memory and computing time.
+//! It belongs to the thread that created it, so tests can run in parallel. It is as strict as the real host, and uses
+//! the same messages: about requests (targets, rules, paths, headers, sizes), about what `init` may do, and, for a
+//! provider that is called through it ([`TestHost::find`] and the others), about answers. It is no sandbox: it neither
+//! isolates nor limits memory and computing time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ pub fn status(status: u16) -> Answer {
 /// A request of the provider, as the host sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// The target's name.
+    /// The name of the manifest's target.
     pub target: String,
     /// `GET`, `POST` and so on.
     pub method: &'static str,
@@ -104,7 +104,7 @@ impl Seen {
 /// Answers one request, for a test that compares this host with the real one.
 ///
 /// # Errors
-/// What the real host would answer in place of the cloud.
+/// The error that the real host would return in place of the cloud's answer.
 #[doc(hidden)]
 pub fn fetch(request: &raw::Request) -> Result<raw::Response, FetchError> {
     host::http::fetch(request)
@@ -115,7 +115,7 @@ type Script = dyn FnMut(&Seen) -> Answer;
 struct World {
     script: Box<Script>,
     manifest: Option<manifest::Manifest>,
-    /// Whether `init` runs, which sends no requests.
+    /// Whether `init` is running: it may send no requests.
     is_closed: bool,
     /// How long the cloud takes for each answer.
     latency: Duration,
@@ -192,7 +192,8 @@ impl TestHost {
         self.world.borrow_mut().now += by;
     }
 
-    /// Lets the cloud take so long for each answer: both clocks move forward by it, once for requests sent side by side.
+    /// Sets the time that the cloud takes for each answer: both clocks move forward by it, once for requests sent side
+    /// by side.
     pub fn set_latency(&self, latency: Duration) {
         self.world.borrow_mut().latency = latency;
     }

@@ -1,5 +1,5 @@
-//! Typed reading of texts that people wrote: the operator's configuration and the annotations of a Service. Collects all
-//! mistakes and reports them in one error, so that one correction is enough.
+//! Typed reading of texts that people wrote: the operator's configuration and the annotations of a Service. Collects
+//! all mistakes and reports them in one error, so that one correction is enough.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -21,8 +21,8 @@ pub const MAX_ANNOTATION: usize = 4096;
 const SHOWN: usize = 64;
 
 /// A reader of the configuration ([`Config::read`](crate::Config::read)) or of a Service's annotations
-/// ([`Service::read`](crate::load_balancer::Service::read)) that collects mistakes. Each getter returns `None` for a key
-/// that is not set or has a wrong value; a wrong value is a mistake.
+/// ([`Service::read`](crate::load_balancer::Service::read)) that collects mistakes. Each getter returns `None` for a
+/// key that is not set or has a wrong value; a wrong value is a mistake.
 ///
 /// | | Configuration | Annotations |
 /// |---|---|---|
@@ -169,7 +169,7 @@ impl<'a> Values<'a> {
         None
     }
 
-    /// As [`Values::wrong`], about a part of the value, which the mistake shows. Always `None`.
+    /// As [`Values::wrong`], about a part of the value, which the message shows. Always `None`.
     pub fn wrong_part<T>(&mut self, key: &str, part: &str, what: impl Display) -> Option<T> {
         self.mistake(format_args!("{key}: {} {what}", Cut(part)));
         None

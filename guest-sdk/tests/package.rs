@@ -1,5 +1,5 @@
-//! The crate is whole: Cargo packages it, and with the package alone, outside this repository, the README's first provider is
-//! built and tested as a reader copies it.
+//! The crate is complete: Cargo packages it, and with the package alone, outside this repository, a reader's copy of
+//! the README's first provider builds and passes its tests.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use flate2::read::GzDecoder;
 
-/// Runs Cargo without network: what it needs is there, because this workspace was built.
+/// Runs Cargo without network: the registry's crates are on disk, because this workspace was built.
 fn cargo(folder: &Path, arguments: &[&str]) {
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("package");
     let output = Command::new(env!("CARGO"))
@@ -31,7 +31,7 @@ fn cargo(folder: &Path, arguments: &[&str]) {
 /// Packages the crate, and unpacks it below `into`.
 fn unpacked(into: &Path) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // Its own build would be a second one: what follows builds with it.
+    // Without a build of its own: the steps below build the unpacked crate.
     cargo(here, &["package", "--allow-dirty", "--no-verify"]);
     let name = concat!("ccm-guest-", env!("CARGO_PKG_VERSION"));
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("package/package");
@@ -63,7 +63,7 @@ fn the_first_provider_of_the_readme_builds_with_the_package_alone() {
     let readme = fs::read_to_string(package.join("README.md")).unwrap();
     let tiny = elsewhere.path().join("tiny");
     fs::create_dir_all(tiny.join("src")).unwrap();
-    // Until it is published, the package takes the place of the registry's.
+    // Until the crate is published, the package takes the place of the registry's.
     let patch = format!("\n[patch.crates-io]\nccm-guest = {{ path = {package:?} }}\n");
     let manifest = [blocks(&readme, "toml")[0], &patch].concat();
     fs::write(tiny.join("Cargo.toml"), manifest).unwrap();

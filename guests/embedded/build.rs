@@ -1,10 +1,10 @@
-//! Compiles the shipped guests to components: those whose features are on.
+//! Compiles the shipped guests whose features are on to components.
 
 use std::env;
 
 use guest_build::Guest;
 
-/// A feature, and the guest that it embeds.
+/// Each Cargo feature, and the guest that it embeds.
 const SHIPPED: &[(&str, Guest<'_>)] = &[
     (
         "AWS",

@@ -1,8 +1,9 @@
 //! Writes `guest-sdk/src/bindings/*.rs`, one file for each world of the SDK, and the bindings of the tests' provider of
-//! contract 0.1; or with `--check` says which of them is not what the contract in `wit` makes of it.
+//! contract 0.1; or with `--check` names the files that differ from what the contract in `wit` generates.
 //!
-//! One world per exported interface, so that a provider can export any subset: every world brings its own export macro and
-//! its own description of the component's type, and the linker unites those that were used. All of them share the types of
+//! One world per exported interface, so that a provider can export any subset: every world brings its own export macro
+//! and its own description of the component's type, and the linker unites those that were used. All of them share the
+//! types of
 //! `common` that the first world generates.
 #![forbid(unsafe_code)]
 
@@ -18,11 +19,11 @@ const COMMON: &str = "ccm:provider/common@0.2.0";
 
 /// A world of the SDK, or of a provider without it.
 struct World {
-    /// Its name in WIT; with underscores that of the SDK's module.
+    /// The world's name in WIT. The SDK's module has the same name with underscores.
     name: &'static str,
-    /// What it imports or exports.
+    /// The imports and exports in WIT.
     body: &'static str,
-    /// Whether its types can be compared.
+    /// Whether the generated types derive `PartialEq` and `Eq`.
     comparable: bool,
 }
 
@@ -86,7 +87,7 @@ fn main() -> Result<()> {
         Some("--check") => true,
         Some(other) => bail!("{other}: the only option is --check"),
     };
-    // Cargo says it to what it runs: of a program that another checkout has built, too.
+    // Cargo sets it for the program that it runs, also for one that another checkout has built.
     let sdk = std::env::var("CARGO_MANIFEST_DIR").context("run it with `cargo run`")?;
     let root = Path::new(&sdk).join("../..");
     let mut stale = Vec::new();

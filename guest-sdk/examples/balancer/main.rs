@@ -1,4 +1,4 @@
-//! Load balancers of an imaginary cloud, which makes them within seconds and not at once.
+//! Load balancers of an imaginary cloud, which takes seconds to create one.
 
 use ccm_guest::http::{self, Next, Request};
 use ccm_guest::load_balancer::{
@@ -11,16 +11,16 @@ use ccm_guest::{compare, log, owner};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The provider.
+/// A provider without configuration.
 pub(crate) struct Balancers;
 
-/// A load balancer as this cloud shows it.
+/// A load balancer as the API shows it.
 #[derive(Deserialize)]
 struct Balancer {
     id: String,
-    /// It has one once it works.
+    /// Absent until the load balancer works.
     address: Option<String>,
-    /// Everything that was ordered, as it is now.
+    /// All fields that this provider sends, with their current values.
     order: Value,
 }
 
@@ -34,7 +34,7 @@ impl LoadBalancer for Balancers {
     fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
         let wanted = order(&request.service, &request.targets)?;
         let Some(found) = of_service(&request.service)? else {
-            // The owner is part of the order: should the answer be lost, the next call finds what was made.
+            // The owner is part of the order: if the answer is lost, the next call finds the load balancer.
             let create = Request::post("api", "/balancers").json(&wanted)?;
             create.send()?.ok()?;
             return Ok(EnsureReply::pending(request.again()));
@@ -59,7 +59,7 @@ impl LoadBalancer for Balancers {
         };
         let path = http::path(["balancers", &found.id]);
         Request::delete("api", path).send()?.found()?;
-        // Done when it is not listed any more.
+        // Done once the list does not show it any more.
         Ok(ProgressReply::pending(request.again()))
     }
 
@@ -70,7 +70,7 @@ impl LoadBalancer for Balancers {
     }
 }
 
-/// What a Service wants. Every field that this provider decides about, and no other.
+/// The load balancer that a Service wants: every field that this provider decides about, and no other.
 fn order(service: &Service, nodes: &[Node]) -> Result<Value, Error> {
     let ports = service.ports.iter();
     let ports = ports.map(|port| json!({ "port": port.port, "to": port.node_port }));
@@ -93,7 +93,7 @@ fn of_service(service: &Service) -> Result<Option<Balancer>, Error> {
         let next = Next::link(&answer);
         Ok((answer.json::<Vec<Balancer>>()?, next))
     })?;
-    // A cloud that ignores the filter must not make another Service's load balancer ours.
+    // If the cloud ignores the filter, another Service's load balancer must not become ours.
     if found.iter().any(|one| one.order["owner"] != service.uid) {
         return Err(Error::unavailable("a list came that holds other things"));
     }

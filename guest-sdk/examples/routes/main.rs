@@ -1,22 +1,22 @@
-//! The smallest provider that programs routes honestly: those of an imaginary cloud, which writes down for which node
-//! each was made.
+//! The smallest provider that programs routes honestly, for an imaginary cloud that records with each route the node
+//! that it was made for.
 
 use ccm_guest::http::Request;
 use ccm_guest::routes::{CreateRequest, DeleteRequest, ProgressReply, Route, Target};
 use ccm_guest::{AddressType, Config, Error, Failure, Node, Provider, Routes};
 use serde::{Deserialize, Serialize};
 
-/// The provider.
+/// A provider without configuration.
 #[derive(Debug)]
 pub(crate) struct Paths;
 
-/// A route as this cloud has it.
+/// A route as the API shows it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Path {
     #[serde(default, skip_serializing)]
     id: u64,
     destination: String,
-    /// An address of the next hop.
+    /// The IP address of the next hop.
     via: String,
     made_for: String,
 }
@@ -51,7 +51,7 @@ impl Routes for Paths {
             via: via.to_owned(),
             made_for: request.node.name,
         };
-        // This cloud answers 200 to a route that it has already, and refuses a second one to the same destination.
+        // This cloud answers 200 for a route that exists already, and refuses a second route to the same destination.
         Request::post("api", "/routes").json(&path)?.send()?.ok()?;
         Ok(ProgressReply::done())
     }
@@ -63,7 +63,7 @@ impl Routes for Paths {
     }
 }
 
-/// Only a route whose next hop is no node of ours costs a request.
+/// Only a route whose next hop is none of these nodes costs a request.
 fn target(path: &Path, nodes: &[Node]) -> Result<Target, Error> {
     let hop = |node: &&Node| internal_ip(node) == Some(&path.via);
     if let Some(node) = nodes.iter().find(hop) {

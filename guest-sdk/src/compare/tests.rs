@@ -1,4 +1,4 @@
-//! What counts as a difference.
+//! Which values count as different.
 
 use serde_json::json;
 

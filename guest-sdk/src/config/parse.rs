@@ -16,10 +16,11 @@ use serde::forward_to_deserialize_any;
 use crate::Error;
 use crate::values::parse_boolean;
 
-/// What stands in for a wrong or missing value where a text is expected; also a number and a duration.
+/// Value that takes the place of a wrong or missing one where a text is expected; also readable as a number and a
+/// duration.
 const STAND_IN: &str = "0";
 
-/// What was wrong with which keys.
+/// By key, what is wrong with its value.
 type Mistakes = BTreeMap<String, String>;
 
 pub(super) fn parse<T: DeserializeOwned>(values: &BTreeMap<String, String>) -> Result<T, Error> {
@@ -35,7 +36,7 @@ pub(super) fn parse<T: DeserializeOwned>(values: &BTreeMap<String, String>) -> R
             Some(key) if !mistakes.contains_key(&key) => {
                 mistakes.insert(key, error.what);
             }
-            // Its type takes no stand-in: what comes after it is reported the next time.
+            // The key's type accepts no stand-in: the keys after it are checked once this mistake is corrected.
             Some(_) => break,
             None => {
                 unplaced = Some(error.what);
@@ -48,7 +49,7 @@ pub(super) fn parse<T: DeserializeOwned>(values: &BTreeMap<String, String>) -> R
     Err(Error::invalid(lines.join("; ")))
 }
 
-/// A mistake, and the key that it is about.
+/// A mistake, and the key whose value it concerns.
 #[derive(Debug)]
 struct Mistake {
     key: Option<String>,
@@ -79,7 +80,7 @@ impl serde::de::Error for Mistake {
     }
 }
 
-/// All keys that are set, and those of earlier mistakes.
+/// All keys that are set, and the keys of earlier mistakes.
 struct Keys<'a> {
     left: Vec<(&'a str, Value<'a>)>,
 }
@@ -151,7 +152,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A number of any type: what the text says, or 1.
+/// A number of any type: the value, or 1 if it is wrong.
 macro_rules! numbers {
     ($($method:ident $visit:ident $number:ty),+) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {

@@ -1,4 +1,4 @@
-//! How values are read.
+//! How configuration values are read into a struct.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Messages are never longer than the contract allows, and cut between letters.
+//! Messages are never longer than the contract allows, and are cut between characters.
 
 use super::*;
 

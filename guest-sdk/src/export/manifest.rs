@@ -1,8 +1,9 @@
-//! Reads a manifest while the provider is compiled, so that its mistakes are errors of the compiler. Constant functions
-//! only: a provider pays nothing for it.
+//! Reads a manifest while the provider is compiled, so that mistakes in it are compiler errors. Constant functions
+//! only: they add nothing to the module.
 //!
-//! It finds what authors get wrong: broken JSON, unknown and missing keys, values of the wrong type, another version than that
-//! of the crate, wildcards in paths. The host checks everything again, and more, when it loads the module.
+//! It finds the mistakes that authors make: broken JSON, unknown and missing keys, values of the wrong type, another
+//! version than that of the crate, wildcards in paths. The host checks everything again, and more, when it loads the
+//! module.
 
 use keys::Place;
 use reader::Reader;
@@ -10,7 +11,7 @@ use reader::Reader;
 mod keys;
 mod reader;
 
-/// Contract that this SDK is written for.
+/// Version of the contract that this SDK is written for.
 pub const CONTRACT: &str = "0.2.0";
 
 /// Largest manifest, in bytes.
@@ -18,7 +19,7 @@ const MAX_BYTES: usize = 64 << 10;
 /// Deepest nesting of values.
 const MAX_DEPTH: usize = 16;
 
-/// The version as it is put into a manifest without one.
+/// Text before an inserted version.
 const BEFORE: &str = "{\"version\":\"";
 const AFTER: &str = "\",";
 
@@ -29,11 +30,11 @@ struct Mistake {
     at: usize,
 }
 
-/// Checks a manifest, and returns how long it is with a version. The version is that of the crate: it may stand in the
-/// manifest, too, and is then the same.
+/// Checks a manifest, and returns its length with the version, in bytes. `version` is that of the crate; a manifest
+/// that states a version must state the same one.
 ///
 /// # Panics
-/// At the first mistake, with the line where it is: at compile time an error of the compiler.
+/// At the first mistake, with the text where it is. At compile time this is a compiler error.
 pub const fn checked_length(manifest: &[u8], version: &str) -> usize {
     match check(manifest, version.as_bytes()) {
         Ok(true) => manifest.len(),
@@ -42,13 +43,13 @@ pub const fn checked_length(manifest: &[u8], version: &str) -> usize {
     }
 }
 
-/// The manifest with the version in it; `LENGTH` is its [`checked_length`].
+/// The manifest with the version inserted; `LENGTH` is its [`checked_length`].
 pub const fn with_version<const LENGTH: usize>(manifest: &[u8], version: &str) -> [u8; LENGTH] {
     let mut bytes = [0; LENGTH];
     let mut to = 0;
     let mut from = 0;
     if LENGTH > manifest.len() {
-        // Everything up to the first brace is whitespace.
+        // Only whitespace comes before the first brace.
         while manifest[from] != b'{' {
             bytes[to] = manifest[from];
             to += 1;
@@ -77,7 +78,7 @@ const fn copy(bytes: &mut [u8], mut to: usize, text: &[u8]) -> usize {
     to
 }
 
-/// Whether the manifest has a version.
+/// Whether the manifest states a version.
 const fn check(manifest: &[u8], version: &[u8]) -> Result<bool, Mistake> {
     if manifest.len() > MAX_BYTES {
         return Err(Mistake {
@@ -109,7 +110,7 @@ const fn check(manifest: &[u8], version: &[u8]) -> Result<bool, Mistake> {
     }
 }
 
-/// Ends with the mistake and the line where it is.
+/// Panics with the mistake and the rest of the line where it is.
 const fn fail(manifest: &[u8], mistake: Mistake) -> ! {
     let mut message = [b' '; 240];
     let mut end = copy(&mut message, 0, b"the manifest: ");
@@ -118,7 +119,7 @@ const fn fail(manifest: &[u8], mistake: Mistake) -> ! {
         end = copy(&mut message, end, b": ");
         let mut at = mistake.at;
         while at < manifest.len() && manifest[at] != b'\n' && end < message.len() {
-            // Letters beyond ASCII might be cut in two.
+            // The message is built byte by byte, which could cut a character beyond ASCII in two.
             message[end] = if manifest[at].is_ascii() {
                 manifest[at]
             } else {

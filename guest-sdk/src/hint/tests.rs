@@ -87,6 +87,6 @@ fn polls_come_less_and_less_often() {
 fn another_wish_has_another_digest() {
     assert_eq!(digest(&["a", "b"]), digest(&["a", "b"]));
     assert_ne!(digest(&["a", "b"]), digest(&["b", "a"]));
-    // FNV-1a of two quotation marks, computed by a program in another language that has the authors' value for `a`.
+    // FNV-1a of two quotation marks, computed in another language by a program that gives the authors' value for `a`.
     assert_eq!(digest(""), 0x07cc_7607_b494_9e25);
 }

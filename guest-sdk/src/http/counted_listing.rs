@@ -68,8 +68,8 @@ impl CountedListing {
     /// every item of the list.
     ///
     /// # Errors
-    /// The first error. Data that `read` has already taken stays, but the list is incomplete. A list that changes its
-    /// length is read to the end before that is said: the items are there, only absence is not proven.
+    /// The first error. Data that `read` has already taken stays, but the list is incomplete. If the list changes its
+    /// length, all pages are read before the error is returned: the items are valid, only absence is not proven.
     pub fn read_on(
         &self,
         request: impl Fn(usize) -> Request,

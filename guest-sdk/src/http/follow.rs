@@ -1,15 +1,15 @@
-//! Reads lists whose pages name the page after them: by a number, a cursor or a URL. For lists whose first page says how
-//! many pages there are, [`CountedListing`](super::CountedListing) reads several pages at a time.
+//! Reads lists whose pages name the page after them: by a number, a cursor or a URL. For lists whose first page says
+//! how many pages there are, [`CountedListing`](super::CountedListing) reads several pages at a time.
 //!
 //! An incomplete list must never look like absence: a list that names a page twice, changes its length while it is read
-//! or does not end is an error. An item that moves to a page already read is not noticed unless the cloud tells the
+//! or does not end is an error. An item that moves to a page already read is not noticed unless the cloud states the
 //! length. Before concluding absence from a list, request the object itself or list twice.
 
 use super::path::path_and_query;
 use super::{MAX_PAGES, Request, Response, inconsistent};
 use crate::Error;
 
-/// What follows a page. See [`follow`].
+/// How a list goes on after a page. See [`follow`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Next {
     step: Step,
@@ -26,24 +26,25 @@ enum Step {
 }
 
 impl Next {
-    /// Nothing: the list ends here.
+    /// The list ends with this page.
     pub fn end() -> Next {
         Next::step(Some(Step::End))
     }
 
-    /// The first request with the query parameter `key` set to `value`: the number of the next page, or a cursor. No
-    /// value, and an empty one, end the list.
+    /// The first request with the query parameter `key` set to `value`: the number of the next page, or a cursor.
+    /// Without a value, or with an empty one, the list ends.
     pub fn query(key: &str, value: Option<impl ToString>) -> Next {
         Next::step(filled(value).map(|value| Step::Query(key.to_owned(), value)))
     }
 
-    /// The same for a field of the form.
+    /// As [`Next::query`], for a field of the form.
     pub fn form(key: &str, value: Option<impl ToString>) -> Next {
         Next::step(filled(value).map(|value| Step::Form(key.to_owned(), value)))
     }
 
     /// The first request with the query of this URL, absolute or relative. Its host and path are not used, because a
-    /// guest sends to targets and not to URLs; another path is an error. No URL, and an empty one, end the list.
+    /// guest sends to targets and not to URLs; another path is an error. Without a URL, or with an empty one, the list
+    /// ends.
     pub fn url(url: Option<impl ToString>) -> Next {
         Next::step(filled(url).map(Step::Url))
     }
@@ -53,12 +54,13 @@ impl Next {
         Next::url(answer.link("next"))
     }
 
-    /// This request; `None` ends the list.
+    /// This request reads the next page; `None` ends the list.
     pub fn request(request: Option<Request>) -> Next {
         Next::step(request.map(|request| Step::Request(Box::new(request))))
     }
 
-    /// Says how many items the whole list has. Every page has to say the same, and as many have to come.
+    /// Sets the number of items in the whole list. Every page must state the same number, and that many items must
+    /// come.
     #[must_use]
     pub fn of(self, total: usize) -> Next {
         Next {
@@ -81,7 +83,7 @@ fn filled(value: Option<impl ToString>) -> Option<String> {
 }
 
 /// Reads a whole list, one page after the other. `read` gets each answer, with a status of 2xx, and returns the page's
-/// items and what follows it:
+/// items and how the list goes on:
 ///
 /// ```no_run
 /// # use ccm_guest::http::{self, Next, Request};
@@ -96,8 +98,8 @@ fn filled(value: Option<impl ToString>) -> Option<String> {
 /// ```
 ///
 /// # Errors
-/// The first error of a request or of `read`; [`Error::Unavailable`] for a list that contradicts itself or has more than
-/// [`MAX_PAGES`] pages.
+/// The first error of a request or of `read`; [`Error::Unavailable`] for a list that contradicts itself or has more
+/// than [`MAX_PAGES`] pages.
 pub fn follow<T>(
     first: Request,
     read: impl FnMut(Response) -> Result<(Vec<T>, Next), Error>,
@@ -105,10 +107,10 @@ pub fn follow<T>(
     follow_with(first, Response::ok, read)
 }
 
-/// As [`follow`], for clouds whose errors are not told by the status alone: `check` takes the place of [`Response::ok`].
+/// As [`follow`], for clouds whose status alone does not show an error: `check` takes the place of [`Response::ok`].
 ///
 /// # Errors
-/// As for [`follow`], and those of `check`.
+/// As for [`follow`], and the errors of `check`.
 pub fn follow_with<T>(
     first: Request,
     check: impl FnMut(Response) -> Result<Response, Error>,
@@ -124,7 +126,7 @@ pub fn follow_with<T>(
     Ok(items)
 }
 
-/// Reads a list whose items `read` takes; it returns their number and what follows.
+/// Reads a list whose items `read` takes; it returns their number and how the list goes on.
 pub(crate) fn walk(
     first: Request,
     mut check: impl FnMut(Response) -> Result<Response, Error>,

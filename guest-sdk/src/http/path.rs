@@ -2,8 +2,8 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What a segment keeps unencoded: the same characters as in the host's canonical form, so that what is written here is
-/// what is sent.
+/// Characters that a segment keeps unencoded. They are those of the host's canonical form, so that the path is sent as
+/// it is written here.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -25,8 +25,8 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 /// Joins segments to a path and percent-encodes each: `path(["machines", id])` is `/machines/7` for the id `7`. Use it
 /// wherever a segment comes from outside, such as from a provider ID.
 ///
-/// A segment can never become two, or a part of a query. One that no server reads in one way only is refused by the
-/// host when the request is sent: an empty one, `.`, `..`, and one with a slash, a backslash or a control character.
+/// A segment can never become two, or a part of a query. The host refuses a segment that servers read in different ways
+/// when the request is sent: an empty one, `.`, `..`, and one with a slash, a backslash or a control character.
 pub fn path<S: AsRef<str>>(segments: impl IntoIterator<Item = S>) -> String {
     let mut path = String::new();
     for segment in segments {

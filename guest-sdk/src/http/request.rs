@@ -12,7 +12,7 @@ use crate::{Error, host};
 /// Content type of a form.
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// A request that has not been sent.
+/// An HTTP request to a target of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     raw: raw::Request,
@@ -88,8 +88,8 @@ impl Request {
     }
 
     /// Lets the host answer from its response cache if the response is not older than `age` (whole seconds; nothing
-    /// below one second), and join equal requests in flight. For `GET`, and for `POST` where the manifest's rule has the
-    /// access `read`. Never use it for a request that must prove absence.
+    /// below one second), and join equal requests in flight. For `GET`, and for `POST` where the manifest's rule has
+    /// the access `read`. Never use it for a request that must prove absence.
     #[must_use]
     pub fn max_age(self, age: Duration) -> Request {
         match age.as_secs() {
@@ -98,7 +98,7 @@ impl Request {
         }
     }
 
-    /// Says that the answer adds detail and proves no absence: that it fails does not make the host disbelieve a
+    /// Says that the answer adds detail and proves no absence: if the request fails, the host still believes a
     /// [`Lookup::Gone`](crate::Lookup::Gone) of the same call.
     #[must_use]
     pub fn supplementary(mut self) -> Request {
@@ -167,13 +167,13 @@ impl Request {
         &self.raw.path
     }
 
-    /// Replaces every query parameter with this key by one.
+    /// Replaces every query parameter with this key by a single one.
     pub(super) fn with_query(mut self, key: &str, value: String) -> Request {
         set(&mut self.raw.query, key, value);
         self
     }
 
-    /// Replaces every field of the form with this key by one.
+    /// Replaces every field of the form with this key by a single one.
     pub(super) fn with_form(mut self, key: &str, value: String) -> Request {
         set(&mut self.form, key, value);
         self

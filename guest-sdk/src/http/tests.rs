@@ -1,4 +1,4 @@
-//! What statuses mean, and which lists are believed.
+//! Which error each status becomes, and which lists are believed.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;

@@ -1,4 +1,4 @@
-//! What a Service says of itself.
+//! The default name of a load balancer.
 
 use super::*;
 use crate::testing::service;

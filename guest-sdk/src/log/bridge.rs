@@ -1,4 +1,4 @@
-//! What libraries log through the crate `log`, in the operator's log. Only with the feature `log`.
+//! Writes the records of the crate `log` to the operator's log. Only with the feature `log`.
 
 use ::log::{Log, Metadata, Record, set_logger, set_max_level};
 
@@ -25,11 +25,11 @@ impl Log for Bridge {
     fn flush(&self) {}
 }
 
-/// Sends what libraries log through the crate `log` to the operator's log, with the module that said it as the field
-/// `target`. [`export_provider!`](crate::export_provider) does it before the first call; a test does it itself. Traces are
-/// left out: the host keeps 100 lines of a call.
+/// Sends the records that libraries write through the crate `log` to the operator's log, with the module that wrote
+/// them as the field `target`. [`export_provider!`](crate::export_provider) calls this before the first call; a test
+/// calls it itself. Trace records are left out: the host keeps 100 lines of a call.
 pub fn bridge() {
-    // There is one already: this one, or the provider's own.
+    // An error means that a logger is set already: this one, or the provider's own.
     if set_logger(&Bridge).is_ok() {
         set_max_level(::log::LevelFilter::Debug);
     }

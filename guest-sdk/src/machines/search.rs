@@ -22,7 +22,7 @@ pub struct Answers<M: Machines> {
     answers: BTreeMap<Ask<M::Id>, Answer<M::Machine>>,
 }
 
-/// The machines that match, by a complete answer, or why that is not known.
+/// The machines that match, by a complete answer, or the reason why they are not known.
 type Answer<Machine> = Result<Vec<Machine>, String>;
 
 impl<M: Machines> Answers<M> {
@@ -72,7 +72,7 @@ pub struct List<'a, M: Machines> {
 }
 
 impl<'a, M: Machines> List<'a, M> {
-    /// A list that adds to what is kept.
+    /// A list that adds to the machines in `kept`, which it takes.
     fn new(asks: &'a BTreeSet<Ask<M::Id>>, kept: &mut BTreeMap<M::Id, M::Machine>) -> List<'a, M> {
         List {
             asks,
@@ -104,7 +104,7 @@ impl<'a, M: Machines> List<'a, M> {
     /// Adds every page of a list whose pages name the next one: see [`follow`](crate::http::follow).
     ///
     /// # Errors
-    /// As there.
+    /// As [`follow`](crate::http::follow).
     pub fn follow(
         &mut self,
         first: Request,
@@ -116,7 +116,7 @@ impl<'a, M: Machines> List<'a, M> {
     /// As [`List::follow`], with a check of its own: see [`follow_with`](crate::http::follow_with).
     ///
     /// # Errors
-    /// As there.
+    /// As [`List::follow`].
     pub fn follow_with(
         &mut self,
         first: Request,
@@ -131,8 +131,8 @@ impl<'a, M: Machines> List<'a, M> {
         })
     }
 
-    /// Whether the first page is enough, when so many pages are left: the machines that are missing are then looked up one
-    /// by one, because that costs less.
+    /// Whether the first page is enough, when so many pages are left: the machines that are missing are then looked up
+    /// one by one, because that costs less.
     pub fn is_enough(&mut self, pages_left: usize) -> bool {
         if !self.asks.is_empty() {
             remember_pages(pages_left + 1);
@@ -192,9 +192,9 @@ impl<'a, M: Machines> Search<'a, M> {
         self.open.len() > 1 && !few
     }
 
-    /// Answers questions by name with one page of the machines that were created last: where a list is known to be long,
-    /// nodes without provider ID are most likely new ones. Up to a window of look-ups costs no more time, and fewer bytes.
-    /// The page proves no absence, and it may fail.
+    /// Answers questions by name with one page of the machines that were created last: where a list is known to be
+    /// long, nodes without provider ID are most likely new ones. Up to a window of look-ups costs no more time, and
+    /// fewer bytes. The page proves no absence, and it may fail.
     fn by_newest(&mut self) -> Result<(), Error> {
         let is_name = |ask: &&Ask<M::Id>| matches!(ask, Ask::Name(_));
         let names = self.open.iter().filter(is_name).count();
@@ -205,7 +205,7 @@ impl<'a, M: Machines> Search<'a, M> {
         let page = match self.machines.newest() {
             None => return Ok(()),
             Some(Ok(page)) => page,
-            // What follows asks for the same machines.
+            // The list asks for the same machines.
             Some(Err(error)) => return only_this(error).map(drop),
         };
         let mut list = List::<M>::new(&self.open, &mut self.kept);
@@ -216,10 +216,12 @@ impl<'a, M: Machines> Search<'a, M> {
         Ok(())
     }
 
-    /// Answers questions with the list of all machines. The remaining questions need look-ups; returns the maximum age of
-    /// kept answers to them. Look-ups that replace a list may be as old as the list; those that confirm absence may not.
+    /// Answers questions with the list of all machines. The remaining questions need look-ups; returns the maximum age
+    /// of cached answers to them. Look-ups that replace a list may be as old as the list; those that confirm absence
+    /// may not.
     fn by_list(&mut self, max_age: Duration) -> Result<Duration, Error> {
-        // If a kept list of one page lacks a name, one more look-up is needed; a list that was not kept costs no more.
+        // If a cached list of one page lacks a name, one more look-up is needed; a list that was not cached costs no
+        // more.
         let max_age = match known_pages() {
             Some(1) if self.asks_for_names() => Duration::ZERO,
             _ => max_age,
@@ -233,9 +235,9 @@ impl<'a, M: Machines> Search<'a, M> {
             return Ok(max_age);
         };
         self.answer_names();
-        // A kept list lacks machines created since. Between two pages, a machine may move to a page already read, when
-        // another one is deleted and a third created. So only a list of one page that was not kept proves absence; after
-        // any other list, missing machines are searched once more, the cheaper way.
+        // A cached list lacks machines created since. Between two pages, a machine may move to a page already read,
+        // when another one is deleted and a third created. So only a list of one page that was not cached proves
+        // absence; after any other list, missing machines are searched once more, the cheaper way.
         if self.can_look_up && self.plan.decides && self.open.len() <= WINDOW {
             return Ok(Duration::ZERO);
         }
@@ -270,7 +272,7 @@ impl<'a, M: Machines> Search<'a, M> {
         }
     }
 
-    /// Reads the whole list again, and no kept answer.
+    /// Reads the whole list again, from no cache.
     fn list_again(&mut self) -> Result<(), Error> {
         self.list(Duration::ZERO, false)?;
         self.answer_ids();
@@ -282,8 +284,8 @@ impl<'a, M: Machines> Search<'a, M> {
     fn by_look_up(&mut self, max_age: Duration) -> Result<(), Error> {
         let asks: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
         let request = |ask: &Ask<M::Id>| {
-            // A question by name usually waits for a machine that is being created: it may have appeared within the last
-            // seconds.
+            // A question by name usually waits for a machine that is being created: it may have appeared within the
+            // last seconds.
             let max_age = match ask {
                 Ask::Id(_) => max_age,
                 Ask::Name(_) => Duration::ZERO,
@@ -315,13 +317,14 @@ impl<'a, M: Machines> Search<'a, M> {
         }
         match self.list(Duration::ZERO, true) {
             Ok(_) => Ok(()),
-            // The host has seen the failure.
+            // The host has seen the failure of this request itself.
             Err(error) => only_this(error).map(drop),
         }
     }
 
-    /// After a failed list: uses look-ups instead if they are few. Machines seen so far count: a cloud does not give one
-    /// name to two machines at a time. So an account that grows while it is listed does not delay all of its new nodes.
+    /// After a failed list: uses look-ups instead if they are few. Machines seen so far count: a cloud does not give
+    /// one name to two machines at a time. So an account that grows while it is listed does not delay all of its new
+    /// nodes.
     fn without_list(&mut self, error: Error) -> Result<Duration, Error> {
         self.answer_ids();
         self.answer_names();
@@ -347,8 +350,8 @@ impl<'a, M: Machines> Search<'a, M> {
         }
     }
 
-    /// Answers the questions for names of listed machines. Called after the whole list, if it could be read, to notice a
-    /// name on two machines.
+    /// Answers the questions for names of listed machines. Called after the whole list, if it could be read, to notice
+    /// a name on two machines.
     fn answer_names(&mut self) {
         let mut named: BTreeMap<&str, Vec<M::Machine>> = BTreeMap::new();
         for machine in self.kept.values() {
@@ -390,8 +393,8 @@ fn remember_pages(pages: usize) {
     }
 }
 
-/// The reason why one question is open. Returns errors that would concern every other question too, because more requests
-/// would make them worse.
+/// The reason why one question is open. Returns errors that would concern every other question too, because more
+/// requests would make them worse.
 fn only_this(error: Error) -> Result<String, Error> {
     match error {
         Error::Denied(_) | Error::Throttled(_) => Err(error),

@@ -1,5 +1,5 @@
-//! What machines cost in requests, and what proves that one is absent. The clouds here differ in what they can: page
-//! numbers with a total, a cursor, nothing but a list, a list of what was asked for.
+//! How many requests look-ups of machines cost, and which answers prove an absence. The clouds here differ in their
+//! APIs: page numbers with a total, a cursor, nothing but a list, a list of the machines that were asked for.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::cell::RefCell;
@@ -18,18 +18,18 @@ struct Machine {
     name: String,
 }
 
-/// How the cloud of a test is asked.
+/// The API of a test's cloud.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Cloud {
     /// Page numbers, the length on the first page, and look-ups.
     Counted,
     /// A cursor, and look-ups.
     Cursor,
-    /// One answer with everything, and nothing else.
+    /// One answer with every machine, and no look-ups.
     Whole,
 }
 
-/// Machines per page.
+/// Machines on a page of a list.
 const PER_PAGE: usize = 10;
 
 impl Machines for Cloud {
@@ -117,7 +117,7 @@ fn counted(answer: &Response) -> Result<(Vec<Machine>, Page), Error> {
     Ok((machines, page))
 }
 
-/// The account: its machines, what a list lacks, and what fails.
+/// An account of the cloud, with its faults.
 #[derive(Debug, Default)]
 struct Account {
     machines: Vec<Machine>,
@@ -193,7 +193,7 @@ fn found(cloud: Cloud, nodes: &[Node]) -> Result<FindReply, Error> {
     find(&cloud, nodes, "acme", Plan::default(), parse, instance)
 }
 
-/// The look-ups in short.
+/// Each look-up as the provider ID found, or as its case.
 fn brief(reply: &FindReply) -> Vec<String> {
     let word = |lookup: &Lookup| match lookup {
         Lookup::Found(instance) => instance.provider_id.clone(),
@@ -234,7 +234,7 @@ fn each_node_gets_the_answer_that_its_provider_id_asks_for() {
             (event.node, event.event.reason.as_str()),
             (6, "InstanceLookupFailed")
         );
-        // One at a time, too.
+        // Also with one node in each call.
         for (node, (.., expected)) in asked.iter().zip(table) {
             let reply = found(cloud, std::slice::from_ref(node)).unwrap();
             assert_eq!(brief(&reply), [expected], "{cloud:?} {}", node.name);
@@ -251,11 +251,11 @@ fn nodes_cost_the_pages_of_one_list_or_less() {
         (100, vec![7], false, [1, 1, 1]),
         (100, (1..=100).collect(), true, [10, 10, 1]),
         (100, (1..=10).collect(), true, [1, 10, 1]),
-        // The first page says that the others cost more than two look-ups.
+        // The first page says that the other pages cost more than two look-ups.
         (100, vec![1, 50, 60], true, [3, 10, 1]),
         // Six are gone: each is looked up, or a second list shows it.
         (100, (1..=106).collect(), false, [16, 16, 2]),
-        // Of a hundred that are gone a second list costs less.
+        // With a hundred machines gone, a second list costs less.
         (100, (1..=200).collect(), false, [20, 20, 2]),
     ];
     for (count, ids, is_ready, expected) in table {
@@ -312,7 +312,7 @@ fn a_list_that_fails_is_replaced_by_few_look_ups_and_otherwise_unknown() {
             let unknown = told.iter().filter(|word| *word == "unknown").count();
             let expected = match (cloud, count) {
                 (Cloud::Whole, count) => usize::try_from(count).unwrap(),
-                // The first page was read, and tells ten; seventy are too many to look up.
+                // The first page was read, and answers ten questions; seventy are too many to look up.
                 (_, 80) => 70,
                 _ => 0,
             };

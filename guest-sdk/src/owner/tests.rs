@@ -1,4 +1,4 @@
-//! Only the mark and the host decide whose an object is.
+//! Only the mark and the host's permission decide who owns an object.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What constructors say and leave out.
+//! Which fields the constructors set.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Calls a provider as the host does: `init` sends no request, every answer is checked, and no call takes longer than the
-//! manifest's `callSeconds`.
+//! Calls a provider as the host does: `init` sends no request, every answer is checked, and no call takes longer than
+//! the manifest's `callSeconds`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl TestHost {
     /// Calls [`Provider::init`]. Requests are refused meanwhile.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Provider::init`].
     pub fn init<P: Provider>(&self, config: &Config) -> Result<P, Error> {
         self.world.borrow_mut().is_closed = true;
         let provider = P::init(config);
@@ -31,7 +31,8 @@ impl TestHost {
     /// Calls [`SelfCheck::check`].
     ///
     /// # Errors
-    /// As there, and [`Error::Internal`] for an answer that the host would not take; so for every call here.
+    /// The error of [`SelfCheck::check`], and [`Error::Internal`] for an answer that the host would refuse; the same
+    /// holds for every call here.
     pub fn self_check<P: SelfCheck>(&self, provider: &P) -> Result<(), Error> {
         self.call("check", || provider.check(), |()| Ok(()))
     }

@@ -1,5 +1,5 @@
-//! Fields of queries and bodies as the host looks at them: a rule about a field is worth nothing if the cloud finds another
-//! value elsewhere.
+//! Fields of queries and bodies as the host checks them: a rule about a field is worth nothing if the cloud finds
+//! another value elsewhere.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -43,7 +43,7 @@ impl Content {
     /// Classifies a body by its content type.
     ///
     /// # Errors
-    /// There are two content types.
+    /// The request has two content types.
     pub(super) fn read(headers: &[(String, String)], body: &[u8]) -> Result<Content, String> {
         let is_type = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("content-type");
         let mut types = headers.iter().filter(is_type);
@@ -84,10 +84,10 @@ fn is_json(kind: &str) -> bool {
     })
 }
 
-/// Checks that every server reads the fields that rules look at as the rules did.
+/// Checks that no server can read other values in the fields than the rules did.
 ///
 /// # Errors
-/// The reason, in the host's words.
+/// The reason, in the real host's words.
 pub(super) fn check_fields(
     looked: &BTreeSet<(&str, Place)>,
     query: &[(String, String)],

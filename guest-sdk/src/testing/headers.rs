@@ -1,4 +1,4 @@
-//! Headers as the host takes them: which belong to it, and which answers show.
+//! Which request headers the host accepts, and which response headers a guest sees.
 
 /// Limits of the contract.
 const MAX_HEADERS: usize = 32;
@@ -36,7 +36,7 @@ const OWNED: &[&str] = &[
     "x-rewrite-url",
 ];
 
-/// Prefixes of such headers.
+/// Prefixes of request headers that belong to the host.
 const OWNED_PREFIXES: &[&str] = &["proxy-", "x-forwarded-", "x-amz-", "sec-"];
 
 /// Response headers that no guest sees.
@@ -57,7 +57,7 @@ const HIDDEN: &[&str] = &[
 /// Checks the headers of a request.
 ///
 /// # Errors
-/// The first that cannot be sent, in the host's words.
+/// The first header that cannot be sent, with the reason in the real host's words.
 pub(super) fn check(given: &[(String, String)]) -> Result<(), String> {
     if given.len() > MAX_HEADERS {
         return Err(format!("{} headers, at most {MAX_HEADERS}", given.len()));
@@ -88,12 +88,13 @@ pub(super) fn check(given: &[(String, String)]) -> Result<(), String> {
     Ok(())
 }
 
-/// RFC 9110, 5.6.2.
+/// Whether a header name may have this character (RFC 9110, 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Servers read `x_forwarded_for` as `x-forwarded-for`, so names are compared in that form.
+/// Whether the header belongs to the host. Servers read `x_forwarded_for` as `x-forwarded-for`, so names are compared
+/// in that form.
 fn is_owned(name: &str) -> bool {
     let one = |letter: char| match letter.is_ascii_alphanumeric() {
         true => letter,

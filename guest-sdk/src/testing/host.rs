@@ -97,7 +97,7 @@ pub(crate) mod clock {
 pub(crate) mod random {
     use super::world;
 
-    /// A counter, so that tests are repeatable.
+    /// Bytes of a counter, so that tests are repeatable.
     pub(crate) fn bytes(length: u32) -> Vec<u8> {
         let most = crate::random::MAX_BYTES;
         assert!(

@@ -1,4 +1,4 @@
-//! What the manifest requests, as far as the host holds a provider to it.
+//! The manifest's requests, as far as the host enforces them on a provider.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::path;
 use crate::bindings::host::ccm::provider::http::{FetchError, Request};
 use crate::http::method_name;
 
-/// The parts of a manifest that matter here; the host checks the whole of it when it loads the module.
+/// The parts of a manifest that are enforced here; the host checks the whole of it when it loads the module.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Manifest {
@@ -35,7 +35,7 @@ struct Target {
     rules: Vec<Rule>,
 }
 
-/// Field names, and the values of which one has to be there.
+/// Field names, each with its allowed values.
 type Fields = BTreeMap<String, BTreeSet<String>>;
 
 #[derive(Debug, Deserialize)]
@@ -76,7 +76,7 @@ impl Manifest {
     /// Checks a request whose canonical path has these segments against the rules.
     ///
     /// # Errors
-    /// [`FetchError::Denied`], in the host's words.
+    /// [`FetchError::Denied`], with the real host's message.
     pub(super) fn check(
         &self,
         request: &Request,
@@ -106,7 +106,7 @@ impl Manifest {
                 "{method} {shown_path} on target {name}: the module's own manifest does not request it, and the grants do not allow it either"
             ));
         };
-        // A change must not pass as something else because it is spelled so that only the cloud recognises it.
+        // A change must not pass as another request because it is spelled so that only the cloud recognises it.
         let near = rules.iter().filter(|rule| rule.access == "write");
         let mut looked = BTreeSet::new();
         for rule in near.chain([rule]) {
@@ -119,7 +119,7 @@ impl Manifest {
     }
 }
 
-/// Whether each field is there exactly once with one of its values, and not in the other place.
+/// Whether each field is in `here` exactly once with one of its values, and not in `there`.
 fn is_among(fields: &Fields, here: &[(String, String)], there: &[(String, String)]) -> bool {
     fields.iter().all(|(name, allowed)| {
         let mut given = here.iter().filter(|(theirs, _)| theirs == name);

@@ -1,4 +1,4 @@
-//! Paths as the host reads them: one reading only, or refused.
+//! Paths as the host reads them: a path that servers could read in two ways is refused.
 
 use percent_encoding::percent_decode_str;
 
@@ -10,7 +10,7 @@ const MAX_PATH: usize = 2048;
 /// The path in canonical form, as it is sent, and its decoded segments.
 ///
 /// # Errors
-/// The first mistake in it, in the host's words.
+/// The first mistake in it, in the real host's words.
 pub(super) fn canonical(text: &str) -> Result<(String, Vec<String>), &'static str> {
     let too_long = "a path has at most 2048 bytes";
     if text.len() > MAX_PATH {
@@ -69,7 +69,7 @@ fn escapes(text: &str) -> impl Iterator<Item = bool> {
     })
 }
 
-/// Whether a rule's path, in which `{name}` is one segment of any content, is that of the request.
+/// Whether the request's segments match a rule's path, in which `{name}` is one segment of any content.
 pub(super) fn matches(pattern: &str, segments: &[String]) -> bool {
     let rest = pattern.strip_prefix('/').unwrap_or(pattern);
     let wanted: Vec<&str> = rest.split('/').filter(|_| !rest.is_empty()).collect();

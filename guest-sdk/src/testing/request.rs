@@ -1,4 +1,4 @@
-//! A request as the host checks it before it is sent.
+//! The host's checks of a request before it is sent.
 
 use super::fields::Content;
 use super::manifest::Manifest;
@@ -13,7 +13,7 @@ const MAX_BODY: usize = 1 << 20;
 /// Checks a request; without a manifest, all but the rules.
 ///
 /// # Errors
-/// What the host would answer in place of the cloud.
+/// The error that the host would return in place of the cloud's answer.
 pub(super) fn check(manifest: Option<&Manifest>, request: &Request) -> Result<(), FetchError> {
     if let Some(manifest) = manifest
         && let Some(denied) = manifest.unknown_target(request)

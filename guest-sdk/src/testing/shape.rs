@@ -1,5 +1,5 @@
-//! Caps and lengths of answers, as the contract documents them and the host checks them. An answer beyond one is an error
-//! of the provider.
+//! Limits of counts and lengths in answers, as the contract documents them and the host checks them. An answer beyond
+//! one is an error of the provider.
 
 use std::collections::BTreeSet;
 
@@ -63,9 +63,9 @@ pub(super) fn check_find(reply: &FindReply, asked: usize, manifest: Option<&Mani
     Ok(())
 }
 
-/// What a call fails with.
+/// The error of a call.
 pub(super) trait Failing {
-    /// What is wrong with it.
+    /// Checks the error's own fields.
     fn check(&self) -> Checked;
 }
 
@@ -106,7 +106,7 @@ fn check_owner(owner: &Owner) -> Checked {
     }
 }
 
-/// A part of an RFC 1123 name.
+/// Whether the text is a label of an RFC 1123 name.
 fn is_label(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !text.is_empty() && text.bytes().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
@@ -183,7 +183,7 @@ fn check_instance(instance: &Instance, manifest: Option<&Manifest>) -> Checked {
         at_most("bytes of an address", address.address.len(), PLACE_BYTES)?;
     }
     at_most("labels", instance.labels.len(), LABELS)?;
-    // The controllers hold such an answer back, with an Event.
+    // The controllers would hold such an answer back, with an Event.
     let schemes = manifest.map_or(&[][..], |manifest| &manifest.schemes);
     let id = provider_id
         .split_once("://")

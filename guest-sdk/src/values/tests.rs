@@ -8,7 +8,7 @@ use super::*;
 
 const KEY: &str = "lb.example.com/some";
 
-/// Reads the annotation with this value: what came of it, and the mistakes.
+/// Reads the annotation with this value: the result, and the mistakes.
 fn read<T>(
     value: &str,
     get: impl Fn(&mut Values<'_>) -> Option<T>,

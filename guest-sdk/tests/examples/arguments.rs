@@ -1,4 +1,5 @@
-//! The arguments of `export_provider!` come in any order, with a comma at the end or without: this compiles, or it does not.
+//! `export_provider!` takes its arguments in any order, with or without a comma at the end: that this file compiles is
+//! the test.
 
 use ccm_guest::{Config, Error, FindReply, Instances, Node, Provider, export_provider};
 

@@ -1,4 +1,5 @@
-//! The provider of `examples/balancer` reaches what a Service wants, whatever is lost on the way, and writes nothing twice.
+//! The provider of `examples/balancer` reaches the state that a Service wants, whichever answer is lost, and writes
+//! nothing twice.
 
 #[path = "../../examples/balancer/main.rs"]
 mod example;
@@ -17,12 +18,12 @@ use serde_json::{Value, json};
 
 const MANIFEST: &str = include_str!("../../examples/balancer/manifest.json");
 
-/// A cloud that takes three looks to make a load balancer.
+/// A cloud that shows a new load balancer's address from the third read on.
 #[derive(Debug, Default)]
 struct Cloud {
     made: Vec<Value>,
     looks: usize,
-    /// The method whose next answer is lost, after the cloud has acted.
+    /// The method whose next answer is lost after the cloud has acted.
     loses: Option<&'static str>,
 }
 
@@ -80,7 +81,7 @@ fn workers(names: &[&str]) -> Vec<Node> {
     names.iter().map(worker).collect()
 }
 
-/// Calls `ensure` until it is ready, with the hints of its answers or without; how often it was called.
+/// Calls `ensure` until it is ready, with the hints of its answers or without; returns the number of calls, too.
 fn until_ready(host: &TestHost, keeps_hints: bool) -> (LoadBalancerStatus, usize) {
     let mut hint = None;
     for calls in 1..10 {

@@ -103,7 +103,7 @@ fn a_route_is_made_with_one_request_and_removed_with_one() {
             target: Target::Blackhole,
             extra: Vec::new(),
         };
-        // One that is not there is as good as removed.
+        // A missing route counts as removed.
         let removed = Paths.delete(DeleteRequest { route, hint: None }).unwrap();
         assert_eq!(format!("{removed:?}"), done);
         assert_eq!(host.requests().last().unwrap(), path);

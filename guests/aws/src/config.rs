@@ -13,48 +13,48 @@ const CLUSTER: &str = "kubernetes.io/cluster/";
 /// Tag whose value names a cluster, older than [`CLUSTER`].
 const LEGACY: &str = "KubernetesCluster";
 
-/// Everything that is configured.
+/// The parsed configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The region of all objects.
+    /// The AWS region of every object and request.
     pub region: String,
-    /// The VPC; otherwise that of the nodes.
+    /// `VPC`; `None`: the VPC of the nodes' instances.
     pub vpc: Option<String>,
     /// Subnet for load balancers in a VPC without a usable tag.
     pub subnet: Option<String>,
-    /// The route table, if it is not found by its tag.
+    /// The route table's ID; `None`: the table with the cluster's tag.
     pub route_table: Option<String>,
-    /// The cluster's mark on objects.
+    /// The cluster's ID, by which its objects are recognised.
     pub cluster: Cluster,
-    /// `--cluster-name`.
+    /// `--cluster-name`; part of the names of security groups.
     pub cluster_name: String,
-    /// Families of the nodes' addresses, in their order.
+    /// IP families of the nodes' addresses, the preferred one first.
     pub families: Vec<IpFamily>,
-    /// Whether node groups are opened for load balancers.
+    /// Whether rules in the nodes' security groups let load balancers in.
     pub opens_node_groups: bool,
     /// Whether each load balancer gets a security group of its own.
     pub own_security_groups: bool,
-    /// The security group of every classic load balancer, in place of one of its own.
+    /// The security group of all classic load balancers; `None`: each gets its own.
     pub elb_security_group: Option<String>,
-    /// What every Service that sends traffic to all nodes shares as health check.
+    /// The health check that all Services with `externalTrafficPolicy: Cluster` share; `None`: each port has its own.
     pub shared_health: Option<SharedHealth>,
-    /// `--cluster-cidr`: only routes into these ranges are looked at.
+    /// `--cluster-cidr`: only routes into these ranges are managed.
     pub pod_ranges: Vec<IpNet>,
 }
 
-/// Health check of kube-proxy in place of each Service's own.
+/// The health check of kube-proxy, in place of each Service's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedHealth {
-    /// The port on every node.
+    /// The port on every node, the same for all Services.
     pub port: u16,
-    /// The path of the request.
+    /// The path of the HTTP request.
     pub path: String,
 }
 
-/// The cluster's ID, and how objects carry it.
+/// The cluster's ID, and which tags name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
-    /// The ID.
+    /// The ID: the end of the key of `kubernetes.io/cluster/ID`, and the value of the older `KubernetesCluster`.
     pub id: String,
     /// Whether new objects get the older tag as well.
     legacy: bool,
@@ -66,7 +66,7 @@ impl Cluster {
         format!("{CLUSTER}{}", self.id)
     }
 
-    /// Tags of an object that this cluster owns.
+    /// The tags that mark an object as owned by this cluster.
     pub fn owned(&self) -> Vec<(String, String)> {
         let mut tags = vec![(self.key(), "owned".to_owned())];
         if self.legacy {
@@ -75,7 +75,7 @@ impl Cluster {
         tags
     }
 
-    /// Whose an object is, by its tags.
+    /// The owner of an object, by its tags.
     pub fn claim<'a>(&self, tags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Claim {
         let mut claim = Claim::Nobody;
         for (key, value) in tags {
@@ -93,26 +93,26 @@ impl Cluster {
     }
 }
 
-/// Whose an object is.
+/// The cluster that an object belongs to, by its tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// This cluster's, alone or among others.
+    /// This cluster, alone or together with others.
     Ours,
-    /// Only other clusters'.
+    /// One or more other clusters, and not this one.
     Others,
-    /// Without a cluster's tag.
+    /// No cluster: the object has no cluster's tag.
     Nobody,
 }
 
 impl Settings {
-    /// Reads the configuration.
+    /// Reads and checks the configuration.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake.
     pub fn read(config: &Config) -> Result<Settings, Error> {
         let mut values = config.values();
         let zone = values.text("Zone");
-        // A zone is its region and a letter.
+        // A zone's name is that of its region and a letter.
         let of_zone = zone.map(|zone| {
             zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase())
                 .to_owned()
@@ -196,13 +196,13 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether an address lies in the pods' ranges.
+    /// Whether a range lies in those of the pods.
     pub fn is_pods(&self, network: &IpNet) -> bool {
         self.pod_ranges.iter().any(|range| range.contains(network))
     }
 }
 
-/// The address in canonical form, as Go's reader takes it.
+/// The address in canonical form; reads what Go's parser reads.
 pub fn address(text: &str) -> Option<String> {
     text.parse::<IpAddr>()
         .ok()

@@ -1,4 +1,4 @@
-//! What is read from EC2, and the requests for it.
+//! The objects that are read from EC2, and the requests for them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Claim, Cluster};
 use crate::query::{Answer, List, Page, Query, together};
 
-/// Values that one filtered request may have.
+/// Maximum number of filter values in one request.
 pub const IDS: usize = 200;
-/// Names in one request: its second filter has values, too.
+/// Maximum number of names in one request; its second filter has values, too.
 pub const NAMES: usize = 150;
 /// Results on a page of instances.
 const PAGE: usize = 1000;
 /// How long zones are kept: they hardly change.
 const ZONES_AGE: Duration = Duration::from_secs(3600);
 
-/// A tag.
+/// A tag of an EC2 object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tag {
-    /// Key.
+    /// The tag's key, such as `kubernetes.io/cluster/ID`.
     pub key: String,
-    /// Value.
+    /// The tag's value; may be empty.
     #[serde(default)]
     pub value: String,
 }
@@ -32,7 +32,7 @@ pub struct Tag {
 pub type Tags = List<Tag>;
 
 impl Tags {
-    /// Whose the object is.
+    /// The owner of the object.
     pub fn claim(&self, cluster: &Cluster) -> Claim {
         let pairs = self
             .items
@@ -49,58 +49,58 @@ impl Tags {
     }
 }
 
-/// An instance.
+/// An EC2 instance (`DescribeInstances`).
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Instance {
-    /// `i-…`.
+    /// The ID, `i-…`.
     pub instance_id: String,
-    /// Its state.
+    /// The lifecycle state.
     pub instance_state: State,
-    /// Its type.
+    /// The instance type, such as `m5.large`.
     #[serde(default)]
     pub instance_type: Option<String>,
-    /// Where it is.
+    /// The zone that the instance runs in.
     #[serde(default)]
     pub placement: Placement,
-    /// Its VPC.
+    /// The ID of the instance's VPC, if it has one.
     #[serde(default)]
     pub vpc_id: Option<String>,
-    /// Name inside of the VPC.
+    /// The private DNS name, which nodes have as their name.
     #[serde(default)]
     pub private_dns_name: String,
-    /// Public name.
+    /// The public DNS name; empty without one.
     #[serde(default)]
     pub dns_name: String,
-    /// Public IPv4 address.
+    /// The public IPv4 address; empty without one.
     #[serde(default)]
     pub ip_address: String,
-    /// Whether traffic that is not its own is dropped.
+    /// Whether EC2 drops packets whose source or destination is another machine, such as a pod.
     #[serde(default)]
     pub source_dest_check: Option<bool>,
-    /// Its network interfaces.
+    /// All attached network interfaces.
     #[serde(default)]
     pub network_interface_set: List<Interface>,
-    /// Its security groups.
+    /// The security groups of the instance.
     #[serde(default)]
     pub group_set: List<GroupId>,
-    /// Its tags.
+    /// Tags of the instance.
     #[serde(default)]
     pub tag_set: Tags,
 }
 
-/// State of an instance.
+/// The lifecycle state of an instance.
 #[derive(Debug, Clone, Deserialize)]
 pub struct State {
     /// `pending`, `running`, `shutting-down`, `stopping`, `stopped` or `terminated`.
     pub name: String,
 }
 
-/// Place of an instance.
+/// The location of an instance.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Placement {
-    /// The zone.
+    /// The zone's name, such as `eu-central-1a`.
     pub availability_zone: String,
 }
 
@@ -110,19 +110,19 @@ pub struct Placement {
 pub struct Interface {
     /// `in-use` if it is attached.
     pub status: String,
-    /// How it is attached.
+    /// The attachment to the instance.
     pub attachment: Option<Attachment>,
     /// IPv4 addresses, the primary one first.
     pub private_ip_addresses_set: List<PrivateAddress>,
-    /// IPv6 addresses.
+    /// IPv6 addresses of this interface.
     pub ipv6_addresses_set: List<Ipv6Address>,
 }
 
-/// How an interface is attached.
+/// The attachment of an interface.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Attachment {
-    /// 0 for the first.
+    /// The interface's index; 0 is the primary interface.
     pub device_index: u32,
 }
 
@@ -130,86 +130,86 @@ pub struct Attachment {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PrivateAddress {
-    /// The address.
+    /// The IPv4 address.
     pub private_ip_address: String,
 }
 
-/// An IPv6 address.
+/// An IPv6 address of an interface.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ipv6Address {
-    /// The address.
+    /// The IPv6 address.
     pub ipv6_address: String,
 }
 
-/// Names a security group.
+/// A reference to a security group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupId {
-    /// `sg-…`.
+    /// The ID, `sg-…`.
     pub group_id: String,
 }
 
-/// A subnet.
+/// A subnet of a VPC.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Subnet {
-    /// `subnet-…`.
+    /// The ID, `subnet-…`.
     pub subnet_id: String,
-    /// Its zone.
+    /// The name of the subnet's zone.
     pub availability_zone: String,
-    /// Its IPv4 range.
+    /// The IPv4 range in CIDR form; may be empty.
     #[serde(default)]
     pub cidr_block: String,
-    /// Its tags.
+    /// Tags of the subnet.
     #[serde(default)]
     pub tag_set: Tags,
 }
 
-/// A route table.
+/// A route table of a VPC.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteTable {
-    /// `rtb-…`.
+    /// The ID, `rtb-…`.
     pub route_table_id: String,
-    /// Its routes.
+    /// All routes of the table, also those of others.
     #[serde(default)]
     pub route_set: List<Route>,
-    /// What uses it.
+    /// The subnets that use the table.
     #[serde(default)]
     pub association_set: List<Association>,
 }
 
-/// A route.
+/// A route of a route table.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Route {
-    /// IPv4 destination.
+    /// IPv4 destination in CIDR form.
     pub destination_cidr_block: Option<String>,
-    /// IPv6 destination.
+    /// IPv6 destination in CIDR form.
     pub destination_ipv6_cidr_block: Option<String>,
-    /// The instance that it leads to.
+    /// The instance that is the next hop.
     pub instance_id: Option<String>,
-    /// The gateway that it leads to.
+    /// The gateway that is the next hop.
     pub gateway_id: Option<String>,
     /// `active` or `blackhole`.
     pub state: String,
 }
 
-/// What uses a route table.
+/// An association of a route table with a subnet, or with all of them.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Association {
-    /// A subnet.
+    /// The subnet's ID; `None` for the main association.
     pub subnet_id: Option<String>,
     /// Whether all subnets without a table of their own use it.
     pub main: bool,
 }
 
-/// A zone, as it is kept.
+/// A zone as it is cached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zone {
-    /// The same in every account.
+    /// The zone's ID, such as `euc1-az2`, which is the same in every account.
     pub id: String,
     /// Whether it is an ordinary zone, neither a local nor a wavelength one.
     pub ordinary: bool,
@@ -276,7 +276,7 @@ fn listed(
 /// The zones of the region by name, kept for an hour.
 ///
 /// # Errors
-/// When the request failed.
+/// A refusal by AWS, or no answer.
 pub fn zones() -> Result<BTreeMap<String, Zone>, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -308,7 +308,7 @@ pub fn zones() -> Result<BTreeMap<String, Zone>, Error> {
 /// The network nodes above each of at most 100 instances, from the outermost layer on.
 ///
 /// # Errors
-/// When the request failed: such as in a region without this API.
+/// A refusal by AWS, such as in a region without this API, or no answer.
 pub fn topology(ids: &[&str]) -> Result<Vec<(String, Vec<String>)>, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -328,7 +328,7 @@ pub fn topology(ids: &[&str]) -> Result<Vec<(String, Vec<String>)>, Error> {
 /// The subnets that the filter selects.
 ///
 /// # Errors
-/// When the request failed.
+/// A refusal by AWS, or no answer.
 pub fn subnets(filter: &str, values: Vec<String>) -> Result<Vec<Subnet>, Error> {
     let query = Query::ec2("DescribeSubnets");
     query.filters([(filter.to_owned(), values)]).pages()
@@ -337,16 +337,16 @@ pub fn subnets(filter: &str, values: Vec<String>) -> Result<Vec<Subnet>, Error> 
 /// The route tables that the filter selects.
 ///
 /// # Errors
-/// When the request failed.
+/// A refusal by AWS, or no answer.
 pub fn route_tables(filter: &str, value: &str) -> Result<Vec<RouteTable>, Error> {
     let query = Query::ec2("DescribeRouteTables");
     query.filters([(filter.to_owned(), vec![value])]).pages()
 }
 
-/// Lets an instance pass on traffic that is not its own.
+/// Switches the source and destination check off, so that the instance can pass on the pods' traffic.
 ///
 /// # Errors
-/// When the request failed.
+/// A refusal by AWS, or no answer.
 pub fn pass_on_traffic(instance: &str) -> Answer<()> {
     let query = Query::ec2("ModifyInstanceAttribute").set("InstanceId", instance);
     query.set("SourceDestCheck.Value", "false").act()

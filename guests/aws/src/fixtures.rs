@@ -1,4 +1,4 @@
-//! For tests: a host that answers each action with its fixture, which is in the form that AWS documents.
+//! For tests: a host that answers each action with its fixture, in the form that AWS documents.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -11,10 +11,10 @@ use ccm_guest::testing::{self, Answer, TestHost};
 use crate::config::Settings;
 use crate::load_balancer::annotations::PREFIX;
 
-/// The fields of a request.
+/// The fields of a request's form.
 pub(crate) type Form = BTreeMap<String, String>;
 
-/// The instance of the fixtures.
+/// The ID of the instance in the fixtures.
 pub(crate) const INSTANCE: &str = "i-1234567890abcdef0";
 pub(crate) const NONE: &str =
     "<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>";
@@ -68,7 +68,7 @@ pub(crate) fn xml(status: u16, body: impl AsRef<str>) -> Answer {
     Ok((status, headers, body.as_ref().as_bytes().to_vec()))
 }
 
-/// Every action as its fixture has it; changes succeed, and what they make is the fixture's.
+/// The fixture that answers an action; changes succeed, and return the fixture's objects.
 pub(crate) fn usual(action: &str) -> Answer {
     let made = match action {
         "CreateLoadBalancer" => "DescribeLoadBalancers",
@@ -85,7 +85,7 @@ pub(crate) fn usual(action: &str) -> Answer {
     )
 }
 
-/// Asks `script` about each request first.
+/// A host that answers with `script`, or with [`usual`] where it returns `None`.
 pub(crate) fn host(mut script: impl FnMut(&str, &Form) -> Option<Answer> + 'static) -> TestHost {
     TestHost::new(include_str!("../manifest.json"), move |seen| {
         let form = form(&seen.body);
@@ -98,12 +98,12 @@ pub(crate) fn form(body: &[u8]) -> Form {
     form_urlencoded::parse(body).into_owned().collect()
 }
 
-/// Everything that was sent.
+/// The forms of all requests that were sent.
 pub(crate) fn forms(host: &TestHost) -> Vec<Form> {
     host.seen().iter().map(|seen| form(&seen.body)).collect()
 }
 
-/// The actions of everything that was sent.
+/// The actions of all requests that were sent.
 pub(crate) fn actions(host: &TestHost) -> Vec<String> {
     forms(host)
         .into_iter()
@@ -111,7 +111,7 @@ pub(crate) fn actions(host: &TestHost) -> Vec<String> {
         .collect()
 }
 
-/// Those that change something.
+/// The actions that change something, in the order in which they were sent.
 pub(crate) fn changes(host: &TestHost) -> Vec<String> {
     actions(host)
         .into_iter()
@@ -133,12 +133,12 @@ pub(crate) fn node(name: &str, provider_id: Option<&str>) -> Node {
     testing::node(name, provider_id)
 }
 
-/// The node of the fixtures' instance.
+/// The node of the fixtures' instance, with its provider ID.
 pub(crate) fn known() -> Node {
     node("known", Some("aws:///eu-west-1c/i-1234567890abcdef0"))
 }
 
-/// The Service of the fixtures, with more annotations.
+/// The Service of the fixtures, with these annotations added.
 pub(crate) fn service(more: &[(&str, &str)]) -> Service {
     let mut service = testing::service("web", &[(80, 30080), (443, 30443)]);
     let annotations = [

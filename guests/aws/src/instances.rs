@@ -1,4 +1,4 @@
-//! Looks nodes up: which requests answer which nodes, and what an instance is to the contract.
+//! Looks nodes up: chooses the requests for them, and describes instances to the contract.
 //!
 //! | Node | Answer |
 //! |---|---|
@@ -27,12 +27,12 @@ mod tests;
 const ZONE_ID: &str = "topology.k8s.aws/zone-id";
 /// Labels with the network nodes above the instance, numbered from 1 for the outermost.
 const NETWORK_NODE: &str = "topology.k8s.aws/network-node-layer-";
-/// Instances that one request about topologies may name.
+/// Maximum number of instances in one request about topologies.
 const TOPOLOGIES: usize = 100;
 /// The contract's limit for the addresses of an instance.
 const ADDRESSES: usize = 64;
 
-/// How a node's instance is found.
+/// The way to a node's instance.
 enum Key<'a> {
     Id(&'a str),
     Name(&'a str),
@@ -42,7 +42,7 @@ enum Key<'a> {
 /// See [`ccm_guest::Instances::find`].
 ///
 /// # Errors
-/// When a request failed without which nothing can be told.
+/// A failed request whose answer every look-up depends on.
 pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     let keys: Vec<Key<'_>> = nodes.iter().map(|node| key(settings, node)).collect();
     let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
@@ -62,8 +62,8 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
         .copied()
         .collect();
     if let Some(some) = missing.chunks(ec2::IDS).next() {
-        // Answers of EC2 may lag behind one another. When more are missing than one request may name, the host's own second
-        // call has to do.
+        // Answers of EC2 may lag behind one another. If more instances are missing than one request may name, the
+        // host's own second call has to confirm their absence.
         by_id.extend(indexed(ec2::by_ids(some)?));
     }
     let mut by_name: BTreeMap<String, Vec<ec2::Instance>> = BTreeMap::new();
@@ -82,7 +82,7 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
                 Some(found) if found.instance_state.name != "terminated" => {
                     instance(settings, node, found)
                 }
-                // A new node's name may be anything: without a provider ID it was never ours.
+                // A new node's name may be anything: without a provider ID, the node was never this provider's.
                 _ if node.provider_id.is_none() => Lookup::NotMine,
                 _ => Lookup::Gone,
             },
@@ -130,7 +130,7 @@ fn indexed(found: Vec<ec2::Instance>) -> BTreeMap<String, ec2::Instance> {
         .collect()
 }
 
-/// Two VPCs may have machines of one private name, so that a cluster's tag decides between them.
+/// Two VPCs may have machines of the same private name; a cluster's tag decides between them.
 fn by_its_name(settings: &Settings, node: &Node, found: &[ec2::Instance]) -> Result<Lookup, Event> {
     let of = |claim| {
         found
@@ -180,7 +180,7 @@ fn instance(settings: &Settings, node: &Node, found: &ec2::Instance) -> Lookup {
     })
 }
 
-/// The addresses in the Go provider's order; `Err` with one that is none.
+/// The addresses in the Go provider's order; `Err` with a text that is no address.
 fn addresses(settings: &Settings, found: &ec2::Instance) -> Result<Vec<Address>, String> {
     let mut addresses = Vec::new();
     for family in &settings.families {
@@ -208,7 +208,7 @@ fn ipv4(found: &ec2::Instance) -> Result<Vec<Address>, String> {
         .iter()
         .map(|one| one.private_ip_addresses_set.items.len())
         .sum();
-    // Where pods have addresses of the VPC, an interface has dozens. The first one is its own.
+    // Where pods have addresses of the VPC, an interface has dozens. The first one is the interface's own.
     let of_each = if total <= ADDRESSES / 2 {
         usize::MAX
     } else {
@@ -248,8 +248,8 @@ fn ip(address_type: AddressType, text: &str) -> Result<Address, String> {
     Ok(Address::new(address_type, address))
 }
 
-/// Adds the labels that an instance does not say itself to nodes that lack them. They are optional: whatever fails is logged, and
-/// their requests are supplementary, so that an instance which is gone in the same answer is believed to be gone.
+/// Adds labels that need further requests to nodes that lack them. They are optional: a failure is logged, and the
+/// requests are supplementary, so that the host still believes that an instance is gone in the same answer.
 fn label(nodes: &[Node], lookups: &mut [Lookup]) {
     let has = |node: &Node, key: &str| node.labels.iter().any(|(name, _)| name == key);
     let mut new: Vec<(&Node, &mut Instance)> = Vec::new();
@@ -271,7 +271,7 @@ fn label(nodes: &[Node], lookups: &mut [Lookup]) {
         }
     }
     let first = format!("{NETWORK_NODE}1");
-    // With the label of the zone, the node was initialised before and will not get more labels.
+    // A node with the label of the zone was initialised before and gets no more labels.
     new.retain(|(node, instance)| {
         !has(node, &first) && !has(node, ZONE_ID) && has_topology(instance)
     });
@@ -299,7 +299,7 @@ fn label(nodes: &[Node], lookups: &mut [Lookup]) {
     }
 }
 
-/// Types whose topology EC2 tells: by default the Go provider demands it of the same.
+/// Whether EC2 describes the topology of this instance type. The Go provider requests it for the same types by default.
 fn has_topology(instance: &Instance) -> bool {
     let kind = instance.instance_type.as_deref().unwrap_or_default();
     ["hpc", "trn", "p"].iter().any(|family| {

@@ -16,7 +16,7 @@ use crate::{ec2, instances};
 #[cfg(test)]
 mod tests;
 
-/// The AWS provider with one configuration.
+/// The AWS provider with its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aws {
     settings: Settings,
@@ -28,7 +28,7 @@ impl Provider for Aws {
         Ok(Aws { settings })
     }
 
-    /// Routes only with `--cluster-cidr`: without it nothing tells the cluster's routes from others.
+    /// Routes only with `--cluster-cidr`: without it the cluster's routes cannot be told from others.
     fn enabled(&self, exported: &[Capability]) -> Vec<Capability> {
         let mut enabled = exported.to_vec();
         enabled.retain(|one| *one != Capability::Routes || !self.settings.pod_ranges.is_empty());
@@ -75,7 +75,7 @@ impl Routes for Aws {
 }
 
 impl SelfCheck for Aws {
-    /// Reads the zones: it proves credential and endpoint, and that the region has the configured name.
+    /// Reads the zones: this proves the credential, the endpoint and the region's name.
     fn check(&self) -> Result<(), Error> {
         let zones = ec2::zones()?;
         let region = &self.settings.region;

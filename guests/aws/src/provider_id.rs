@@ -1,34 +1,34 @@
-//! Provider IDs of AWS, and what a node's name says about its instance. Pure.
+//! Provider IDs of AWS, and the instance ID in a node's name. Pure.
 //!
 //! | Form | Meaning |
 //! |---|---|
-//! | `aws:///ZONE/i-…` | an instance; what is written today |
-//! | `aws:////i-…`, `aws:///i-…`, `i-…` | an instance whose zone was not written down |
+//! | `aws:///ZONE/i-…` | an instance; the form that is written today |
+//! | `aws:////i-…`, `aws:///i-…`, `i-…` | an instance whose zone is not stated |
 //! | `aws:///ZONE/fargate-…` and the like | a Fargate node: see [`Id::Fargate`] |
-//! | anything else that begins with `aws:` | unreadable: the node is left alone |
+//! | any other text that begins with `aws:` | unreadable: the node is left alone |
 
-/// What a provider ID names.
+/// The meaning of a provider ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Id<'a> {
-    /// An instance.
+    /// An EC2 instance.
     Instance {
         /// The instance ID: `i-` and ASCII letters or digits, so that it is no wildcard in a filter.
         id: &'a str,
         /// The zone, if the provider ID names it.
         zone: Option<&'a str>,
     },
-    /// A node on Fargate. It has no instance, and only EKS, whose own manager runs it, has such nodes.
+    /// A node on Fargate. It has no instance, and only EKS, which runs its own manager, has such nodes.
     Fargate,
-    /// Another provider's.
+    /// A provider ID of another provider's scheme.
     Foreign,
-    /// AWS', but names nothing.
+    /// A provider ID with the scheme of AWS and no known form.
     Unreadable,
 }
 
-/// Reads a provider ID.
+/// Parses a provider ID.
 pub fn read(text: &str) -> Id<'_> {
     let path = match text.strip_prefix("aws://") {
-        // The part up to the next slash would be a host, which no form has.
+        // The text up to the next slash would be a host, which no form has.
         Some(rest) => match rest.split_once('/') {
             Some((_, path)) => path,
             None => return Id::Unreadable,
@@ -48,7 +48,7 @@ pub fn read(text: &str) -> Id<'_> {
     }
 }
 
-/// The provider ID of an instance, as it is written today.
+/// The provider ID of an instance, in the form that is written today.
 pub fn write(zone: &str, id: &str) -> String {
     format!("aws:///{zone}/{id}")
 }

@@ -1,8 +1,8 @@
-//! AWS' Query protocol: a request is a form with an `Action`, an answer is XML, everything behind one path. The only file
-//! that sends requests.
+//! AWS' Query protocol: a request is a form with an `Action`, an answer is XML, all under one path. The only file that
+//! sends requests.
 //!
-//! Answers are untrusted. The reader expands no entities but XML's own five, follows no reference, and reads only what the
-//! types of [`ec2`](crate::ec2) and [`elb`](crate::load_balancer::elb) name, whose nesting is fixed.
+//! Answers are untrusted. The reader expands no entities but XML's own five, follows no reference, and reads only what
+//! the types of [`ec2`](crate::ec2) and [`elb`](crate::load_balancer::elb) name, whose nesting is fixed.
 
 use ccm_guest::Error;
 use ccm_guest::http::{self, Next, Request, Response, send_all};
@@ -24,7 +24,7 @@ const CLASSIC: &str = "2012-06-01";
 #[derive(Debug, Clone)]
 pub struct Query {
     action: &'static str,
-    /// The field for the token of the next page.
+    /// The form field for the token of the next page.
     token: &'static str,
     request: Request,
 }
@@ -32,7 +32,7 @@ pub struct Query {
 /// A list in an answer; EC2 calls its elements `item`, the load-balancer APIs `member`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct List<T> {
-    /// The elements.
+    /// The list's elements, in the answer's order.
     #[serde(rename = "item", alias = "member", default = "Vec::new")]
     pub items: Vec<T>,
 }
@@ -51,10 +51,11 @@ impl<T> FromIterator<T> for List<T> {
     }
 }
 
-/// A list in an answer, or a page of it. Each action names its list differently, and checked answers are of their action.
+/// A list in an answer, or a page of it. Each action has another name for its list; `checked` makes sure that an
+/// answer is of its action.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Page<T> {
-    /// The elements.
+    /// The elements of the page.
     #[serde(
         alias = "availabilityZoneInfo",
         alias = "instanceSet",
@@ -70,7 +71,7 @@ pub struct Page<T> {
         alias = "TargetHealthDescriptions"
     )]
     pub list: List<T>,
-    /// The token of the next page.
+    /// The token of the next page; `None` or empty on the last one.
     #[serde(default, alias = "nextToken", alias = "NextMarker")]
     pub next: Option<String>,
 }
@@ -84,22 +85,22 @@ impl<T> IntoIterator for Page<T> {
     }
 }
 
-/// A request that was not answered with what was asked for.
+/// A failed request: refused by AWS, not answered, or answered in another form.
 #[derive(Debug, Clone)]
 pub struct Refusal {
     /// AWS' error code; empty when there is none.
     pub code: String,
-    /// The error for the host.
+    /// The corresponding error of the contract.
     pub error: Error,
 }
 
 impl Refusal {
-    /// Whether AWS gave this error code.
+    /// Whether AWS answered with this error code.
     pub fn is(&self, code: &str) -> bool {
         self.code == code
     }
 
-    /// Whether AWS said that the object of the request does not exist.
+    /// Whether AWS' error code says that the object of the request does not exist.
     pub fn is_absence(&self) -> bool {
         self.code.ends_with("NotFound") || self.code.ends_with("NotFoundException")
     }
@@ -153,14 +154,14 @@ impl Query {
         }
     }
 
-    /// Adds a field.
+    /// Adds a field to the form.
     #[must_use]
     pub fn set(self, key: impl AsRef<str>, value: impl ToString) -> Query {
         let request = self.request.form(key.as_ref(), value);
         Query { request, ..self }
     }
 
-    /// Says that no machine's being depends on the answer.
+    /// Marks the request as supplementary: its answer proves no machine's absence.
     #[must_use]
     pub fn supplementary(self) -> Query {
         let request = self.request.supplementary();
@@ -185,7 +186,8 @@ impl Query {
         self
     }
 
-    /// Adds the filters of an EC2 request. In the values, `*` and `?` are wildcards: none may come from outside unchecked.
+    /// Adds the filters of an EC2 request. In the values, `*` and `?` are wildcards: none may come from outside
+    /// unchecked.
     #[must_use]
     pub fn filters<T: ToString>(
         mut self,
@@ -232,7 +234,7 @@ impl Query {
         checked(self.action, self.request.send()?).map(drop)
     }
 
-    /// Sends a deletion; what is not there is deleted.
+    /// Sends a deletion; a missing object counts as deleted.
     ///
     /// # Errors
     /// A refusal by AWS, or no answer.
@@ -243,10 +245,10 @@ impl Query {
         }
     }
 
-    /// Sends the request and reads the first of the list in the answer.
+    /// Sends the request and reads the first element of the list in the answer.
     ///
     /// # Errors
-    /// As [`Query::send`]; also when there is none.
+    /// As [`Query::send`]; also when the list is empty.
     pub fn one<T: DeserializeOwned>(self) -> Answer<T> {
         let action = self.action;
         let first = self.send::<Page<T>>()?.into_iter().next();
@@ -281,7 +283,7 @@ fn answered<T: DeserializeOwned>(action: &str, answer: Result<Response, Error>) 
     Ok(parsed(action, &checked(action, answer?)?)?)
 }
 
-/// Only an answer of this very action counts: anything else with a good status, such as a page for people or an error, would
+/// Checks that an answer is of this action. Any other content with status 200, such as an HTML page or an error, would
 /// read as an empty list.
 fn checked(action: &str, response: Response) -> Answer<Response> {
     if let Some(error) = response.error() {
@@ -297,7 +299,8 @@ fn checked(action: &str, response: Response) -> Answer<Response> {
     }
 }
 
-/// The result of a load-balancer API lies one level deeper than EC2's, in an element of the action's name.
+/// Parses the result of an action. With the load-balancer APIs it lies one level deeper than with EC2, in an element of
+/// the action's name.
 fn parsed<T: DeserializeOwned>(action: &str, response: &Response) -> Result<T, Error> {
     let read = xml::read(response.text()?, &format!("{action}Result"));
     read.map_err(|error| {
@@ -382,7 +385,7 @@ fn meaning(code: &str, status: u16, message: String) -> Error {
         || code.ends_with("NotFound")
         || begins("Duplicate")
     {
-        // What was there a moment ago, or is there by now: the next call looks again.
+        // The object existed a moment ago, or exists by now: the next call reads again.
         Error::unavailable(message)
     } else {
         Error::invalid(message)

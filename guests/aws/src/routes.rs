@@ -1,6 +1,7 @@
 //! Routes to the nodes' pods in one route table of the VPC.
 //!
-//! Only routes into `--cluster-cidr` are looked at: a VPC's table has others, whose blackholes are nobody's business here.
+//! Only routes into `--cluster-cidr` are looked at: a VPC's table has other routes, and their blackholes are not this
+//! cluster's.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +17,13 @@ use crate::query::Query;
 #[cfg(test)]
 mod tests;
 
-/// What a listed route hands back on deletion: the instance that it led to.
+/// Key of the data that a listed route passes on to its deletion: the instance that is its next hop.
 const INSTANCE: &str = "instance";
 
 /// See [`ccm_guest::Routes::list`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::Routes::list`].
 pub fn list(settings: &Settings, nodes: &[Node]) -> Result<Vec<Route>, Error> {
     let table = table(settings)?;
     let ids = nodes
@@ -53,7 +54,7 @@ pub fn list(settings: &Settings, nodes: &[Node]) -> Result<Vec<Route>, Error> {
 /// See [`ccm_guest::Routes::create`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::Routes::create`].
 pub fn create(settings: &Settings, request: &CreateRequest) -> Result<ProgressReply, Error> {
     let node = &request.node.name;
     let id = instance_of(&request.node)
@@ -72,7 +73,7 @@ pub fn create(settings: &Settings, request: &CreateRequest) -> Result<ProgressRe
         let why = format!("{cidr} leads to {to} in {}", table.route_table_id);
         return Err(Error::conflict(why, None));
     }
-    // Before there is traffic that is not its own.
+    // Before the route exists and brings the pods' traffic.
     if instance.source_dest_check.unwrap_or(true) {
         ec2::pass_on_traffic(id)?;
     }
@@ -88,7 +89,7 @@ pub fn create(settings: &Settings, request: &CreateRequest) -> Result<ProgressRe
 /// See [`ccm_guest::Routes::delete`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::Routes::delete`].
 pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressReply, Error> {
     let Route {
         id,
@@ -123,7 +124,7 @@ fn change(action: &'static str, table: &RouteTable, cidr: &str) -> Query {
         .set(field, cidr)
 }
 
-/// The one table: named in the configuration, or with the cluster's tag.
+/// The cluster's route table: named in the configuration, or with the cluster's tag.
 fn table(settings: &Settings) -> Result<RouteTable, Error> {
     let key = settings.cluster.key();
     let mut tables = match &settings.route_table {

@@ -1,9 +1,9 @@
 //! For build scripts: compiles guests of this workspace to components, so that `cargo run`, `cargo test` and
 //! `cargo clippy` need nothing but themselves.
 //!
-//! It runs Cargo inside Cargo, in a target directory beside that of the outer profile, which all build scripts share: what
-//! two guests need is compiled once. It never touches anything else, except that it asks `rustup` for the Wasm target when
-//! that is missing.
+//! It runs Cargo inside Cargo, in a target directory beside that of the outer profile, which all build scripts share,
+//! so that common dependencies are compiled once. It never touches anything else, except that it asks `rustup` for the
+//! Wasm target if that is missing.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -22,8 +22,8 @@ const TARGET: &str = "wasm32-wasip2";
 /// The profile of the workspace's manifest that guests are built with.
 const PROFILE: &str = "guest";
 
-/// What the outer Cargo tells its own children and the inner one must not hear: wrappers (Clippy is one), flags for the
-/// host's architecture, and directories.
+/// Variables that the outer Cargo sets for its children and the inner Cargo must not see: wrappers (Clippy is one),
+/// flags for the host's architecture, and directories.
 const NOT_FOR_THE_GUEST: &[&str] = &[
     "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
     "CARGO_BUILD_RUSTC_WRAPPER",
@@ -40,9 +40,9 @@ const NOT_FOR_THE_GUEST: &[&str] = &[
 /// A guest crate of this workspace.
 #[derive(Debug, Clone, Copy)]
 pub struct Guest<'a> {
-    /// Its package.
+    /// The name of the guest's Cargo package.
     pub package: &'a str,
-    /// Its folder, relative to the workspace's root.
+    /// The guest's folder, relative to the workspace's root.
     pub folder: &'a str,
 }
 
@@ -50,7 +50,7 @@ pub struct Guest<'a> {
 /// guest, the SDK or the contract changes.
 ///
 /// # Panics
-/// When there is no Wasm target or a guest does not compile: Cargo then shows what was printed.
+/// When there is no Wasm target or a guest does not compile: Cargo then shows the output.
 pub fn compile(guests: &[Guest<'_>]) {
     let root = root();
     let out = PathBuf::from(required("OUT_DIR"));
@@ -76,8 +76,8 @@ pub fn compile(guests: &[Guest<'_>]) {
     }
 }
 
-/// The workspace that the calling package is in. Cargo says it to each run: a path that is compiled in would be that of
-/// another checkout where a target folder has been copied.
+/// The workspace that the calling package is in. Cargo sets it for each run: a path that is compiled in would be that
+/// of another checkout if a target folder has been copied.
 fn root() -> PathBuf {
     let package = PathBuf::from(required("CARGO_MANIFEST_DIR"));
     match package
@@ -89,7 +89,7 @@ fn root() -> PathBuf {
     }
 }
 
-/// Where the inner Cargo works: `OUT_DIR` is `<target>/<profile>/build/<package>-<hash>/out`.
+/// The target directory of the inner Cargo. `OUT_DIR` is `<target>/<profile>/build/<package>-<hash>/out`.
 fn target_dir(out: &Path) -> PathBuf {
     match out.ancestors().nth(4) {
         Some(target) => target.join("guests"),
@@ -131,14 +131,15 @@ fn build(root: &Path, target_dir: &Path, guests: &[Guest<'_>]) {
     }
 }
 
-/// Flags after which a guest has the same bytes wherever it is built: names of this machine's folders are replaced. The
-/// last one that fits counts.
+/// Flags that give a guest the same bytes wherever it is built: they replace the names of this machine's folders. The
+/// last flag that fits counts.
 fn remaps(root: &Path, target_dir: &Path) -> Vec<String> {
     let mut folders = vec![
         (canonical(root), "/ccm"),
         (target_dir.to_owned(), "/target"),
     ];
-    // Where the sources of the standard library are installed, rustc names those instead of the place where it was built.
+    // If the sources of the standard library are installed, rustc writes their path instead of the one where the
+    // library was built.
     let commit = printed_by_rustc(&["-vV"]).and_then(|text| {
         let mut lines = text.lines();
         lines.find_map(|line| Some(line.strip_prefix("commit-hash: ")?.to_owned()))
@@ -153,7 +154,7 @@ fn remaps(root: &Path, target_dir: &Path) -> Vec<String> {
     }
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
-    // The name of each folder says where crates were fetched from, which may be a mirror.
+    // Each folder's name contains the registry, which may be a mirror.
     let sources = home.and_then(|home| std::fs::read_dir(home.join("registry/src")).ok());
     folders.extend(
         sources

@@ -1,7 +1,8 @@
 //! Client for the DigitalOcean API, limited to what the provider uses (<https://docs.digitalocean.com/reference/api>).
-//! This file reads droplets, regions and VPCs; [`load_balancer::api`](crate::load_balancer::api) the rest.
+//! This file reads droplets, regions and VPCs; [`load_balancer::api`](crate::load_balancer::api) has the other
+//! requests.
 //!
-//! Responses are parsed only as far as needed, so that new fields of the vendor do no harm. It decides nothing.
+//! Responses are parsed only as far as needed, so that new fields of the vendor do no harm. This file decides nothing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,68 +20,68 @@ const API: &str = "api";
 /// The vendor's maximum page size; the Go manager asks for 50.
 pub const PER_PAGE: usize = 200;
 
-/// A droplet.
+/// A droplet, as the API returns it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Droplet {
     /// Unique; never reused.
     pub id: u64,
-    /// Not unique: nothing keeps two droplets from having one name.
+    /// Not unique: several droplets may have the same name.
     pub name: String,
     /// `new`, `active`, `off` or `archive`.
     pub status: String,
     /// The size, such as `s-2vcpu-4gb`.
     pub size_slug: String,
-    /// The region.
+    /// The region that the droplet runs in.
     pub region: Slug,
-    /// Its addresses.
+    /// The droplet's addresses.
     #[serde(default)]
     pub networks: Networks,
 }
 
-/// Something with a slug.
+/// An object of the API with a slug.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Slug {
-    /// Such as `fra1`.
+    /// The identifier, such as `fra1` for a region.
     pub slug: String,
 }
 
 /// A droplet's addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Networks {
-    /// IPv4.
+    /// IPv4 addresses, public and private.
     #[serde(default)]
     pub v4: Vec<Interface>,
-    /// IPv6.
+    /// IPv6 addresses of the droplet.
     #[serde(default)]
     pub v6: Vec<Interface>,
 }
 
-/// One address.
+/// One address of a droplet.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Interface {
-    /// Without prefix length.
+    /// The address without its prefix length.
     pub ip_address: String,
     /// `public` or `private`.
     #[serde(rename = "type")]
     pub kind: String,
 }
 
-/// A request to `GET` the path of these segments.
+/// A `GET` request to the path of these segments.
 pub fn get<'a>(segments: impl IntoIterator<Item = &'a str>) -> Request {
     Request::get(API, at(segments))
 }
 
-/// A request to `POST` there.
+/// A `POST` request to the path of these segments.
 pub fn post<'a>(segments: impl IntoIterator<Item = &'a str>) -> Request {
     Request::post(API, at(segments))
 }
 
-/// A request to `PUT` there.
+/// A `PUT` request to the path of these segments.
 pub fn put<'a>(segments: impl IntoIterator<Item = &'a str>) -> Request {
     Request::put(API, at(segments))
 }
 
-/// A request to `DELETE` there.
+/// A `DELETE` request to the path of these segments.
 pub fn delete<'a>(segments: impl IntoIterator<Item = &'a str>) -> Request {
     Request::delete(API, at(segments))
 }
@@ -89,10 +90,10 @@ fn at<'a>(segments: impl IntoIterator<Item = &'a str>) -> String {
     path(["v2"].into_iter().chain(segments))
 }
 
-/// The first page of all droplets but those with GPUs, which the vendor lists apart.
+/// The first page of all droplets but those with GPUs, which the vendor lists separately.
 ///
 /// # Errors
-/// When it could not be read.
+/// The reason why the page could not be read.
 pub fn begin_droplets(
     max_age: Duration,
     mut keep: impl FnMut(Droplet),
@@ -102,7 +103,7 @@ pub fn begin_droplets(
     })
 }
 
-/// The other pages.
+/// The pages after the first one.
 ///
 /// # Errors
 /// When the list could not be read to its end, or contradicts itself.
@@ -133,7 +134,8 @@ fn read_droplets(
     Ok(page)
 }
 
-/// Looks droplets up by id, several at a time and never from a kept answer. `None`: the API said that there is none.
+/// Looks droplets up by id, several at a time and never from the cache. `None`: the API answers that the droplet does
+/// not exist.
 ///
 /// # Errors
 /// The first error of `read`.
@@ -151,7 +153,7 @@ pub fn droplets_by_id(
             Some(response) => Ok(Some(response.json::<DropletAnswer>()?.droplet)),
             None => Ok(None),
         });
-        // An answer about another droplet says nothing about this one.
+        // An answer about another droplet proves nothing about this one.
         let droplet = match droplet {
             Ok(Some(other)) if other.id != *id => Err(Error::unavailable(format!(
                 "droplet {id} was asked for and droplet {} came",
@@ -192,7 +194,7 @@ pub fn droplets_by_name(
     })
 }
 
-/// Proves that the token opens an account, by the smallest list of droplets.
+/// Proves that the token gives access to an account, by the smallest list of droplets.
 ///
 /// # Errors
 /// The reason why it failed.
@@ -232,8 +234,8 @@ pub fn page(request: Request, number: usize) -> Request {
 /// As [`Response::ok`], with the vendor's meanings of 403 and 409.
 ///
 /// # Errors
-/// See there. An object that the cloud is still working at, which it says with 403, and a conflict, which never names an
-/// owner, are [`Error::Unavailable`].
+/// As [`Response::ok`], but [`Error::Unavailable`] for an object that the cloud is still working on, which it reports
+/// with 403, and for a conflict, which never names an owner.
 pub fn ok(response: Response) -> Result<Response, Error> {
     let is_busy = response.status() == 403
         && error(&response).is_some_and(|error| error.message.contains("previous actions"));
@@ -244,7 +246,7 @@ pub fn ok(response: Response) -> Result<Response, Error> {
     })
 }
 
-/// `None` only if the API itself says that there is no such object: a 404 of somebody in between proves nothing.
+/// `None` only if the API itself answers that the object does not exist: a 404 of a proxy in between proves nothing.
 ///
 /// # Errors
 /// As for [`ok`].
@@ -261,7 +263,7 @@ fn error(response: &Response) -> Option<ErrorAnswer> {
     response.json().ok()
 }
 
-/// What every list says about itself.
+/// A list's metadata, as each page has it.
 #[derive(Debug, Default, Deserialize)]
 pub struct Paging {
     #[serde(default)]
@@ -287,10 +289,10 @@ struct Meta {
 }
 
 impl Paging {
-    /// The page that was asked for as `number`, with so many items. The last page names no last page.
+    /// The metadata of the page that was requested as `number`, with `items` items. The last page names no last page.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when it does not say how long the list is, or which page follows.
+    /// [`Error::Unavailable`] when the page does not state the list's length, or which page follows.
     pub fn page(&self, number: usize, items: usize) -> Result<Page, Error> {
         let Some(Meta { total }) = self.meta else {
             return Err(Error::unavailable("a list does not say how long it is"));
@@ -311,7 +313,7 @@ impl Paging {
     }
 }
 
-/// The number of the page in the URL of a page.
+/// The page number in the URL of a page.
 fn number_in(url: &str) -> Option<usize> {
     let (_, query) = url.split_once('?')?;
     let mut pairs = query.split('&');

@@ -10,7 +10,7 @@ mod tests;
 /// The parsed configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// `REGION`: where load balancers are created. `None`: where the VPC or the nodes are.
+    /// `REGION`: the region of new load balancers. `None`: that of the VPC or of the nodes.
     pub region: Option<String>,
     /// `DO_CLUSTER_ID`: load balancers carry the tag `k8s:ID`.
     pub cluster: Option<String>,
@@ -25,20 +25,20 @@ pub struct Settings {
 /// The type of a load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
-    /// Ends connections: TCP, UDP and HTTP.
+    /// Terminates connections: TCP, UDP and HTTP.
     Regional,
-    /// Passes packets on: TCP and UDP.
+    /// Forwards packets: TCP and UDP.
     RegionalNetwork,
 }
 
 impl Type {
-    /// All variants with the API's names.
+    /// All variants, each with its name in the API.
     pub const WORDS: [(&'static str, Type); 2] = [
         ("REGIONAL", Type::Regional),
         ("REGIONAL_NETWORK", Type::RegionalNetwork),
     ];
 
-    /// The API's name.
+    /// The variant's name in the API.
     pub fn word(self) -> &'static str {
         match self {
             Type::Regional => "REGIONAL",
@@ -48,7 +48,7 @@ impl Type {
 }
 
 impl Settings {
-    /// Reads the configuration.
+    /// Reads and checks the configuration.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake at once.
@@ -73,7 +73,7 @@ impl Settings {
     }
 }
 
-/// A text of which every character may stand in a path and in a tag.
+/// A value whose characters are all allowed in a path and in a tag.
 fn word(values: &mut Values<'_>, key: &str) -> Option<String> {
     let text = values.text(key)?;
     if !is_tag(text) {
@@ -85,7 +85,7 @@ fn word(values: &mut Values<'_>, key: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Whether the vendor accepts this as a tag, or as a part of one.
+/// Whether the vendor accepts this text as a tag, or as a part of one.
 pub fn is_tag(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":-_".contains(&byte);
     (1..=200).contains(&text.len()) && text.bytes().all(is_allowed)

@@ -1,10 +1,11 @@
 //! Selects the requests for a set of nodes and derives the lookups from the responses.
 //!
 //! # Guarantees
-//! - `gone` is returned only for the provider's own IDs, and only after the API said of that very droplet that it does not
-//!   exist. A list proves that a droplet exists, never that it does not: GPU droplets are in none of the lists read here.
+//! - `gone` is returned only for the provider's own IDs, and only after the API answered that this very droplet does
+//!   not exist. A list proves that a droplet exists, never that it does not: GPU droplets are in none of the lists read
+//!   here.
 //! - A node without provider ID is `found` or `not-mine`, never `gone`.
-//! - Whatever could not be read is `unknown`.
+//! - A node whose droplet could not be read is `unknown`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -52,7 +53,7 @@ pub fn find(nodes: &[Node]) -> Result<FindReply, Error> {
 
 /// The look-up that a node needs.
 enum Question {
-    /// None: the provider ID determines the result.
+    /// No request: the provider ID determines the result.
     Answered(Lookup),
     /// The droplet with this id.
     Id(u64),
@@ -74,7 +75,7 @@ fn question(node: &Node) -> Question {
     }
 }
 
-/// What is asked for, and what is known so far.
+/// The questions of a call, and the answers so far.
 #[derive(Default)]
 struct Search {
     /// Ids without an answer yet.
@@ -83,7 +84,7 @@ struct Search {
     names: BTreeSet<String>,
     by_id: BTreeMap<u64, Result<Option<Droplet>, String>>,
     by_name: BTreeMap<String, Result<Vec<Droplet>, String>>,
-    /// Whether some request proved that the token opens an account.
+    /// Whether a request has proved that the token gives access to an account.
     has_account: bool,
 }
 
@@ -94,27 +95,28 @@ impl Search {
         }
         self.look_up_ids()?;
         self.look_up_names()?;
-        // The host believes no absence that comes without a good answer.
+        // The host does not believe an absence without a successful answer in the same call.
         let has_gone = self.by_id.values().any(|answer| matches!(answer, Ok(None)));
         if has_gone && !self.has_account {
             match api::show_account() {
                 Ok(()) => {}
-                // The host has seen the failure.
+                // The host has seen the failure of this request itself.
                 Err(error) => only_this(error).map(drop)?,
             }
         }
         Ok(())
     }
 
-    /// One droplet is looked up by itself; one that is named by its address can only be found in the list.
+    /// A single droplet is looked up by itself; one whose node is named by its address can only be found in the list.
     fn is_for_list(&self) -> bool {
         self.ids.len() + self.names.len() > 1 || self.names.iter().any(|name| is_address(name))
     }
 
-    /// Answers by list. It ends where the rest costs fewer requests than the list's other pages.
+    /// Answers questions by list. Stops where look-ups of the remaining droplets cost fewer requests than the list's
+    /// other pages.
     fn by_list(&mut self) -> Result<(), Error> {
         let by_address = self.names.iter().any(|name| is_address(name));
-        // A list that proves something about a name has to be a new one.
+        // A list that has to prove something about a name must not come from the cache.
         let max_age = match by_address {
             true => Duration::ZERO,
             false => LIST_AGE,
@@ -136,7 +138,7 @@ impl Search {
             }
             Err(error) => {
                 let why = only_this(error)?;
-                // What is named by an address cannot be looked up.
+                // A droplet whose node is named by an address cannot be looked up.
                 let addresses = self.names.extract_if(.., |name| is_address(name));
                 self.by_name
                     .extend(addresses.map(|name| (name, Err(why.clone()))));
@@ -145,7 +147,7 @@ impl Search {
         }
     }
 
-    /// Says whether the whole list was read.
+    /// Returns whether the whole list was read.
     fn read_list(
         &self,
         max_age: Duration,
@@ -173,7 +175,7 @@ impl Search {
         Ok(true)
     }
 
-    /// Answers names by a whole list. One that a kept list lacks is looked up: the droplet may be younger.
+    /// Answers names by a whole list. A name that a cached list lacks is looked up: the droplet may be younger.
     fn answer_names(&mut self, seen: &BTreeMap<u64, Droplet>, is_new: bool) {
         for droplet in seen.values() {
             for name in names(droplet).filter(|name| self.names.contains(name)) {
@@ -260,7 +262,7 @@ fn found(node: &Node, droplet: &Droplet) -> (Lookup, Option<Event>) {
     }
 }
 
-/// A person has to change something.
+/// An unknown droplet, with an event for the person who has to change something.
 fn unclear(message: String) -> (Lookup, Option<Event>) {
     let event = Event::warning("InstanceLookupFailed", &message);
     (Lookup::Unknown(message), Some(event))

@@ -14,9 +14,9 @@ pub const SCHEME: &str = "digitalocean";
 /// The status of a droplet that is switched off.
 const OFF: &str = "off";
 
-/// Converts `droplet`, with the Go manager's order of addresses: host name, private IPv4, public IPv4, public IPv6. There
-/// is no zone. `None` in place of the addresses: it has no private IPv4 address, without which the Go manager does not
-/// initialise a node.
+/// Converts `droplet`, with the Go manager's order of addresses: host name, private IPv4, public IPv4, public IPv6.
+/// There is no zone. The second value is false, and the addresses are missing, without a private IPv4 address: the Go
+/// manager then does not initialise a node.
 pub fn instance(droplet: &Droplet) -> (Instance, bool) {
     let private = ipv4(droplet, "private");
     let addresses = match private {
@@ -43,7 +43,7 @@ pub fn instance(droplet: &Droplet) -> (Instance, bool) {
     (instance, private.is_some())
 }
 
-/// What a node on this droplet may be called while it has no provider ID: the droplet's name, or one of its addresses, as
+/// Possible names of a node on this droplet that has no provider ID: the droplet's name, or one of its addresses, as
 /// the Go manager documents.
 pub fn names(droplet: &Droplet) -> impl Iterator<Item = String> {
     let addresses = [

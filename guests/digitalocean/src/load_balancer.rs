@@ -1,9 +1,9 @@
 //! Load balancers of DigitalOcean for Services of type LoadBalancer.
 //!
-//! In reading order: [`annotations`] (what a Service can say, in one table), [`rules`], [`targets`] and [`wanted`] (the
-//! desired state; pure), [`changes`] (what differs from the actual one; pure), [`api`] (the only file here that speaks
-//! HTTP), [`owner`] (whose a load balancer is), [`certificates`], [`status`], and [`ensure`] and [`deletion`], which combine
-//! them.
+//! In reading order: [`annotations`] (the supported annotations, in one table), [`rules`], [`targets`] and [`wanted`]
+//! (the desired state; pure), [`changes`] (its differences from the actual state; pure), [`api`] (the only file here
+//! that speaks HTTP), [`owner`] (the owner of a load balancer), [`certificates`], [`status`], and [`ensure`] and
+//! [`deletion`], which combine them.
 
 pub mod annotations;
 pub mod api;

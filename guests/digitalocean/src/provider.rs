@@ -14,7 +14,7 @@ use crate::{api, find};
 #[cfg(test)]
 mod tests;
 
-/// The DigitalOcean provider with one configuration.
+/// The DigitalOcean provider with its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigitalOcean {
     settings: Settings,
@@ -52,8 +52,8 @@ impl LoadBalancer for DigitalOcean {
 }
 
 impl SelfCheck for DigitalOcean {
-    /// Checks token, reachability and `REGION` with the list of regions, as the Go manager does when it starts; and that
-    /// the configured VPC exists, because every load balancer would fail without it.
+    /// Checks token, reachability and `REGION` with the list of regions, as the Go manager does when it starts; and
+    /// that the configured VPC exists, because without it no load balancer could be created.
     fn check(&self) -> Result<(), Error> {
         let regions = api::regions()?;
         if let Some(region) = &self.settings.region

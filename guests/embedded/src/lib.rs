@@ -1,38 +1,38 @@
 //! The shipped providers as components, compiled by the build script from the sources beside this crate. Bytes and
-//! names only: what a provider may reach is said by its manifest and granted elsewhere.
+//! names only: a provider's manifest and its grants say what it may reach.
 
 #![forbid(unsafe_code)]
 
-/// A shipped provider.
+/// A shipped provider that this build embeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmbeddedGuest {
-    /// The name in its manifest, and what `--cloud-provider` selects it by.
+    /// The name in its manifest, by which `--cloud-provider` selects it.
     pub name: &'static str,
-    /// The component.
+    /// The component's bytes.
     pub wasm: &'static [u8],
 }
 
 /// Names of all shipped providers, embedded or not; the features have the same.
 pub const SHIPPED: &[&str] = &["aws", "digitalocean", "hcloud", "proxmox", "static"];
 
-/// Amazon Web Services.
+/// The component for Amazon Web Services.
 #[cfg(feature = "aws")]
 pub const AWS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-aws.wasm"));
 
-/// DigitalOcean.
+/// The component for DigitalOcean.
 #[cfg(feature = "digitalocean")]
 pub const DIGITALOCEAN: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/guest-digitalocean.wasm"));
 
-/// Hetzner Cloud.
+/// The component for Hetzner Cloud.
 #[cfg(feature = "hcloud")]
 pub const HCLOUD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-hcloud.wasm"));
 
-/// Proxmox VE.
+/// The component for Proxmox VE.
 #[cfg(feature = "proxmox")]
 pub const PROXMOX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-proxmox.wasm"));
 
-/// Machines without a cloud.
+/// The component for machines without a cloud.
 #[cfg(feature = "static")]
 pub const STATIC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-static.wasm"));
 

@@ -1,8 +1,8 @@
 //! Client for the Hetzner Cloud API, limited to the calls that the provider uses (<https://docs.hetzner.cloud/>). Only
 //! this file and [`crate::robot`] speak HTTP.
 //!
-//! Responses are parsed only as far as needed, so that new fields of the vendor do no harm. It decides nothing about
-//! nodes.
+//! Responses are parsed only as far as needed, so that new fields of the vendor do no harm. This file decides nothing
+//! about nodes.
 
 use std::time::Duration;
 
@@ -35,9 +35,9 @@ pub struct Server {
     pub name: String,
     /// `running`, `off` or one of seven other states.
     pub status: String,
-    /// Public addresses.
+    /// Public addresses of the server.
     pub public_net: PublicNet,
-    /// Attached networks.
+    /// The private networks that the server is attached to.
     #[serde(default)]
     pub private_net: Vec<PrivateNet>,
     /// The server type, such as `cx22`.
@@ -49,9 +49,9 @@ pub struct Server {
 /// Public addresses of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PublicNet {
-    /// The IPv4 address.
+    /// The public IPv4 address; `None` without one.
     pub ipv4: Option<Ip>,
-    /// The IPv6 range, such as `2001:db8::/64`.
+    /// The public IPv6 range, such as `2001:db8::/64`; `None` without one.
     pub ipv6: Option<Ip>,
 }
 
@@ -67,7 +67,7 @@ pub struct Ip {
 pub struct PrivateNet {
     /// The network's id.
     pub network: u64,
-    /// Its address in the network.
+    /// The member's address in the network.
     pub ip: String,
     /// Additional addresses in the network that lead to the server.
     #[serde(default)]
@@ -81,7 +81,7 @@ pub struct PrivateLoadBalancer {
     pub id: u64,
     /// Unique in the project at any one time.
     pub name: String,
-    /// Attached networks.
+    /// The private networks that the load balancer is attached to.
     #[serde(default)]
     pub private_net: Vec<PrivateNet>,
 }
@@ -89,7 +89,7 @@ pub struct PrivateLoadBalancer {
 /// An object, limited to its name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Named {
-    /// Its name.
+    /// The object's name.
     pub name: String,
 }
 
@@ -189,7 +189,7 @@ fn list_request(sort: &'static str, max_age: Duration) -> impl Fn(usize) -> Requ
     }
 }
 
-/// The first page of a list. One that contradicts itself is an error.
+/// The first page of a list. A page that contradicts itself is an error.
 fn first_page(request: &dyn Fn(usize) -> Request) -> Result<(CountedListing, Vec<Server>), Error> {
     let mut first = Vec::new();
     let listing = CountedListing::begin(request, list_reader(|servers| first = servers))?;
@@ -204,7 +204,7 @@ fn list_reader(mut read: impl FnMut(Vec<Server>)) -> impl FnMut(Response) -> Res
     }
 }
 
-/// Once in the module, which has to fit into a ConfigMap, and not inlined into each reader.
+/// Compiled once for all readers and not inlined, because the module has to fit into a ConfigMap.
 #[inline(never)]
 fn read_list(response: &Response) -> Result<(Vec<Server>, Page), Error> {
     let answer: ServersAnswer = response.json()?;

@@ -38,7 +38,7 @@ pub struct Settings {
     pub lists: bool,
     /// `HCLOUD_SERVER_CACHE_MAX_AGE`: maximum age of cached responses about servers. Zero in cache mode `off`.
     pub max_age: Duration,
-    /// `ROBOT_ENABLED`: dedicated servers.
+    /// `ROBOT_ENABLED`: whether dedicated servers are nodes, and Robot is asked about them.
     pub robot: Robot,
     /// `HCLOUD_LOAD_BALANCERS_…`: defaults for all load balancers.
     pub load_balancers: LoadBalancerSettings,
@@ -46,7 +46,7 @@ pub struct Settings {
     pub routes: Option<RouteSettings>,
 }
 
-/// Settings for routes.
+/// The network of the routes, and the ranges that are this cluster's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteSettings {
     /// Name or id of the network with the routes.
@@ -64,15 +64,15 @@ impl RouteSettings {
     }
 }
 
-/// Dedicated servers.
+/// The treatment of dedicated servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Robot {
-    /// They are no nodes.
+    /// They are no nodes of this provider.
     Disabled,
-    /// They are nodes, and Robot is not granted: nothing is known about them but what their nodes say. They are targets
-    /// of load balancers by private address, and instances of nobody.
+    /// They are nodes, and Robot is not granted: only their Node objects describe them. They are targets of load
+    /// balancers by private address, and their look-ups are `not-mine`.
     Ungranted,
-    /// They are nodes, and Robot knows them.
+    /// They are nodes, and Robot is asked about them.
     Granted(RobotSettings),
 }
 
@@ -105,11 +105,11 @@ pub struct RobotSettings {
 /// The public addresses that become ExternalIPs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressFamily {
-    /// Only IPv4.
+    /// Only IPv4 addresses.
     Ipv4,
-    /// Only IPv6.
+    /// Only IPv6 addresses.
     Ipv6,
-    /// Both.
+    /// IPv4 and IPv6 addresses.
     DualStack,
 }
 
@@ -125,7 +125,7 @@ impl AddressFamily {
     }
 }
 
-/// `HCLOUD_SERVER_CACHE_MODE`.
+/// The values of `HCLOUD_SERVER_CACHE_MODE`.
 #[derive(Clone, Copy)]
 enum CacheMode {
     All,
@@ -134,7 +134,7 @@ enum CacheMode {
 }
 
 impl Settings {
-    /// Reads the configuration.
+    /// Reads and checks the configuration.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake at once.
@@ -196,7 +196,7 @@ fn route_settings(values: &mut Values<'_>, config: &Config) -> Option<RouteSetti
     })
 }
 
-/// Reads all values even if Robot is disabled, so that mistakes do not surface only when it is enabled.
+/// Reads all values even if Robot is disabled, so that mistakes are found before it is enabled.
 fn robot_settings(values: &mut Values<'_>, config: &Config) -> Robot {
     let enabled = values.boolean("ROBOT_ENABLED").unwrap_or(false);
     let mut longer_than_zero = |key, default| {

@@ -80,7 +80,7 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
 
 /// The look-up that a node needs.
 enum Question {
-    /// None: the provider ID determines the result.
+    /// No request: the provider ID determines the result.
     Answered(Lookup),
     /// The cloud server with this id.
     Server(u64),

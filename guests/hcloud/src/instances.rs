@@ -44,7 +44,7 @@ fn zone(location: &str) -> &str {
     }
 }
 
-/// Hostname, public IPv4, public IPv6, private IP: in stored order.
+/// Host name, public IPv4, public IPv6, private IP, in the order in which they are stored.
 fn addresses(settings: &Settings, network: Option<u64>, server: &Server) -> Vec<Address> {
     let mut addresses = vec![Address::hostname(&server.name)];
     if let Some(ipv4) = public_ipv4(server).filter(|_| settings.family.has_ipv4()) {

@@ -1,9 +1,10 @@
 //! Load balancers of Hetzner Cloud for Services of type LoadBalancer.
 //!
 //! In reading order: [`wanted`] (the desired state of a Service's load balancer) and the files that read it:
-//! [`annotations`], [`names`], [`services`], [`targets`], [`node_selector`], [`wanted_certificates`], [`status_addresses`]; then
-//! the files that apply it: [`api`] (the only one here that speaks HTTP), [`owner`], [`changes`], [`request_bodies`],
-//! [`send_changes`], [`certificates`], [`hint`], [`status`], and [`ensure`] and [`deletion`], which combine them.
+//! [`annotations`], [`names`], [`services`], [`targets`], [`node_selector`], [`wanted_certificates`],
+//! [`status_addresses`]; then the files that apply it: [`api`] (the only one here that speaks HTTP), [`owner`],
+//! [`changes`], [`request_bodies`], [`send_changes`], [`certificates`], [`hint`], [`status`], and [`ensure`] and
+//! [`deletion`], which combine them.
 
 pub mod annotations;
 pub mod api;

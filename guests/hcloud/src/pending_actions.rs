@@ -6,15 +6,15 @@ use ccm_guest::{Error, log, state};
 
 use crate::api::actions::{Action, actions as ask_for};
 
-/// How long a reported failure is remembered. The host may keep a hint for any time.
+/// How long a reported failure is cached. The host may keep a hint for any time.
 const REPORTED: Duration = Duration::from_secs(600);
 
 /// The combined status of actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Some are still running.
+    /// One or more actions are still running.
     Running,
-    /// All have succeeded.
+    /// All actions have succeeded.
     Over,
     /// Unknown: only reading the objects again shows the result.
     Unknown,

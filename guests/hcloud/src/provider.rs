@@ -17,7 +17,7 @@ use crate::{api, find, robot};
 #[cfg(test)]
 mod tests;
 
-/// The Hetzner provider with one configuration.
+/// The Hetzner provider with its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hetzner {
     settings: Settings,

@@ -11,12 +11,12 @@ pub enum ProviderId {
     Robot(u64),
     /// This provider's scheme with a suffix that was never written.
     Unreadable,
-    /// Another provider's scheme.
+    /// The scheme of another provider, or none.
     Foreign,
 }
 
 impl ProviderId {
-    /// Parses `spec.providerID`.
+    /// Parses the text of `spec.providerID`.
     pub fn parse(text: &str) -> ProviderId {
         if let Some(number) = without_scheme(text, "hrobot") {
             return robot(number);

@@ -47,7 +47,7 @@ const HOLD: &str = "robot/hold";
 /// State key for the names of the last list.
 const NAMES: &str = "robot/names";
 
-/// A dedicated server.
+/// A dedicated server of the Robot account.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Server {
     /// Unique; never reused.
@@ -59,13 +59,13 @@ pub struct Server {
     /// The product, such as `AX41-NVMe`; may contain blanks and any other characters.
     #[serde(default, deserialize_with = "text")]
     pub product: String,
-    /// Data center, such as `FSN1-DC8`.
+    /// The data center, such as `FSN1-DC8`.
     #[serde(default, deserialize_with = "text")]
     pub dc: String,
-    /// Main IPv4 address.
+    /// The main IPv4 address; `None` for a server with IPv6 only.
     #[serde(rename = "server_ip", default)]
     pub ipv4: Option<String>,
-    /// Main IPv6 network, such as `2001:db8:1::`.
+    /// The main IPv6 network, such as `2001:db8:1::`, without prefix length.
     #[serde(rename = "server_ipv6_net", default)]
     pub ipv6_net: Option<String>,
 }

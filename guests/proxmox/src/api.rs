@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 mod tests;
 
 const API: &str = "api";
-/// The target with the guest agents, which an operator need not grant.
+/// The target for the guest agents, which an operator need not grant.
 pub const AGENT: &str = "agent";
 
-/// Every answer has its content below this key.
+/// The envelope of every answer.
 #[derive(Deserialize)]
 struct Answer<T> {
     data: T,
@@ -26,23 +26,23 @@ struct Answer<T> {
 /// A machine in the list of the whole cluster.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Machine {
-    /// Its number, which another machine may get once this one is destroyed.
+    /// The machine's number, which another machine may get once this one is destroyed.
     pub vmid: u64,
     /// `qemu` or `lxc`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its name; missing for a while when its Proxmox node does not answer.
+    /// The machine's name; missing for a while when its Proxmox node does not answer.
     pub name: Option<String>,
-    /// The Proxmox node that it is on.
+    /// The Proxmox node that the machine is on.
     pub node: String,
     /// `running`, `stopped`, or `unknown` when its Proxmox node does not answer.
     pub status: String,
-    /// Its pool.
+    /// The resource pool that the machine belongs to, if any.
     pub pool: Option<String>,
-    /// 1 for what only new machines are made from.
+    /// 1 for a template, from which machines are made and which never runs.
     #[serde(default)]
     pub template: u8,
-    /// Processors.
+    /// Number of processors.
     #[serde(default)]
     pub maxcpu: f64,
     /// Memory in bytes.
@@ -51,7 +51,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Whether the Proxmox node that it is on answers.
+    /// Whether the machine's Proxmox node answers.
     pub fn is_reachable(&self) -> bool {
         self.status != "unknown"
     }
@@ -74,19 +74,19 @@ pub fn machines(max_age: Duration) -> Result<Vec<Machine>, Error> {
     Ok(machines)
 }
 
-/// What the list does not say about a machine.
+/// The part of a machine's configuration that the list does not show.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct MachineConfig {
     /// `uuid=…,sku=…` and more, separated by commas.
     #[serde(default)]
     smbios1: String,
-    /// `1`, or `enabled=1` among others, if there is a guest agent.
+    /// `1`, or `enabled=1` among other values, if the machine has a guest agent.
     #[serde(default)]
     agent: String,
 }
 
 /// The configurations of these machines, side by side, by number. Proxmox answers 595 for a node that it cannot reach, and
-/// 500 for a machine that is not there: errors both.
+/// 500 for a machine that does not exist: both are errors.
 pub fn configs<'a>(
     machines: impl Iterator<Item = &'a Machine>,
 ) -> BTreeMap<u64, Result<MachineConfig, Error>> {
@@ -99,7 +99,7 @@ pub fn configs<'a>(
 }
 
 impl MachineConfig {
-    /// The UUID that the machine's firmware shows, and the kubelet reports.
+    /// The UUID of the machine's firmware, which its kubelet reports, too.
     pub fn uuid(&self) -> Option<&str> {
         self.smbios("uuid")
     }
@@ -152,13 +152,13 @@ struct InterfaceAddress {
 /// When there is no answer, as while the agent is not running.
 pub fn agent_addresses(machine: &Machine) -> Result<Vec<String>, Error> {
     let request = machine.get(AGENT, &["agent", "network-get-interfaces"]);
-    // Which machines there are does not depend on it.
+    // Supplementary: if it fails, the list still proves which machines are gone.
     let interfaces: Interfaces = read(request.supplementary().send()?)?;
     let addresses = interfaces.result.into_iter().flat_map(|one| one.addresses);
     Ok(addresses.map(|one| one.address).collect())
 }
 
-/// What the token may do: paths → privileges → 1 if it holds for everything below, too.
+/// The token's rights: paths → privileges → 1 if they hold for everything below, too.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Rights(BTreeMap<String, BTreeMap<String, u8>>);

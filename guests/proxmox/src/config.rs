@@ -14,27 +14,27 @@ mod tests;
 pub struct Settings {
     /// `PROXMOX_REGION`: the name of the Proxmox cluster.
     pub region: String,
-    /// `PROXMOX_ZONE`.
+    /// `PROXMOX_ZONE`: what the zone of a node is.
     pub zone: Zone,
-    /// Which addresses of guest agents count; none unless the target is granted.
+    /// The ranges whose addresses are taken from guest agents; `None`: agents are not asked.
     pub agent: Option<Ranges>,
 }
 
-/// What the zone of a node is.
+/// The source of a node's zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zone {
     /// The Proxmox node that the machine runs on.
     Node,
-    /// The machine's pool.
+    /// The resource pool of the machine.
     Pool,
 }
 
-/// Ranges of addresses. A machine has many more than its own: those of bridges, pods and Services.
+/// Ranges that select a machine's own addresses: an agent also reports those of bridges, pods and Services.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranges {
-    /// `PROXMOX_INTERNAL_CIDRS`.
+    /// `PROXMOX_INTERNAL_CIDRS`: ranges of internal addresses.
     pub internal: Vec<IpNet>,
-    /// `PROXMOX_EXTERNAL_CIDRS`.
+    /// `PROXMOX_EXTERNAL_CIDRS`: ranges of external addresses.
     pub external: Vec<IpNet>,
 }
 
@@ -89,7 +89,7 @@ fn ranges(values: &mut Values<'_>, key: &str) -> Vec<IpNet> {
     read.collect()
 }
 
-/// Whether the text can be the value of a label, as region, zone and instance type are.
+/// Whether the text can be the value of a label, which region, zone and instance type become.
 pub fn is_label_value(text: &str) -> bool {
     let is_inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_end = |c: char| c.is_ascii_alphanumeric();

@@ -1,10 +1,10 @@
 //! Selects the requests for a set of nodes and derives the lookups from the answers.
 //!
 //! # Guarantees
-//! - `gone` is said of a machine that the list lacks, if no machine can be hidden from the token; and of one in whose place
-//!   there is a machine with another UUID. Everything that could not be read is `unknown`.
+//! - `gone` needs one of two proofs: the list lacks the machine, and no machine can be hidden from the token; or its
+//!   number belongs to a machine with another UUID. A machine that could not be read is `unknown`.
 //! - A machine on a Proxmox node that does not answer is `unknown`.
-//! - A node without provider ID is found by name *and* UUID: a name alone could be anybody's.
+//! - A node without provider ID is found by name *and* UUID: names are not unique.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub fn find(settings: &Settings, nodes: &[Node]) -> Result<FindReply, Error> {
     Ok(FindReply::new(lookups.collect()))
 }
 
-/// An answer about a node that is not ready may delete it: nothing that was kept may prove that.
+/// An answer about a node that is not ready may lead to its deletion: then no cached list may be used.
 fn age(nodes: &[Node]) -> Duration {
     match nodes.iter().all(|node| node.readiness().is_ready()) {
         true => LIST_AGE,
@@ -52,15 +52,15 @@ fn age(nodes: &[Node]) -> Duration {
     }
 }
 
-/// What the list says about a node's machine, and what it leaves open.
+/// What the list shows about a node's machine, and the question that is still open.
 enum Question<'a> {
-    /// Nothing is open.
+    /// None: the list or the provider ID answers.
     Answered(Lookup),
     /// The node is known, and so is its machine.
     Known(&'a Machine),
     /// The list lacks the machine. Is it gone, or hidden?
     Absent,
-    /// The number is another name's now. Was the machine renamed, or destroyed and its number given away?
+    /// A machine of another name has the number. Was the machine renamed, or destroyed and its number given away?
     Renamed(&'a Machine),
     /// The node is new, and its kubelet was given its provider ID. What is the machine like?
     Given(&'a Machine),
@@ -101,11 +101,11 @@ fn unreachable(machine: &Machine) -> Lookup {
     ))
 }
 
-/// What was asked after the list: one request for each machine in question, and one for all that are absent.
+/// The answers to the requests after the list: one for each machine in question, and one for all absent ones.
 struct Answers<'a> {
     settings: &'a Settings,
     configs: BTreeMap<u64, Result<MachineConfig, Error>>,
-    /// Why an absent machine may still be there. `None`: it is gone.
+    /// Why an absent machine may still exist. `None`: it is gone.
     hidden: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! The Proxmox VE provider: virtual machines of one Proxmox cluster as nodes. Several clusters are several providers.
 //!
-//! In reading order: [`config`] (the operator's values), [`api`] (the only file that speaks HTTP), [`machine`] (a machine
-//! of the API → an instance of the contract; pure) and [`find`] (which requests answer which nodes). The page
+//! In reading order: [`config`] (the operator's values), [`api`] (the only file that speaks HTTP), [`machine`] (a
+//! machine of the API → an instance of the contract; pure) and [`find`] (which requests answer which nodes). The page
 //! `deploy/docs/tutorial-provider.md` walks through them.
 
 pub mod api;
@@ -13,7 +13,7 @@ use ccm_guest::{Config, Error, FindReply, Instances, Node, Provider, SelfCheck};
 
 use config::Settings;
 
-/// The Proxmox provider with one configuration.
+/// The Proxmox provider with its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proxmox {
     settings: Settings,
@@ -33,7 +33,7 @@ impl Instances for Proxmox {
 }
 
 impl SelfCheck for Proxmox {
-    /// A token without rights gets an empty list of machines and no error, so its rights are looked at.
+    /// A token without rights gets an empty list of machines and no error, so its rights are read.
     fn check(&self) -> Result<(), Error> {
         match api::rights()?.may_see_machines() {
             true => Ok(()),

@@ -13,18 +13,18 @@ use crate::config::{Ranges, Settings, Zone, is_label_value};
 #[cfg(test)]
 mod tests;
 
-/// Labels of the Go manager, by which existing clusters select: do not change.
+/// Label keys of the Go manager, by which existing clusters select nodes: do not change.
 const REGION: &str = "topology.proxmox.sinextra.dev/region";
 const ZONE: &str = "topology.proxmox.sinextra.dev/zone";
 
 /// The machine that a node's provider ID refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderId {
-    /// `proxmox://<region>/<vmid>`, of this region.
+    /// `proxmox://<region>/<vmid>`, with the configured region.
     Machine(u64),
-    /// The node has none yet.
+    /// The node has no provider ID yet.
     Missing,
-    /// Another region's, or of another scheme.
+    /// The provider ID of another region or scheme.
     Foreign,
     /// This scheme, in a form that this provider does not write.
     Unreadable,
@@ -45,20 +45,20 @@ impl ProviderId {
         }
     }
 
-    /// Whether the list of machines says something about the node.
+    /// Whether the list of machines is needed for a node with this provider ID.
     pub fn is_ours(self) -> bool {
         matches!(self, ProviderId::Machine(_) | ProviderId::Missing)
     }
 }
 
-/// Whether a machine's name is the node's: the same, or with a domain.
+/// Whether a machine's name is the node's, with or without a domain.
 pub fn is_named(machine: &Machine, node: &str) -> bool {
     let name = machine.name.as_deref().unwrap_or_default();
     let rest = name.strip_prefix(node);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Whether the machine shows its kubelet the UUID that the node reports. `None`: one of them has none.
+/// Whether the UUID of the machine's firmware is the one that the node reports. `None`: one of them has none.
 pub fn is_same(config: &MachineConfig, node: &Node) -> Option<bool> {
     let reported = node
         .system_uuid
@@ -67,7 +67,7 @@ pub fn is_same(config: &MachineConfig, node: &Node) -> Option<bool> {
     Some(reported.eq_ignore_ascii_case(config.uuid()?))
 }
 
-/// The instance as far as the cluster's list tells it: all that can change while a node lives.
+/// The instance as the cluster's list describes it: all fields that can change while a node exists.
 pub fn listed(settings: &Settings, machine: &Machine) -> Instance {
     let region = &settings.region;
     Instance {
@@ -106,7 +106,7 @@ fn zone<'a>(settings: &Settings, machine: &'a Machine) -> Option<&'a str> {
     }
 }
 
-/// The SKU if it can be a label, or else the size, both as the Go manager has them.
+/// The SKU if it can be the value of a label, or else the size; both in the Go manager's form.
 fn instance_type(machine: &Machine, config: &MachineConfig) -> String {
     let size = || format!("{}VCPU-{}GB", machine.maxcpu, machine.maxmem >> 30);
     config
@@ -115,8 +115,8 @@ fn instance_type(machine: &Machine, config: &MachineConfig) -> String {
         .unwrap_or_else(size)
 }
 
-/// Name, the kubelet's own addresses, and those of the agent that are in a range of the operator's. None to store if there
-/// is nothing to add.
+/// The name, the kubelet's own addresses, and those of the agent that are in one of the operator's ranges. Empty if
+/// there is nothing to add.
 fn addresses(ranges: Option<&Ranges>, node: &Node, reported: &[String]) -> Vec<Address> {
     let typed = reported.iter().filter_map(|text| {
         let address: IpAddr = text.parse().ok()?;

@@ -1,7 +1,7 @@
 //! The operator's document: YAML or JSON → rules, with all mistakes at once. Pure.
 //!
-//! A label, an address or a provider ID that the host would drop or refuse is a mistake here, so that it is found when the
-//! document is written and not when a node comes.
+//! A label, an address or a provider ID that the host would drop or refuse is a mistake here, so that it is found when
+//! the document is written and not when a node appears.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -31,19 +31,19 @@ const RULE_KEYS: &[&str] = &[
     "labels",
     "addresses",
 ];
-/// How many addresses the contract allows an instance; the host name may be added to those of the document.
+/// The contract's maximum number of addresses of an instance, less one for the host name.
 const MAX_ADDRESSES: usize = 31;
-/// How many labels the contract allows an instance.
+/// The contract's maximum number of labels of an instance.
 const MAX_LABELS: usize = 64;
-/// The longest provider ID of the contract, in bytes.
+/// The contract's maximum length of a provider ID, in bytes.
 const MAX_PROVIDER_ID: usize = 512;
 
-/// What the operator wrote.
+/// The operator's document after parsing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// The first that matches a node counts.
+    /// The first rule that matches a node counts.
     pub rules: Vec<Rule>,
-    /// Names of nodes whose machines will not come back.
+    /// Names of nodes whose machines are removed for good.
     pub retired: BTreeSet<String>,
 }
 
@@ -134,8 +134,8 @@ fn rule(place: &str, value: &Value, mistakes: &mut Mistakes) -> Option<Rule> {
     Some(rule)
 }
 
-/// The provider ID's template, `static://{name}` unless it is set. Each node needs one of its own: so it ends with the
-/// name, unless the rule is about one machine.
+/// The provider ID's template; default `static://{name}`. Each node needs a provider ID of its own, so the template
+/// ends with the name, unless the rule is about one machine.
 fn provider_id(fields: &Fields<'_>, names: &[String], mistakes: &mut Mistakes) -> String {
     let expected = "<scheme>://, and then visible ASCII characters, at most 512 in all";
     let template = fields.text("providerID", expected, is_provider_id, mistakes);
@@ -327,7 +327,8 @@ fn label_key(place: &str, key: &str, mistakes: &mut Mistakes) -> Option<String> 
     }
 }
 
-/// The manager takes no provider ID of another scheme from this provider. `schemes` is empty in tests that do not care.
+/// The manager accepts no provider ID of another scheme from this provider. `schemes` is empty in tests that do not set
+/// it.
 fn foreign_ids(rules: &[Rule], schemes: &[String], mistakes: &mut Mistakes) {
     let is_ours = |id: &str| {
         let scheme = id.split_once("://").map(|(scheme, _)| scheme);
@@ -343,7 +344,7 @@ fn foreign_ids(rules: &[Rule], schemes: &[String], mistakes: &mut Mistakes) {
     }
 }
 
-/// Two machines with one provider ID would both be held by the manager.
+/// Two nodes must not have one provider ID: the manager would hold back both.
 fn shared_ids(rules: &[Rule], mistakes: &mut Mistakes) {
     let mut known: BTreeMap<&str, &[String]> = BTreeMap::new();
     for rule in rules
@@ -376,7 +377,7 @@ fn shared_addresses(rules: &[Rule], mistakes: &mut Mistakes) {
     }
 }
 
-/// RFC 1123, as the API server has it for names of nodes.
+/// Whether the text is a DNS subdomain of RFC 1123, as the API server requires of Node names.
 fn is_name(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_part = |part: &str| {
@@ -388,7 +389,7 @@ fn is_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_part)
 }
 
-/// A name with at most one `*`, in whose place characters of names could stand.
+/// Whether the text is a name with at most one `*`, which stands for characters of a name.
 fn is_pattern(text: &str) -> bool {
     match text.split_once('*') {
         None => is_name(text),
@@ -407,7 +408,7 @@ fn is_provider_id(text: &str) -> bool {
     let is_visible = |(_, rest): (&str, &str)| {
         !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_graphic())
     };
-    // The name takes at most 253 bytes where its six stand.
+    // A name has at most 253 bytes; its placeholder has six.
     let longest = text.len() + text.matches(NAME).count() * (253 - NAME.len());
     rest.is_some_and(is_visible) && longest <= MAX_PROVIDER_ID
 }

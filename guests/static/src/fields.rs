@@ -1,4 +1,4 @@
-//! Typed access to a parsed document that collects mistakes, each with the place where it stands.
+//! Typed access to a parsed document that collects mistakes, each with its place in the document.
 
 use ccm_guest::Error;
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 pub(crate) struct Mistakes(Vec<String>);
 
 impl Mistakes {
-    /// Adds one, and returns nothing for the place of what is missing.
+    /// Adds a mistake; always returns `None`, for the value that is missing.
     pub(crate) fn add<T>(&mut self, place: &str, what: impl std::fmt::Display) -> Option<T> {
         self.0.push(match place {
             "" => what.to_string(),
@@ -17,7 +17,7 @@ impl Mistakes {
         None
     }
 
-    /// How many there are.
+    /// The number of mistakes.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -34,15 +34,15 @@ impl Mistakes {
     }
 }
 
-/// An object of the document, and where it stands.
+/// An object of the document, and its place.
 pub(crate) struct Fields<'a> {
-    /// For messages, such as `rules[2]`.
+    /// The place for messages, such as `rules[2]`.
     pub(crate) place: String,
     map: &'a Map<String, Value>,
 }
 
 impl<'a> Fields<'a> {
-    /// The object with these keys and no others.
+    /// Reads the object; a key that is not in `keys` is a mistake.
     pub(crate) fn read(
         place: &str,
         value: &'a Value,
@@ -68,7 +68,7 @@ impl<'a> Fields<'a> {
         self.map.get(key).filter(|value| !value.is_null())
     }
 
-    /// Where a key's value stands.
+    /// The place of a key's value.
     pub(crate) fn at(&self, key: &str) -> String {
         match self.place.as_str() {
             "" => key.to_owned(),
@@ -76,7 +76,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text that `is_right`; anything else is a mistake.
+    /// A text for which `is_right` holds; anything else is a mistake.
     pub(crate) fn text(
         &self,
         key: &str,
@@ -126,7 +126,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A text that `is_right`. YAML's numbers and truth values have to be quoted: what they were written as is lost.
+/// A text for which `is_right` holds. YAML numbers and booleans have to be quoted, because their original spelling is
+/// lost.
 pub(crate) fn text(
     place: &str,
     value: &Value,

@@ -1,8 +1,9 @@
 //! One rule for each node, or none. Sends no request.
 //!
 //! # Guarantees
-//! - `gone` is only said of a name on the list of retired machines, whose node has the provider ID that a rule gives it.
-//! - A stored provider ID decides which rule it is. Labels and addresses that change later take no node away from its rule.
+//! - `gone` is only returned for a name on the list of retired machines whose node has the provider ID that a rule
+//!   gives it.
+//! - A stored provider ID determines the rule. Labels and addresses that change later take no node away from its rule.
 //! - An answer depends on its own node and the document alone.
 
 use ccm_guest::{Lookup, Node};
@@ -18,7 +19,7 @@ pub fn look_up(document: &Document, node: &Node) -> Lookup {
     let stored = node.provider_id.as_deref().filter(|id| !id.is_empty());
     let is_retired = document.retired.contains(&node.name);
     match (stored, is_retired) {
-        // Nobody initialises a retired machine; and without a provider ID it is not known to be one of ours.
+        // A retired machine is not initialised, and without a provider ID it is not known to be this provider's.
         (None, true) => Lookup::NotMine,
         (None, false) => match document.rules.iter().find(|rule| rule.matches(node)) {
             Some(rule) => Lookup::Found(rule.instance(node)),
@@ -28,7 +29,7 @@ pub fn look_up(document: &Document, node: &Node) -> Lookup {
     }
 }
 
-/// Of the rules that give the node this provider ID the first that matches; or else the only one.
+/// Among the rules that give the node this provider ID, the first that matches; or else the only one.
 fn by_provider_id(document: &Document, node: &Node, id: &str, is_retired: bool) -> Lookup {
     let is_its = |rule: &&Rule| rule.is_about(&node.name) && rule.provider_id(&node.name) == id;
     let its: Vec<&Rule> = document.rules.iter().filter(is_its).collect();

@@ -1,8 +1,9 @@
-//! The provider for machines without a cloud: bare metal, a laptop, the other half of a hybrid cluster. What it knows
-//! about nodes stands in one document of the operator's, and it can send no request at all: its manifest names no target.
+//! The provider for machines without a cloud: bare metal, a laptop, the other half of a hybrid cluster. Its knowledge
+//! about nodes is one document of the operator's, and it can send no request at all: its manifest names no target.
 //!
 //! In reading order: [`document`] (text → rules; all mistakes at once), [`fields`] (typed access to a parsed document),
-//! [`rule`] (which nodes a rule matches, and what it says of them; pure) and [`find`] (one rule for each node, or none).
+//! [`rule`] (which nodes a rule matches, and the instance that it describes; pure) and [`find`] (one rule for each
+//! node, or none).
 
 pub mod document;
 mod fields;
@@ -13,7 +14,7 @@ use ccm_guest::{Config, Error, FindReply, Instances, Node, Provider};
 
 use document::Document;
 
-/// The provider with one document.
+/// The static provider with its document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Static {
     document: Document,

@@ -1,4 +1,4 @@
-//! A rule: which nodes it matches, and what it says about them. Pure.
+//! A rule: which nodes it matches, and the instance that it describes. Pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ccm_guest::{Address, AddressType, Instance, Node};
 use ipnet::IpNet;
 
-/// What a provider ID's template has in the place of the node's name.
+/// Placeholder for the node's name in a provider ID's template.
 pub const NAME: &str = "{name}";
 
 /// The addresses that `--node-ip` gave the kubelet, separated by commas.
@@ -23,49 +23,49 @@ pub struct Rule {
     pub cidrs: Vec<IpNet>,
     /// The provider ID, with [`NAME`] as its last segment unless the rule is about one machine.
     pub provider_id: String,
-    /// `node.kubernetes.io/instance-type`.
+    /// Value of the label `node.kubernetes.io/instance-type`.
     pub instance_type: Option<String>,
-    /// `topology.kubernetes.io/zone`.
+    /// Value of the label `topology.kubernetes.io/zone`.
     pub zone: Option<String>,
-    /// `topology.kubernetes.io/region`.
+    /// Value of the label `topology.kubernetes.io/region`.
     pub region: Option<String>,
-    /// Further labels.
+    /// Further labels for the node.
     pub labels: BTreeMap<String, String>,
-    /// All addresses of some nodes, by name. The others keep what their kubelets report.
+    /// All addresses of some nodes, by name. Other nodes keep the addresses that their kubelets report.
     pub addresses: BTreeMap<String, Vec<Address>>,
 }
 
 /// A requirement on one label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
-    /// The label.
+    /// The label's key.
     pub key: String,
-    /// What has to hold of it.
+    /// The operator and its values.
     pub of: Of,
 }
 
-/// The operators of Kubernetes' label selectors.
+/// The operators of Kubernetes' label selectors (`matchExpressions`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Of {
     /// The label exists with one of these values.
     In(Vec<String>),
     /// The label is absent or has none of these values.
     NotIn(Vec<String>),
-    /// The label exists.
+    /// The label exists, with any value.
     Exists,
     /// The label is absent.
     DoesNotExist,
 }
 
 impl Rule {
-    /// Whether the node has a name, the labels and an address that the rule asks for.
+    /// Whether name, labels and addresses of the node match the rule.
     pub fn matches(&self, node: &Node) -> bool {
         self.is_about(&node.name)
             && self.selector.iter().all(|one| one.holds(&node.labels))
             && (self.cidrs.is_empty() || addresses(node).any(|address| self.is_within(address)))
     }
 
-    /// Whether `names` admit this name.
+    /// Whether `names` match this name.
     pub fn is_about(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|pattern| is_like(pattern, name))
     }
@@ -79,11 +79,11 @@ impl Rule {
         self.provider_id.replace(NAME, name)
     }
 
-    /// What the rule says of the node. Whether the machine is switched on is not known to anybody here.
+    /// The instance that the rule describes. Whether the machine is switched on is not known.
     pub fn instance(&self, node: &Node) -> Instance {
         let addresses = self.addresses.get(&node.name).cloned().unwrap_or_default();
         let has_name = addresses.iter().any(is_hostname);
-        // Kubelets report the name first; without any address they keep all of theirs.
+        // Kubelets report the name first; a node without configured addresses keeps those of its kubelet.
         let hostname = (!addresses.is_empty() && !has_name).then(|| Address::hostname(&node.name));
         Instance {
             instance_type: self.instance_type.clone(),
@@ -113,7 +113,7 @@ fn is_hostname(address: &Address) -> bool {
     matches!(address.address_type, AddressType::Hostname)
 }
 
-/// The IP addresses that the kubelet reports, or that were stored before, and those that it was given.
+/// The IP addresses that the kubelet reports or that were stored before, and those of `--node-ip`.
 fn addresses(node: &Node) -> impl Iterator<Item = IpAddr> {
     let reported = node.addresses.iter().map(|one| one.address.as_str());
     let given = node
@@ -126,7 +126,7 @@ fn addresses(node: &Node) -> impl Iterator<Item = IpAddr> {
         .filter_map(|text| text.trim().parse().ok())
 }
 
-/// Whether `name` is like `pattern`, in which one `*` stands for any characters, also for none.
+/// Whether `name` matches `pattern`, in which one `*` stands for any characters, also for none.
 fn is_like(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

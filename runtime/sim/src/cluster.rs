@@ -94,11 +94,11 @@ pub struct Request {
     pub verb: &'static str,
     /// The plural name, such as `nodes`.
     pub resource: &'static str,
-    /// `status`, or empty.
+    /// The subresource: `status`, or empty.
     pub subresource: String,
-    /// Empty for cluster-scoped objects.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// Empty for requests on a collection.
+    /// The object's name; empty for requests on a collection.
     pub name: String,
     /// The content type of the request body.
     pub content_type: String,
@@ -112,7 +112,7 @@ impl Cluster {
         Self::with_clock(SystemTime::now)
     }
 
-    /// The same on another clock, which is used only for creationTimestamp and deletionTimestamp.
+    /// As [`Cluster::new`], on another clock, which is used only for creationTimestamp and deletionTimestamp.
     pub fn with_clock(clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         let (changed, _) = tokio::sync::watch::channel(0);
         let inner = Inner {
@@ -214,7 +214,7 @@ impl Default for Cluster {
 /// State shared by all clones and clients of one cluster.
 struct Inner {
     world: Mutex<World>,
-    /// Wakes watches; only the change of the number matters.
+    /// Wakes the watches: they wait for a change of this number, whose value does not matter.
     changed: tokio::sync::watch::Sender<u64>,
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
 }
@@ -225,7 +225,7 @@ struct World {
     store: Store,
     faults: Vec<Fault>,
     log: VecDeque<Request>,
-    /// `None`: writes are not recorded.
+    /// The recorded writes; `None` while writes are not recorded.
     ledger: Option<Vec<Write>>,
     requests: u64,
     serial: u64,

@@ -1,9 +1,9 @@
 //! A stateful simulator of the DigitalOcean API on loopback, for the tests.
 //!
 //! It responds with the vendor's objects, envelopes, paging and rate-limit headers (API reference:
-//! <https://docs.digitalocean.com/reference/api>): droplets, load balancers with the time that they take, certificates,
-//! tags, and what a load balancer refers to (regions, VPCs, projects). Faults are injected by the caller, and every request is
-//! recorded. The same requests in the same order give the same state.
+//! <https://docs.digitalocean.com/reference/api>): droplets, load balancers whose creation and changes take time,
+//! certificates, tags, and the objects that load balancers refer to (regions, VPCs, projects). Faults are injected by
+//! the caller, and every request is recorded. The same requests in the same order give the same state.
 //!
 //! It listens only on 127.0.0.1 and never contacts another server.
 //!
@@ -66,16 +66,16 @@ pub struct Options {
     pub rate_limit: Option<RateLimit>,
     /// Delay before each request is executed.
     pub latency: Duration,
-    /// How long a load balancer is `new` after its creation. With zero it is active in the first request after that.
+    /// How long a load balancer is `new` after its creation. With zero it is active in the next request.
     pub creation: Duration,
-    /// How long a load balancer refuses changes after one.
+    /// How long a load balancer refuses changes after a change.
     pub change: Duration,
     /// Source of the displayed times.
     pub clock: Clock,
 }
 
 impl Options {
-    /// Plain HTTP, the vendor's budget, no latency, load balancers that are made and changed at once, the system clock.
+    /// Plain HTTP, the vendor's budget, no latency, creations and changes that end at once, the system clock.
     #[must_use]
     pub fn new(token: impl Into<String>) -> Self {
         Self {

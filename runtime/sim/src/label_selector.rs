@@ -1,4 +1,4 @@
-//! Label selectors: parsing and matching. The Kubernetes API and the vendor's share one syntax; each decides by itself
+//! Label selectors: parsing and matching. The Kubernetes API and Hetzner's share one syntax; each decides by itself
 //! which keys are valid and whether numbers can be compared.
 //!
 //! kube's `Expression` does the matching. It cannot parse, and has no `<` and `>`.

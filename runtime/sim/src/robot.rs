@@ -53,7 +53,7 @@ pub use servers::{ServerSpec, ServerStatus};
 pub struct Options {
     /// The web service user; at the vendor `#ws+` and eight characters.
     pub user: String,
-    /// The user's password.
+    /// The password of that user.
     pub password: String,
     /// Serves TLS with this certificate instead of plain HTTP.
     pub tls: Option<Tls>,

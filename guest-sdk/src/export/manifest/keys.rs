@@ -1,8 +1,8 @@
-//! Which keys a manifest has, and what stands there. The schema of the contract has the same; a test holds both together.
+//! The keys of a manifest and the kinds of their values. The contract's schema has the same; a test compares the two.
 
 use super::CONTRACT;
 
-/// What stands where.
+/// The kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Root,
@@ -11,25 +11,25 @@ pub(super) enum Place {
     Absence,
     ConfigKey,
     Limits,
-    /// A text.
+    /// Any string.
     Text,
-    /// A text that has to be this one.
+    /// A string that must be this one.
     Exactly(&'static str),
-    /// A path of a rule.
+    /// The path of a rule.
     Path,
     /// `read` or `write`.
     Access,
-    /// A number.
+    /// A non-negative integer.
     Number,
     /// `true` or `false`.
     Truth,
-    /// A list of these.
+    /// A list of values of this kind.
     ListOf(&'static Place),
-    /// An object whose values are these.
+    /// An object whose values are of this kind.
     ObjectOf(&'static Place),
 }
 
-/// A key, what stands there, and whether it has to be there.
+/// A key, the kind of its value, and whether it is required.
 pub(super) type Key = (&'static str, Place, bool);
 
 const TARGETS: &[Key] = &[
@@ -93,7 +93,7 @@ impl Place {
     }
 }
 
-/// The mistake for a key that is missing.
+/// The message for a required key that is missing.
 pub(super) const fn missing(key: &str) -> &'static str {
     match key.as_bytes() {
         b"contract" => "the key \"contract\" is missing",

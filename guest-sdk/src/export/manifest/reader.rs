@@ -29,7 +29,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether this character is next; it is then read.
+    /// Reads the next character if it is this one, and returns whether it was.
     const fn takes(&mut self, letter: u8) -> bool {
         self.blanks();
         match self.next() {
@@ -239,7 +239,7 @@ impl Reader<'_> {
         None
     }
 
-    /// Reads a text; returns where it begins and ends.
+    /// Reads a string; returns where it begins and ends.
     const fn text(&mut self) -> Result<(usize, usize), Mistake> {
         if !self.takes(b'"') {
             return Err(self.wrong("expected a text in double quotes here"));
@@ -258,7 +258,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether these bytes are this text.
+    /// Whether the bytes in this range are this text.
     const fn is(&self, from: usize, to: usize, text: &[u8]) -> bool {
         if to - from != text.len() {
             return false;

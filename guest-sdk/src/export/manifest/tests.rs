@@ -1,4 +1,4 @@
-//! What is found in a manifest before the provider is compiled, and what is put into it.
+//! Which mistakes are found in a manifest at compile time, and how the version is inserted.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::Value;
@@ -26,7 +26,7 @@ fn the_examples_have_no_mistake() {
 
 #[test]
 fn each_mistake_is_found() {
-    // What stands in the manifest of `tiny`, what in its place, and what is said.
+    // Text in the manifest of `tiny`, its replacement, and the message.
     let table = [
         ("\"name\": \"tiny\",", "\"name\": \"tiny\"", "a comma"),
         ("\"name\": \"tiny\"", "\"name\": tiny", "in double quotes"),
@@ -137,7 +137,7 @@ fn the_keys_are_those_of_the_schema() {
     };
     let ours = |place: Place| -> Vec<String> {
         let keys = place.keys().unwrap().iter().map(|key| key.0.to_owned());
-        // The former spelling is read, and not documented.
+        // The former spelling `memoryMib` is read, and not documented.
         let mut keys: Vec<_> = keys.filter(|key| key != "memoryMib").collect();
         keys.sort();
         keys

@@ -1,4 +1,4 @@
-//! Lists in pages: complete, or an error.
+//! Numbered pages: a complete list, or an error.
 
 use super::*;
 
@@ -14,7 +14,8 @@ fn page(number: usize, next: Option<usize>, last: usize, total: usize, items: us
     }
 }
 
-/// Reads a list of which page `n` says what is at index `n - 1`; answers with the items read.
+/// Reads a list whose page `n` has the metadata at index `n - 1`; returns the result, the number of items read and the
+/// requests.
 fn read(pages: &[Page]) -> (Result<(), Error>, usize, Vec<String>) {
     let host = TestHost::open(|_| json(200, "{}"));
     let mut said = pages.iter().copied();

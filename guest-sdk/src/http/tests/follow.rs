@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Reads a list from answers; each is what follows it, and its items. The requests as the cloud saw them.
+/// Reads a list from answers, each given as how the list goes on and its number of items. Returns the requests as the
+/// cloud saw them.
 fn read(pages: Vec<(Next, usize)>) -> (Result<usize, Error>, Vec<String>) {
     let host = TestHost::open(|_| json(200, "{}"));
     let mut pages = pages.into_iter();

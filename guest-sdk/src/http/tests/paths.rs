@@ -1,4 +1,4 @@
-//! Paths, links and bodies: what comes from outside stays in its place.
+//! Paths, links and bodies: values from outside stay in their segment, parameter or field.
 
 use super::*;
 use crate::http::path::{link, path_and_query};

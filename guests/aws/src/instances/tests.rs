@@ -68,7 +68,7 @@ fn an_instance_is_told_as_the_go_provider_tells_it() {
         instance.labels,
         [(ZONE_ID.to_owned(), "euw1-az2".to_owned())]
     );
-    // By ID, by name, and the zones: once for all nodes.
+    // By ID, by name, and the zones: three requests for all nodes.
     assert_eq!(
         actions(&host),
         [
@@ -100,7 +100,7 @@ fn families_and_the_number_of_addresses_are_kept_to() {
     );
     drop(_host);
 
-    // Two more are its own.
+    // The fixture's interfaces have two more addresses.
     let with = |more: u8| {
         let item =
             |last| format!("<item><privateIpAddress>192.168.9.{last}</privateIpAddress></item>");
@@ -146,7 +146,7 @@ fn only_what_is_proven_is_gone() {
             None => assert_eq!(lookups, [Lookup::Gone]),
         }
     }
-    // Two answers without it, and not one request more that could fail.
+    // Two answers without the instance, and no further request that could fail.
     let nothing = host(|action, _| (action == "DescribeInstances").then(|| xml(200, NONE)));
     assert_eq!(
         look_up(&[], &[known(), node("new", None)]),
@@ -155,7 +155,7 @@ fn only_what_is_proven_is_gone() {
     assert_eq!(actions(&nothing), ["DescribeInstances"; 3]);
     drop(nothing);
 
-    // A good status with anything else is no absence.
+    // Status 200 with any other body proves no absence.
     for body in [
         "<html/>",
         "<DescribeInstancesResponse/>",
@@ -278,7 +278,7 @@ fn network_nodes_are_labels_and_their_absence_is_no_error() {
     assert_eq!(found(&look_up(&[], &[known()])[0]).labels, []);
 }
 
-/// Demanded: N nodes cost at most as many requests as pages, and two.
+/// N nodes cost at most as many requests as their pages, and two.
 #[test]
 fn many_nodes_cost_few_requests() {
     for count in [1, 200, 201, 1000, 5000] {
@@ -287,7 +287,7 @@ fn many_nodes_cost_few_requests() {
             .map(|number| node("n", Some(&format!("aws:///eu-west-1c/{}", id(number)))))
             .collect();
         let pages = count.div_ceil(200);
-        // None is there: what is missing is asked for once more.
+        // No instance exists: the missing ones are asked for once more.
         let gone = host(|action, _| (action == "DescribeInstances").then(|| xml(200, NONE)));
         assert!(look_up(&[], &nodes).iter().all(|one| *one == Lookup::Gone));
         let sent = forms(&gone);
@@ -297,7 +297,7 @@ fn many_nodes_cost_few_requests() {
             "no more values than one request may have"
         );
         drop(gone);
-        // All are there, and new: zones are asked for.
+        // All instances exist and are new: the zones are asked for.
         let there = host(|action, form| {
             let item = |id: &String| {
                 format!(

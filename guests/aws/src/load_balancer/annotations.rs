@@ -1,20 +1,20 @@
-//! The Go provider's annotations of Services: the one table of what each means here. Pure.
+//! The Go provider's annotations of Services: the only table of their support by this provider. Pure.
 
 use ccm_guest::Event;
 use ccm_guest::load_balancer::Service;
 use ccm_guest::values::MAX_ANNOTATION;
 
-/// What all annotations begin with.
+/// Prefix of all annotations.
 pub const PREFIX: &str = "service.beta.kubernetes.io/aws-load-balancer-";
 
-/// What becomes of an annotation.
+/// How an annotation is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
-    /// It has the Go provider's meaning.
+    /// It has the same meaning as in the Go provider.
     Supported,
-    /// It has no effect, which an event says, with the reason.
+    /// It has no effect; an event says so, with this reason.
     Ignored(&'static str),
-    /// The Service is refused, with the reason.
+    /// The Service is refused, with this reason.
     Refused(&'static str),
 }
 
@@ -23,8 +23,8 @@ use Support::{Ignored, Refused, Supported};
 const CLASSIC: Support = Ignored("it is about classic load balancers");
 const NETWORK: Support = Ignored("it is about network load balancers");
 
-/// Every annotation, without [`PREFIX`], in the order of the Go provider's source: what it is to network load balancers, and to
-/// classic ones.
+/// Every annotation, without [`PREFIX`], in the order of the Go provider's source: its support for network load
+/// balancers, and for classic ones.
 pub const ALL: &[(&str, Support, Support)] = &[
     (TYPE, Supported, Supported),
     (INTERNAL, Supported, Supported),
@@ -78,49 +78,50 @@ pub const ALL: &[(&str, Support, Support)] = &[
     (SUBNETS, Supported, Supported),
 ];
 
-/// Kind of load balancer: `nlb`; `external` and `nlb-ip` are left to AWS Load Balancer Controller; anything else is a classic one.
+/// Kind of load balancer: `nlb`; `external` and `nlb-ip` are left to AWS Load Balancer Controller; any other value is a
+/// classic one.
 pub const TYPE: &str = "type";
-/// Whether it is reachable from inside only: anything but `false` and nothing.
+/// Any value but `false` and the empty one: the load balancer is reachable from inside the VPC only.
 pub const INTERNAL: &str = "internal";
-/// `*`: nodes are told the clients' addresses by the proxy protocol.
+/// `*`: the load balancer sends the clients' addresses to the nodes by the proxy protocol.
 pub const PROXY: &str = "proxy-protocol";
 /// Minutes between logs: 5 or 60.
 pub const LOGS_INTERVAL: &str = "access-log-emit-interval";
-/// Whether connections to a node that leaves may end.
+/// Whether connections to a node that leaves may still end.
 pub const DRAINING: &str = "connection-draining-enabled";
-/// Seconds that they may take.
+/// Seconds that such connections may take to end.
 pub const DRAINING_TIMEOUT: &str = "connection-draining-timeout";
 /// Seconds until an idle connection is closed.
 pub const IDLE: &str = "connection-idle-timeout";
-/// Security groups beside the first ones.
+/// Security groups in addition to the first ones.
 pub const EXTRA_GROUPS: &str = "extra-security-groups";
-/// Seconds that a health check waits for.
+/// Seconds until a health check without an answer fails.
 pub const HEALTH_TIMEOUT: &str = "healthcheck-timeout";
 /// Whether connections are logged.
 pub const LOGS: &str = "access-log-enabled";
-/// Bucket of the logs.
+/// S3 bucket of the connection logs.
 pub const LOGS_BUCKET: &str = "access-log-s3-bucket-name";
-/// Folder in the bucket.
+/// Folder of the logs in the bucket.
 pub const LOGS_PREFIX: &str = "access-log-s3-bucket-prefix";
 /// Whether each zone's address sends traffic to all zones.
 pub const CROSS_ZONE: &str = "cross-zone-load-balancing-enabled";
-/// Its security groups; with `NLBSecurityGroupMode=Managed` only.
+/// Security groups of the load balancer; for `nlb` only with `NLBSecurityGroupMode=Managed`.
 pub const GROUPS: &str = "security-groups";
-/// Certificate, by its name at AWS.
+/// ARN of the certificate for TLS.
 pub const CERTIFICATE: &str = "ssl-cert";
 /// Ports with TLS, by number or name; all of them by default.
 pub const TLS_PORTS: &str = "ssl-ports";
-/// Policy for TLS.
+/// Name of the security policy for TLS.
 pub const TLS_POLICY: &str = "ssl-negotiation-policy";
 /// `ssl` for TLS to the nodes as well.
 pub const BACKEND: &str = "backend-protocol";
-/// More tags, as `key=value,key=value`.
+/// Additional tags, as `key=value,key=value`.
 pub const TAGS: &str = "additional-resource-tags";
-/// Protocol of health checks.
+/// Protocol of health checks: `tcp`, `http` or `https`.
 pub const HEALTH_PROTOCOL: &str = "healthcheck-protocol";
-/// Port of health checks.
+/// Port of health checks, or `traffic-port`.
 pub const HEALTH_PORT: &str = "healthcheck-port";
-/// Path of health checks.
+/// Path of health checks with HTTP or HTTPS.
 pub const HEALTH_PATH: &str = "healthcheck-path";
 /// Successes until a node is healthy.
 pub const HEALTHY: &str = "healthcheck-healthy-threshold";
@@ -130,13 +131,13 @@ pub const UNHEALTHY: &str = "healthcheck-unhealthy-threshold";
 pub const HEALTH_INTERVAL: &str = "healthcheck-interval";
 /// Attributes of target groups, as `key=value,key=value`.
 pub const ATTRIBUTES: &str = "target-group-attributes";
-/// Elastic addresses, one for each subnet.
+/// Allocations of Elastic IP addresses, one for each subnet.
 pub const ALLOCATIONS: &str = "eip-allocations";
 /// Private addresses, one for each subnet.
 pub const PRIVATE_ADDRESSES: &str = "private-ipv4-addresses";
 /// Labels of the nodes that get traffic.
 pub const NODE_LABELS: &str = "target-node-labels";
-/// Its subnets, by ID or name.
+/// Subnets of the load balancer, by ID or name.
 pub const SUBNETS: &str = "subnets";
 
 /// The value of an annotation, without the spaces around it. Empty counts as not set.

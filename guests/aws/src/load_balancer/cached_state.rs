@@ -1,8 +1,10 @@
-//! What the last calls about a load balancer found or made: it spares requests, and nothing depends on it.
+//! What the last calls about a load balancer found or made. It saves requests; without it each call reaches the same
+//! result.
 //!
-//! A Service that wants what it wanted a moment ago costs one look at its load balancer. Ports that change cost the changes alone,
-//! and nodes that come and go no search for target groups. What others change at AWS meanwhile is seen by the hourly look, which
-//! compares everything, or when a change is refused: whoever changes something forgets it before.
+//! A Service that wants the same as a moment ago costs one read of its load balancer. A change of ports costs the
+//! changes alone, and a change of nodes needs no search for target groups. Changes that others make at AWS meanwhile
+//! are noticed by the hourly read, which compares everything, or when AWS refuses a change: every call forgets the
+//! entry before it changes something.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,66 +16,67 @@ use super::elb::{LoadBalancer, Targets};
 use super::listeners::Listening;
 use super::security_groups::Group;
 
-/// How long it is kept: the host's most, and the time between two looks.
+/// How long an entry is kept: the host's maximum, and the time between two full comparisons.
 const AGE: Duration = Duration::from_secs(3600);
-/// How long it counts as what there is at AWS, without a comparison: longer than a burst of changes, shorter than between two
-/// looks.
+/// How long an entry counts as the state at AWS, without a comparison: longer than a burst of changes, shorter than the
+/// time between two full comparisons.
 const FRESH: Duration = Duration::from_secs(600);
 
-/// See the module's documentation.
+/// The last known state of a network load balancer, and the digest of what was wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {
-    /// Digest of all that was wanted.
+    /// Digest of everything that was wanted.
     pub wish: String,
-    /// The same without the ports, if a change of the ports changes nothing but them and the nodes' groups.
+    /// Digest without the ports; `None` if a change of ports changes more than the ports and the nodes' security
+    /// groups.
     pub frame: Option<String>,
-    /// The load balancer.
+    /// The load balancer, as AWS described it last.
     pub load_balancer: LoadBalancer,
     /// Its listeners and target groups.
     pub listening: Listening,
-    /// The instances that were to be behind it.
+    /// IDs of the instances of the nodes that were to receive traffic.
     pub ids: BTreeSet<String>,
-    /// What of them was there.
+    /// The instances among them that ran, and those that existed.
     pub targets: Targets,
-    /// Security groups with the cluster's tag.
+    /// Security groups that carry the cluster's tag.
     pub tagged: BTreeSet<String>,
-    /// Security groups of nodes that let it in. `None`: groups are not changed.
+    /// Security groups of nodes whose rules let the load balancer in. `None`: rules are not managed.
     pub open: Option<BTreeSet<String>>,
-    /// These groups with their rules, until the rules change.
+    /// These groups with their rules; `None` after a change of the rules.
     pub node_groups: Option<Vec<Group>>,
 }
 
-/// What is remembered about the load balancer of this name.
+/// The entry of the load balancer with this name.
 pub fn get(name: &str) -> Option<Remembered> {
     state::get_json(&key(name))
 }
 
-/// Remembers.
+/// Stores the entry of a load balancer.
 pub fn set(name: &str, remembered: &Remembered) {
     state::set_json(&key(name), remembered, AGE);
 }
 
-/// Notes that everything is as at AWS.
+/// Marks the entry as equal to the state at AWS for ten minutes (`FRESH`).
 pub fn set_fresh(name: &str) {
     state::set(&fresh(name), &[], FRESH);
 }
 
-/// Whether everything was as at AWS a moment ago.
+/// Whether the entry was equal to the state at AWS within the last ten minutes (`FRESH`).
 pub fn is_fresh(name: &str) -> bool {
     state::get(&fresh(name)).is_some()
 }
 
-/// Notes what was wanted of a classic load balancer, and is so.
+/// Stores the state that was wanted of a classic load balancer, and that it has now.
 pub fn set_same(name: &str, wish: &(String, BTreeSet<String>)) {
     state::set_json(&key(name), wish, FRESH);
 }
 
-/// Whether that was wanted a moment ago.
+/// Whether the same state was wanted within the last ten minutes (`FRESH`).
 pub fn is_same(name: &str, wish: &(String, BTreeSet<String>)) -> bool {
     state::get_json(&key(name)).as_ref() == Some(wish)
 }
 
-/// Forgets.
+/// Removes the entry, before a change or after an unexpected answer.
 pub fn forget(name: &str) {
     state::delete(&key(name));
 }

@@ -1,7 +1,7 @@
-//! Classic load balancers: what the Go provider makes for Services without the annotation `type`, and so does this one.
+//! Classic load balancers, which this provider and the Go provider create for Services without the annotation `type`.
 //!
-//! Its name and that of its security group are made of the Service's UID, as the Go provider makes them. The nodes' groups let its
-//! group in, by which rules are known as its own.
+//! Names of load balancers and of their security groups are made of the Service's UID, as in the Go provider. Rules in
+//! the nodes' groups let in a load balancer's own group, by which they are recognised.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ use elb::Classic;
 /// See [`ccm_guest::LoadBalancer::ensure`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::ensure`].
 pub fn ensure(
     settings: &Settings,
     service: &Service,
@@ -89,7 +89,7 @@ pub fn ensure(
 /// See [`ccm_guest::LoadBalancer::update_targets`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::update_targets`].
 pub fn update_targets(
     settings: &Settings,
     service: &Service,
@@ -108,7 +108,8 @@ pub fn update_targets(
     Ok(elb::set_instances(&classic, &nodes.targets)?)
 }
 
-/// The group by which the nodes' groups know a load balancer: the first one that is named for it, or its own.
+/// The group that the rules in the nodes' groups let in: the first one that an annotation or the configuration names,
+/// or the load balancer's own.
 fn source(settings: &Settings, service: &Service, all: &[Group]) -> Option<String> {
     let own = group_of_classic(&name(service));
     named_group(settings, service).or_else(|| {
@@ -117,7 +118,8 @@ fn source(settings: &Settings, service: &Service, all: &[Group]) -> Option<Strin
     })
 }
 
-/// Lets the load balancer's group into the nodes' groups, and nowhere else in groups with the cluster's tag.
+/// Lets the load balancer's group into the nodes' groups, and removes such rules from other groups with the cluster's
+/// tag.
 fn admit(
     settings: &Settings,
     nodes: &Nodes,
@@ -137,11 +139,12 @@ fn admit(
     security_groups::admit(looked_at, source, &open)
 }
 
-/// See [`ccm_guest::LoadBalancer::delete`]; says whether there was one, too. Rules in the nodes' groups go first, because its own group leads to them, also after a
-/// crash; those that let in a group of somebody else go unless another load balancer has it.
+/// See [`ccm_guest::LoadBalancer::delete`]; also returns whether the load balancer existed. Rules in the nodes' groups
+/// go first, because they are found by the load balancer's group, also after a crash. Rules for a named group go unless
+/// another load balancer has that group.
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::delete`].
 pub fn delete(settings: &Settings, service: &Service) -> Result<(bool, ProgressReply), Error> {
     let name = name(service);
     let existing = elb::list()?;

@@ -1,8 +1,8 @@
-//! Deletes everything that belongs to a Service, and says whether there is a load balancer.
+//! Deletes everything that belongs to a Service, and says whether a load balancer exists.
 //!
-//! In this order, each step again after a crash: rules in node groups, the load balancer with its listeners, target groups, its
-//! own security group. Until the first two are done the load balancer's name leads to the rest; after it, names do that are
-//! made of the Service's UID.
+//! The order is: rules in the nodes' groups, the load balancer with its listeners, target groups, its own security
+//! group. After a crash every step is repeated. Until the first two are done, the load balancer's name leads to the
+//! rest; after that, the names that are made of the Service's UID do.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,20 +15,20 @@ use super::wanted::{self, group_prefix};
 use super::{cached_state, classic, elb, ensure};
 use crate::config::Settings;
 
-/// Until AWS counts something as unused.
+/// Delay until AWS no longer counts an object as used.
 const IN_USE: Duration = Duration::from_secs(5);
 
 /// See [`ccm_guest::LoadBalancer::delete`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::delete`].
 pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressReply, Error> {
     let service = &request.service;
     let name = wanted::name(service);
     cached_state::forget(&name);
     let is_classic = wanted::is_classic(service);
     let reply = delete_kind(settings, service, &name, is_classic)?;
-    // Nobody knows of which kind it was when its annotation has changed since.
+    // The annotation may have changed since, so a Service with an address may have the other kind.
     match reply {
         (was_there, reply) if was_there || !ensure::was_made_before(service) => Ok(reply),
         (_, reply) if !matches!(reply.progress, Progress::Done) => Ok(reply),
@@ -36,7 +36,7 @@ pub fn delete(settings: &Settings, request: &DeleteRequest) -> Result<ProgressRe
     }
 }
 
-/// Returns whether there was a load balancer of this kind, too.
+/// Also returns whether a load balancer of this kind existed.
 fn delete_kind(
     settings: &Settings,
     service: &Service,
@@ -82,7 +82,7 @@ fn delete_network(
     Ok((was_there, reply))
 }
 
-/// For what AWS counts as used for some time.
+/// The reply while AWS still counts an object as used.
 pub(super) fn come_back() -> ProgressReply {
     ProgressReply::pending(Pending::after(IN_USE))
 }
@@ -90,7 +90,7 @@ pub(super) fn come_back() -> ProgressReply {
 /// See [`ccm_guest::LoadBalancer::get`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::get`].
 pub fn get(service: &Service) -> Result<Found, Error> {
     let name = wanted::name(service);
     let status = match wanted::is_classic(service) {

@@ -13,9 +13,9 @@ mod records;
 use records::{Action, Certificate};
 pub use records::{Listener, LoadBalancer, TargetGroup};
 
-/// Objects on a page, the most that AWS gives.
+/// Objects on a page, AWS' maximum.
 const PAGE: usize = 400;
-/// Targets that one request may name.
+/// Maximum number of targets in one request.
 const TARGETS: usize = 100;
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ struct Attribute {
 /// The load balancer of this name.
 ///
 /// # Errors
-/// When it is not known; [`Error::Conflict`] if it is no network load balancer.
+/// A refusal by AWS, or no answer; [`Error::Conflict`] if it is no network load balancer.
 pub fn by_name(name: &str) -> Result<Option<LoadBalancer>, Error> {
     let query = Query::elb("DescribeLoadBalancers").list("Names.member", [name]);
     match query.send::<Page<LoadBalancer>>() {
@@ -39,10 +39,10 @@ pub fn by_name(name: &str) -> Result<Option<LoadBalancer>, Error> {
     }
 }
 
-/// The same from the list of all: only an answer without an error proves that there is none.
+/// As [`by_name`], from the list of all load balancers: only an answer without an error proves an absence.
 ///
 /// # Errors
-/// When it is not known.
+/// A refusal by AWS, or no answer.
 pub fn by_list(name: &str) -> Result<Option<LoadBalancer>, Error> {
     let query = Query::elb("DescribeLoadBalancers").set("PageSize", PAGE);
     chosen(query.pages()?, name)
@@ -62,10 +62,10 @@ fn chosen(
     }
 }
 
-/// Makes a load balancer.
+/// Creates a load balancer.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn create(
     wanted: &Wanted,
     subnets: &[String],
@@ -101,25 +101,26 @@ pub fn create(
 /// The listeners of a load balancer.
 ///
 /// # Errors
-/// When they are not known.
+/// A refusal by AWS, or no answer.
 pub fn listeners(load_balancer: &str) -> Result<Vec<Listener>, Error> {
     let query = Query::elb("DescribeListeners").set("LoadBalancerArn", load_balancer);
     query.pages()
 }
 
-/// The target groups of a load balancer; of the whole region with `None`.
+/// The target groups of a load balancer; `None`: of the whole region.
 ///
 /// # Errors
-/// When they are not known.
+/// A refusal by AWS, or no answer.
 pub fn target_groups(load_balancer: Option<&str>) -> Result<Vec<TargetGroup>, Error> {
     let query = Query::elb("DescribeTargetGroups").set_some("LoadBalancerArn", load_balancer);
     query.set("PageSize", PAGE).pages()
 }
 
-/// Makes a port's target group, or takes the one that an interrupted call left. With its targets.
+/// Creates a port's target group, or takes over the one that an interrupted call left. Also returns its registered
+/// targets.
 ///
 /// # Errors
-/// When AWS does not make it.
+/// A refusal by AWS, or no answer.
 pub fn create_target_group(
     wanted: &Wanted,
     port: &Port,
@@ -146,10 +147,10 @@ pub fn create_target_group(
     }
 }
 
-/// Changes of a target group what can be changed.
+/// Changes the fields of a target group that AWS can change.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn modify_target_group(group: &mut TargetGroup, port: &Port) -> Answer<()> {
     let query = Query::elb("ModifyTargetGroup").set("TargetGroupArn", &group.target_group_arn);
     adjustable(query, port).act()?;
@@ -169,28 +170,28 @@ fn adjustable(query: Query, port: &Port) -> Query {
         .set("UnhealthyThresholdCount", port.health.unhealthy)
 }
 
-/// Deletes a target group; one that is not there is deleted.
+/// Deletes a target group; a missing one counts as deleted.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn delete_target_group(arn: &str) -> Answer<()> {
     let query = Query::elb("DeleteTargetGroup");
     query.set("TargetGroupArn", arn).delete()
 }
 
-/// Deletes a load balancer with its listeners; one that is not there is deleted.
+/// Deletes a load balancer with its listeners; a missing one counts as deleted.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn delete(arn: &str) -> Answer<()> {
     let query = Query::elb("DeleteLoadBalancer");
     query.set("LoadBalancerArn", arn).delete()
 }
 
-/// Deletes a listener; one that is not there is deleted.
+/// Deletes a listener; a missing one counts as deleted.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn delete_listener(arn: &str) -> Answer<()> {
     let query = Query::elb("DeleteListener");
     query.set("ListenerArn", arn).delete()
@@ -199,16 +200,16 @@ pub fn delete_listener(arn: &str) -> Answer<()> {
 /// Replaces the security groups of a load balancer.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn set_security_groups(arn: &str, groups: &[String]) -> Answer<()> {
     let query = Query::elb("SetSecurityGroups").set("LoadBalancerArn", arn);
     query.list("SecurityGroups.member", groups).act()
 }
 
-/// Makes or changes the listener of a port: a change if `existing` names one. Returns it as it is now.
+/// Creates the listener of a port, or changes the one that `existing` names. Returns its new state.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn put_listener(
     wanted: &Wanted,
     load_balancer: &str,
@@ -258,10 +259,10 @@ pub fn put_listener(
     })
 }
 
-/// The targets of each target group that get traffic, without those that are leaving.
+/// The targets of each target group that receive traffic, without those that are draining.
 ///
 /// # Errors
-/// When one is not known.
+/// A refusal by AWS, or no answer.
 pub fn targets(groups: &[&str]) -> Result<Vec<BTreeSet<String>>, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
@@ -295,14 +296,14 @@ pub fn targets(groups: &[&str]) -> Result<Vec<BTreeSet<String>>, Error> {
 /// The instances behind a load balancer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Targets {
-    /// Those that run: AWS registers no others.
+    /// Running instances: AWS registers no others.
     pub running: BTreeSet<String>,
-    /// Those that exist: they stay registered where they are.
+    /// Existing instances: they stay registered if they are.
     pub existing: BTreeSet<String>,
 }
 
 impl Targets {
-    /// What leaves those that are registered, and what joins them.
+    /// Of the registered targets in `are`, those to deregister; and those to register.
     pub fn changes<'a>(&'a self, are: &'a BTreeSet<String>) -> (Vec<&'a String>, Vec<&'a String>) {
         let leaving = are.difference(&self.existing);
         let coming = self.running.difference(are);
@@ -310,10 +311,10 @@ impl Targets {
     }
 }
 
-/// Makes the targets of a group those that are wanted. Some leave first, because their number is limited.
+/// Makes a group's targets the wanted ones. Deregisters before it registers, because the number of targets is limited.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn set_targets(
     group: &str,
     port: u16,
@@ -336,19 +337,19 @@ pub fn set_targets(
     Ok(())
 }
 
-/// Attributes, and where they are.
+/// The object that attributes belong to, by its ARN.
 #[derive(Debug, Clone, Copy)]
 pub enum Of<'a> {
-    /// Of a load balancer.
+    /// A load balancer.
     LoadBalancer(&'a str),
-    /// Of a target group.
+    /// A target group.
     TargetGroup(&'a str),
 }
 
-/// Changes the attributes that are not as wanted. What was just made has those that AWS gives by itself, and is not asked.
+/// Changes the attributes that differ. A new object has AWS' defaults, so its attributes are not read.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn set_attributes<K: AsRef<str> + Ord>(
     of: Of<'_>,
     is_new: bool,
@@ -381,7 +382,7 @@ pub fn set_attributes<K: AsRef<str> + Ord>(
     Ok(query.pairs("Attributes.member", changed).act()?)
 }
 
-/// The attributes that are not as wanted. Those that AWS does not tell are off or empty.
+/// The wanted attributes that differ. An attribute that AWS does not return is off or empty.
 pub fn differing<'a, K: AsRef<str> + Ord>(
     are: &BTreeMap<String, String>,
     wanted: &'a BTreeMap<K, String>,

@@ -1,4 +1,4 @@
-//! Makes a load balancer as its Service wants it, and keeps its nodes.
+//! Creates and changes a load balancer as its Service wants it, and updates its nodes.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::provider_id::{self, Id};
 /// See [`ccm_guest::LoadBalancer::ensure`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::ensure`].
 pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureReply, Failure> {
     let mut events = Vec::new();
     match reach(settings, request, &mut events) {
@@ -76,7 +76,7 @@ fn is_framed_so(known: &Remembered, wanted: &Wanted) -> bool {
     known.frame.is_some() && known.frame == wanted.frame()
 }
 
-/// What differs between the ports that are remembered and those that are wanted: nothing is read for it but rules that changed.
+/// Changes only the ports that differ from the cached ones. Reads nothing but rules that have changed.
 fn change_ports(
     wanted: &Wanted,
     known: Remembered,
@@ -116,7 +116,7 @@ fn make(
         .as_ref()
         .is_some_and(|found| found.security_groups.items.is_empty())
     {
-        // AWS gives no groups to a load balancer that was made without.
+        // AWS adds no security groups to a load balancer that was created without any.
         wanted.groups = Groups::Unmanaged;
     }
     let mut all = Vec::new();
@@ -149,7 +149,7 @@ fn make(
         None => Listening::default(),
     };
     let (listening, kept) = listeners::apply(&wanted, &load_balancer, listening, &nodes.targets)?;
-    // What was made above has its nodes.
+    // Target groups that were created above have their nodes already.
     listeners::set_targets(&kept, &nodes.targets)?;
     elb::set_attributes(
         Of::LoadBalancer(&load_balancer.load_balancer_arn),
@@ -184,7 +184,7 @@ fn make(
 /// See [`ccm_guest::LoadBalancer::update_targets`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::update_targets`].
 pub fn update_targets(
     settings: &Settings,
     request: &UpdateRequest,
@@ -209,7 +209,7 @@ fn reach_nodes(
         return classic::update_targets(settings, service, ids, events);
     }
     let known = cached_state::get(&name);
-    // Until all of it has been done, nothing is known.
+    // The cached state is invalid until all of it has been done.
     cached_state::forget(&name);
     let nodes = Nodes::look_up(ids)?;
     let was_known = known.is_some();
@@ -221,7 +221,7 @@ fn reach_nodes(
                 .ok_or_else(|| Error::unavailable(format!("there is no load balancer {name}")))?;
             let groups = elb::target_groups(Some(&load_balancer.load_balancer_arn))?;
             Remembered {
-                // Fits no wish: the next call about the Service looks at everything.
+                // Equals no digest, so that the next call about the Service compares everything.
                 wish: String::new(),
                 frame: None,
                 load_balancer,
@@ -240,8 +240,8 @@ fn reach_nodes(
         targets: nodes.targets,
         ..known
     };
-    // Mistakes in annotations must not keep a node that leaves; then its group is not closed. The call that makes the load balancer
-    // tells them.
+    // Mistakes in annotations must not keep a node that leaves registered; the rules stay as they are then. `ensure`
+    // reports the mistakes.
     let wanted = Wanted::read(settings, service, &mut Vec::new());
     if let (Some(open), Ok(wanted)) = (&known.open, wanted) {
         let (needed, _) =
@@ -260,7 +260,7 @@ fn reach_nodes(
     Ok(())
 }
 
-/// Whether the Service has had a load balancer, which may be of the other kind.
+/// Whether the Service has an address, so that a load balancer was created, maybe of the other kind.
 pub(super) fn was_made_before(service: &Service) -> bool {
     !service.status.ingress.is_empty()
 }
@@ -273,7 +273,7 @@ pub(super) fn unlike(name: &str) -> Error {
     ))
 }
 
-/// The VPC of what exists, or the cluster's.
+/// The VPC of the existing load balancer, or the cluster's.
 pub(super) fn vpc(
     settings: &Settings,
     existing: Option<&String>,
@@ -369,8 +369,8 @@ fn set_security_groups(
     Ok(())
 }
 
-/// Takes back what belonged to groups that a load balancer does not have any more. While AWS still counts one as used, it stays
-/// until the Service goes.
+/// Removes the rules for security groups that the load balancer no longer has, and the groups. A group that AWS still
+/// counts as used stays until the Service is deleted.
 pub(super) fn drop_groups(
     settings: &Settings,
     all: &[Group],
@@ -388,7 +388,7 @@ pub(super) fn drop_groups(
     Ok(())
 }
 
-/// Returns whether the groups were so before.
+/// Returns whether the rules were so before.
 fn open_nodes(
     wanted: &Wanted,
     load_balancer: &LoadBalancer,
@@ -410,7 +410,7 @@ fn open_nodes(
     )
 }
 
-/// What AWS does not change in a load balancer that exists.
+/// An event about wanted changes that AWS cannot make to an existing load balancer.
 pub(super) fn unchangeable(wanted: &Wanted, scheme: &str, has: &[String]) -> Option<Event> {
     let mut what = Vec::new();
     if (scheme == "internal") != wanted.internal {

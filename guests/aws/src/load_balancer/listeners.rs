@@ -1,8 +1,8 @@
 //! Compares listeners and target groups with the wanted ports, and changes what differs.
 //!
-//! Each listener has a target group of its own. What AWS cannot change in a target group (port, protocol, protocol and
-//! interval of health checks) makes a new one: its nodes are registered before the listener turns to it, and then the old one
-//! goes.
+//! Each listener has a target group of its own. If a field differs that AWS cannot change in a target group (port,
+//! protocol, protocol and interval of health checks), a new group is made: its nodes are registered before the listener
+//! switches to it, and then the old one is deleted.
 
 use ccm_guest::Error;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::elb::{self, Listener, LoadBalancer, Of, TargetGroup, Targets};
 use super::wanted::{Port, Wanted};
 
-/// A target group by its name for requests, and the port of its targets.
+/// A target group's ARN, and the port of its targets.
 pub type Registered = (String, u16);
 
 /// The listeners of a load balancer, and the target groups behind them.
@@ -21,13 +21,13 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// What there is now.
+    /// Reads the current listeners and target groups.
     ///
     /// # Errors
-    /// When it is not known.
+    /// A refusal by AWS, or no answer.
     pub fn read(load_balancer: &str) -> Result<Listening, Error> {
         let listeners = elb::listeners(load_balancer)?;
-        // Of a load balancer that has none, the groups are an error.
+        // AWS answers with an error for the target groups of a load balancer that has none.
         let groups = match listeners.is_empty() {
             true => Vec::new(),
             false => elb::target_groups(Some(load_balancer))?,
@@ -35,23 +35,23 @@ impl Listening {
         Ok(Listening { listeners, groups })
     }
 
-    /// Target groups alone.
+    /// Target groups without listeners.
     pub fn of_groups(groups: Vec<TargetGroup>) -> Listening {
         let listeners = Vec::new();
         Listening { listeners, groups }
     }
 
-    /// The target groups.
+    /// The target groups, for [`set_targets`].
     pub fn registered(&self) -> Vec<Registered> {
         self.groups.iter().map(registered).collect()
     }
 }
 
-/// Makes all ports of a load balancer as wanted. Returns what there is then, and the target groups that were there before, whose
-/// targets are as they were.
+/// Creates, changes and deletes listeners until all ports are as wanted. Returns the new state, and the target groups
+/// that existed before, whose targets are unchanged.
 ///
 /// # Errors
-/// When AWS does not change something. What was changed before stays.
+/// A refused change, or no answer. Earlier changes stay.
 pub fn apply(
     wanted: &Wanted,
     load_balancer: &LoadBalancer,
@@ -111,10 +111,10 @@ fn registered(group: &TargetGroup) -> Registered {
     (group.target_group_arn.clone(), group.port)
 }
 
-/// Makes the targets of all groups those that are wanted.
+/// Makes the targets of all groups the wanted ones.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn set_targets(groups: &[Registered], wanted: &Targets) -> Result<(), Error> {
     let arns: Vec<&str> = groups.iter().map(|(arn, _)| arn.as_str()).collect();
     for ((arn, port), are) in groups.iter().zip(elb::targets(&arns)?) {
@@ -124,10 +124,11 @@ pub fn set_targets(groups: &[Registered], wanted: &Targets) -> Result<(), Error>
 }
 
 fn set_group_attributes(wanted: &Wanted, group: &TargetGroup) -> Result<(), Error> {
-    // As with the Go provider, an attribute that is not named stays as it is.
+    // As with the Go provider, an attribute that is not named keeps its value.
     match wanted.group_attributes.is_empty() {
         true => Ok(()),
-        // By default the client's address is preserved or not, depending on the protocol: also a new one is asked.
+        // Whether the client's address is preserved by default depends on the protocol, so the attributes of new groups
+        // are read, too.
         false => elb::set_attributes(
             Of::TargetGroup(&group.target_group_arn),
             false,

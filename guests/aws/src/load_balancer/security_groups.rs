@@ -1,8 +1,8 @@
-//! Security groups: rules in the nodes' groups that let the load balancer in, and a load balancer's own group.
+//! Security groups: rules in the nodes' groups that let a load balancer in, and a load balancer's own group.
 //!
 //! A rule belongs to a load balancer by its description, as the Go provider writes it, so that one listing of the VPC's
-//! groups shows everything that has to go, wherever it is. One more rule lets the clients' messages about packet sizes in;
-//! all load balancers of a group share it, and it goes with the last of them.
+//! groups shows every rule that has to go. One more rule lets in the clients' ICMP messages about packet sizes; all
+//! load balancers of a group share it, and it goes with the last of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,27 +18,27 @@ use crate::query::{Answer, List, Query};
 #[cfg(test)]
 mod tests;
 
-/// Groups on a page.
+/// Security groups on a page.
 const PAGE: usize = 500;
-/// Descriptions of rules.
+/// Prefixes of the descriptions of rules.
 const CLIENT: &str = "kubernetes.io/rule/nlb/client";
 const HEALTH: &str = "kubernetes.io/rule/nlb/health";
 const PACKET_SIZE: &str = "kubernetes.io/rule/nlb/mtu";
-/// All protocols.
+/// The API's protocol number for all protocols.
 const EVERYTHING: &str = "-1";
 
-/// A security group.
+/// A security group with its inbound rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
-    /// `sg-…`.
+    /// The ID, `sg-…`.
     pub group_id: String,
-    /// Its name.
+    /// The group's name.
     #[serde(default)]
     pub group_name: String,
     #[serde(default)]
     ip_permissions: List<Permission>,
-    /// Its tags.
+    /// Tags of the group.
     #[serde(default)]
     pub tag_set: Tags,
 }
@@ -59,7 +59,7 @@ struct Permission {
     groups: List<Source>,
 }
 
-/// A range of addresses, or a group.
+/// The source of a rule: an address range, or a security group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Source {
     #[serde(alias = "cidrIp", alias = "cidrIpv6", alias = "groupId")]
@@ -68,7 +68,7 @@ struct Source {
     description: String,
 }
 
-/// What lets packets in. AWS knows it by this alone, whatever its description says.
+/// An inbound rule. AWS identifies it by these fields alone; the description does not count.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
     protocol: String,
@@ -94,12 +94,12 @@ impl Rule {
         Rule::of(protocol, (port.into(), port.into()), range)
     }
 
-    /// Everything from another group, by its ID.
+    /// All traffic from another group, by its ID.
     fn everything_from(group: &str) -> Rule {
         Rule::of(EVERYTHING, (-1, -1), group)
     }
 
-    /// ICMP's type 3, code 4: fragmentation needed.
+    /// ICMP type 3, code 4: fragmentation needed.
     fn packet_size(range: &str) -> Rule {
         Rule::of("icmp", (3, 4), range)
     }
@@ -133,17 +133,17 @@ impl Group {
 /// The security groups that a filter selects.
 ///
 /// # Errors
-/// When they are not known.
+/// A refusal by AWS, or no answer.
 pub fn list(filter: &str, value: &str) -> Result<Vec<Group>, Error> {
     let filters = [(filter.to_owned(), vec![value])];
     let query = Query::ec2("DescribeSecurityGroups").set("MaxResults", PAGE);
     query.filters(filters).pages()
 }
 
-/// The security groups of a VPC; of the cluster where that is not known.
+/// The security groups of a VPC; of the cluster if the VPC is not known.
 ///
 /// # Errors
-/// When they are not known.
+/// A refusal by AWS, or no answer.
 pub fn list_of(settings: &Settings, vpc: Option<&String>) -> Result<Vec<Group>, Error> {
     match vpc.filter(|vpc| !vpc.is_empty()).or(settings.vpc.as_ref()) {
         Some(vpc) => list("vpc-id", vpc),
@@ -151,9 +151,8 @@ pub fn list_of(settings: &Settings, vpc: Option<&String>) -> Result<Vec<Group>, 
     }
 }
 
-/// The groups of the nodes that have to let traffic in: of each instance the one with the cluster's tag, or its only one.
-/// `tagged` are the groups with that tag.
-/// With events about instances where it is not clear which.
+/// The groups of the nodes that have to let traffic in: of each instance the one with the cluster's tag, or its only
+/// one. `tagged` are the groups with that tag. Also returns events about instances whose group cannot be determined.
 pub fn of_nodes(
     tagged: &BTreeSet<String>,
     instances: &[Instance],
@@ -186,7 +185,8 @@ pub fn of_nodes(
     (chosen, event.into_iter().collect())
 }
 
-/// What a node's group has to let in for a load balancer. `subnets` are the ranges of its subnets, where health checks come from.
+/// The rules that a load balancer needs in a node's group. `subnets` are the ranges of its subnets, where health checks
+/// come from.
 pub fn for_nodes(wanted: &Wanted, subnets: &[String]) -> Rules {
     let mut rules = Rules::new();
     let of = |kind: &str| format!("{kind}={}", wanted.name);
@@ -200,7 +200,7 @@ pub fn for_nodes(wanted: &Wanted, subnets: &[String]) -> Rules {
             );
         }
     }
-    // After the health checks' rules, since one rule may be both.
+    // After the health checks' rules, because the same rule may serve both, and the clients' description then wins.
     for port in &wanted.ports {
         let protocol = transport(port);
         rules.extend(
@@ -213,7 +213,7 @@ pub fn for_nodes(wanted: &Wanted, subnets: &[String]) -> Rules {
     rules
 }
 
-/// What a load balancer's own group has to let in.
+/// The rules of a load balancer's own group.
 pub fn for_own(wanted: &Wanted) -> Rules {
     let mut rules = Rules::new();
     for range in &wanted.sources {
@@ -238,11 +238,11 @@ fn transport(port: &Port) -> &'static str {
     }
 }
 
-/// Gives the load balancer `name` exactly the rules `wanted` in the groups `chosen`, and none in the others. Returns whether it was
-/// so before.
+/// Gives the load balancer `name` exactly the rules `wanted` in the groups `chosen`, and none in the others. Returns
+/// whether the rules were so before.
 ///
 /// # Errors
-/// When AWS does not change one.
+/// A refusal by AWS for one of the rules, or no answer.
 pub fn open(
     groups: &[Group],
     name: &str,
@@ -260,10 +260,10 @@ pub fn open(
     Ok(was_so)
 }
 
-/// Lets everything from the group `source` into the groups `chosen`, and into no other of `groups`.
+/// Lets all traffic from the group `source` into the groups `chosen`, and into no other of `groups`.
 ///
 /// # Errors
-/// When AWS does not change one.
+/// A refusal by AWS for one of the rules, or no answer.
 pub fn admit<'a>(
     groups: impl IntoIterator<Item = &'a Group>,
     source: &str,
@@ -284,12 +284,12 @@ pub fn admit<'a>(
 /// Gives a load balancer's own group exactly these rules.
 ///
 /// # Errors
-/// When AWS does not change one.
+/// A refusal by AWS for one of the rules, or no answer.
 pub fn set_own(group: &Group, wanted: &Rules) -> Result<(), Error> {
     change(group, &Change::of(&group.rules(), wanted, |_, _| true))
 }
 
-/// What has to change in a group.
+/// The difference between a group's rules and the wanted ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Change {
     grant: Rules,
@@ -297,7 +297,7 @@ struct Change {
 }
 
 impl Change {
-    /// What is missing is granted; of what is there, that which `may_go` and is not wanted is revoked.
+    /// Missing rules are granted. Existing rules are revoked if they are not wanted and `may_go` allows it.
     fn of(are: &Rules, wanted: &Rules, may_go: impl Fn(&Rule, &String) -> bool) -> Change {
         let missing = wanted.iter().filter(|(rule, _)| !are.contains_key(rule));
         let surplus = are
@@ -312,7 +312,8 @@ impl Change {
     }
 }
 
-/// Compares. A rule of somebody else that lets in the same is good enough, and is left alone.
+/// Compares a group's rules with those wanted for `name`. Another owner's rule that lets in the same traffic suffices,
+/// and stays.
 fn difference(are: &Rules, name: &str, wanted: &Rules) -> Change {
     let own = [format!("{CLIENT}={name}"), format!("{HEALTH}={name}")];
     if wanted.is_empty() && !are.values().any(|why| own.contains(why)) {
@@ -339,7 +340,7 @@ fn difference(are: &Rules, name: &str, wanted: &Rules) -> Change {
     change
 }
 
-/// One request for what is added, one for what is removed.
+/// Sends one request for the rules to grant, and one for those to revoke.
 fn change(group: &Group, change: &Change) -> Result<(), Error> {
     let added = change.grant.iter().map(|(rule, why)| (rule, why.as_str()));
     let (action, so) = (
@@ -352,7 +353,7 @@ fn change(group: &Group, change: &Change) -> Result<(), Error> {
     send(action, so, group, &removed.collect::<Vec<_>>())
 }
 
-/// `so` is AWS' error code when one of the rules is as wanted already.
+/// `so` is AWS' error code for a rule that has the wanted state already.
 fn send(
     action: &'static str,
     so: &str,
@@ -363,7 +364,7 @@ fn send(
         return Ok(());
     }
     match permissions(action, group, rules).act() {
-        // Somebody was faster with one of them, such as with what all load balancers share, and then AWS changes none.
+        // Another writer was faster with one of the rules, such as the shared one; AWS then changes none of them.
         Err(refusal) if refusal.is(so) && rules.len() > 1 => {
             let mut single = rules.iter();
             single.try_for_each(|rule| send(action, so, group, &[*rule]))
@@ -399,10 +400,10 @@ fn permissions(action: &'static str, group: &Group, rules: &[(&Rule, &str)]) -> 
     query
 }
 
-/// Makes a load balancer's own group.
+/// Creates a load balancer's own group.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn create(name: &str, vpc: &str, tags: &[(String, String)]) -> Result<Group, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -427,20 +428,20 @@ pub fn create(name: &str, vpc: &str, tags: &[(String, String)]) -> Result<Group,
     })
 }
 
-/// Deletes a group; one that is not there is deleted.
+/// Deletes a group; a missing one counts as deleted.
 ///
 /// # Errors
-/// When AWS does not, such as while its load balancer is being deleted.
+/// A refusal by AWS, such as while its load balancer is being deleted, or no answer.
 pub fn delete(group: &Group) -> Answer<()> {
     let query = Query::ec2("DeleteSecurityGroup");
     query.set("GroupId", &group.group_id).delete()
 }
 
-/// Deletes the group of this name that was made for a load balancer, by this provider or the Go provider. Returns whether nothing
-/// is left of it: AWS counts it as used for some time after its load balancer, whose interfaces go late.
+/// Deletes the group of this name that was made for a load balancer, by this provider or the Go provider. Returns
+/// whether it is gone: AWS counts it as used until the load balancer's network interfaces are removed.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn delete_own(groups: &[Group], name: &str, cluster: &Cluster) -> Result<bool, Error> {
     let own = groups.iter();
     for group in own.filter(|group| group.group_name == name && group.is_own(cluster)) {

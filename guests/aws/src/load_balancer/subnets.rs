@@ -11,7 +11,7 @@ use crate::ec2::{self, RouteTable, Subnet};
 /// The subnets, in the annotation's order or by zone.
 ///
 /// # Errors
-/// When there are none, or not as many as addresses are named.
+/// No subnet is found, or not as many as the annotations name addresses.
 pub fn choose(settings: &Settings, wanted: &Wanted, vpc: &str) -> Result<Vec<Subnet>, Error> {
     let all = ec2::subnets("vpc-id", vec![vpc.to_owned()])?;
     let chosen = match wanted.subnets.is_empty() {
@@ -61,7 +61,8 @@ fn named(names: &[String], all: Vec<Subnet>) -> Result<Vec<Subnet>, Error> {
     }
 }
 
-/// In each ordinary zone the subnet with the role's tag, then with the cluster's, then with the smallest ID.
+/// From each ordinary zone, the subnet with the role's tag, then the one with the cluster's tag, then the one with the
+/// smallest ID.
 fn one_of_each_zone(
     settings: &Settings,
     wanted: &Wanted,
@@ -111,7 +112,7 @@ fn one_of_each_zone(
     Ok(best.into_values().collect())
 }
 
-/// Whether the subnet's table, or the VPC's main one, leads to an internet gateway.
+/// Whether the subnet's route table, or the VPC's main one, has a route to an internet gateway.
 fn is_public(tables: &[RouteTable], subnet: &Subnet) -> bool {
     let with = |fits: &dyn Fn(&ec2::Association) -> bool| {
         let mut tables = tables.iter();

@@ -219,7 +219,7 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
     );
 }
 
-/// Whoever mends the mistake then reads in one go what else has no effect.
+/// A person who corrects the mistake also learns of the annotations that have no effect.
 #[test]
 fn events_are_told_with_the_error_too() {
     let ensure = |more: &[(&str, &str)]| {

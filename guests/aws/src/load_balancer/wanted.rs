@@ -1,4 +1,5 @@
-//! What a Service wants of AWS: read from its ports, policies and annotations, with all mistakes at once. Pure.
+//! The state that a Service wants at AWS: read from its ports, policies and annotations, with all mistakes at once.
+//! Pure.
 
 use std::collections::BTreeMap;
 
@@ -15,95 +16,95 @@ mod fields;
 
 use fields::{attributes, group_attributes, health};
 
-/// Class and prefix of classes of load balancers that others make.
+/// Load balancer class, and prefix of classes, of other controllers.
 const ELSEWHERE: &[&str] = &["service.k8s.aws/", "eks.amazonaws.com/"];
-/// Annotation values that mean AWS Load Balancer Controller.
+/// Values of the annotation `type` that mean AWS Load Balancer Controller.
 const EXTERNAL: &[&str] = &["external", "nlb-ip"];
-/// Everybody.
+/// All IPv4 addresses.
 const ANYWHERE: &str = "0.0.0.0/0";
 
-/// A load balancer with everything that belongs to it.
+/// A load balancer with all objects that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Wanted {
-    /// Its name, from the Service's UID.
+    /// The name, made of the Service's UID.
     pub name: String,
     /// Whether it has private addresses only.
     pub internal: bool,
-    /// Its ports.
+    /// The ports of the Service.
     pub ports: Vec<Port>,
-    /// Its attributes.
+    /// Load balancer attributes, by the API's keys; for a classic one by its fields.
     pub attributes: BTreeMap<&'static str, String>,
     /// Attributes of all its target groups.
     pub group_attributes: BTreeMap<String, String>,
-    /// Tags of all that is made.
+    /// Tags of every object that is created.
     pub tags: Vec<(String, String)>,
-    /// Subnets by ID or name; empty: those that are found.
+    /// Subnets by ID or name; empty: chosen by zone and tag.
     pub subnets: Vec<String>,
-    /// Elastic addresses, one for each subnet, or none.
+    /// Allocations of Elastic IP addresses, one for each subnet, or none.
     pub allocations: Vec<String>,
     /// Private addresses, one for each subnet, or none.
     pub private_addresses: Vec<String>,
-    /// Who may connect.
+    /// Address ranges of the clients that may connect.
     pub sources: Vec<String>,
-    /// Its security groups.
+    /// The load balancer's security groups.
     pub groups: Groups,
     /// Whether it is a classic one.
     pub is_classic: bool,
-    /// More security groups of a classic one.
+    /// Additional security groups of a classic one.
     pub extra_groups: Vec<String>,
-    /// Whether a classic one tells the nodes the clients' addresses.
+    /// Whether a classic one sends the clients' addresses to the nodes, by the proxy protocol.
     pub proxy_protocol: bool,
 }
 
-/// Security groups of a load balancer.
+/// The security groups of a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Groups {
-    /// As they are.
+    /// They are left as they are.
     Unmanaged,
-    /// These, with rules of somebody else.
+    /// The groups with these IDs, whose rules are not managed.
     Named(Vec<String>),
-    /// One of its own, by name.
+    /// A group of its own with this name.
     Own(String),
 }
 
-/// A port.
+/// A port of the Service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Port {
-    /// Where clients connect.
+    /// The port for clients.
     pub front: u16,
     /// `TCP`, `UDP` or `TLS`; of classic load balancers `TCP`, `SSL`, `HTTP` or `HTTPS`.
     pub front_protocol: &'static str,
     /// Certificate and policy with `TLS`, `SSL` or `HTTPS`.
     pub tls: Option<Tls>,
-    /// The node port.
+    /// The node port that receives the traffic.
     pub back: u16,
-    /// As `front_protocol`.
+    /// The protocol to the nodes, with the same values as `front_protocol`.
     pub back_protocol: &'static str,
-    /// How nodes are checked.
+    /// The health check of the nodes.
     pub health: Health,
 }
 
-/// How a port ends TLS.
+/// TLS settings of a port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Tls {
-    /// The certificate.
+    /// The certificate's ARN.
     pub certificate: String,
-    /// The policy, unless AWS chooses.
+    /// The name of the security policy; `None`: AWS' default.
     pub policy: Option<String>,
 }
 
-/// How nodes are checked.
+/// A health check of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Health {
     /// `TCP`, `HTTP` or `HTTPS`; of classic load balancers also `SSL`.
     pub protocol: String,
-    /// A port, or `traffic-port`, which for a classic load balancer is the first one.
+    /// A port, or `traffic-port`, which for a classic load balancer is the first port.
     pub port: String,
-    /// The path, not with `TCP`.
+    /// The path; `None` for `TCP` and `SSL`.
     pub path: Option<String>,
-    /// Seconds between checks.
+    /// Seconds between two checks.
     pub interval: u32,
-    /// Seconds that a check of a classic load balancer waits for.
+    /// Seconds until a check of a classic load balancer without an answer fails.
     pub timeout: u32,
     /// Successes until a node is healthy.
     pub healthy: u32,
@@ -111,17 +112,17 @@ pub struct Health {
     pub unhealthy: u32,
 }
 
-/// The load balancer's name: the Service's UID, as the Go provider has it.
+/// The load balancer's name, made of the Service's UID as in the Go provider.
 pub fn name(service: &Service) -> String {
     service.default_name()
 }
 
-/// What the names of a Service's target groups begin with; 80 bits of its UID.
+/// Prefix of the names of a Service's target groups; 80 bits of its UID.
 pub fn group_prefix(name: &str) -> String {
     format!("{}-", name.get(..21).unwrap_or(name))
 }
 
-/// The name of a load balancer's own security group, as the Go provider has it.
+/// The name of a load balancer's own security group, as in the Go provider.
 pub fn own_group(settings: &Settings, service: &Service) -> String {
     let (namespace, name) = (service.namespace.as_str(), service.name.as_str());
     let digest = digest(
@@ -135,12 +136,13 @@ pub fn own_group(settings: &Settings, service: &Service) -> String {
     format!("k8s-{}-{}-{digest}", plain(namespace), plain(name))
 }
 
-/// The name of a classic load balancer's own security group, as the Go provider has it.
+/// The name of a classic load balancer's own security group, as in the Go provider.
 pub fn group_of_classic(name: &str) -> String {
     format!("k8s-elb-{name}")
 }
 
-/// The security group that is named for a classic load balancer, the first of several.
+/// The security group that the annotation, or else the configuration, names for a classic load balancer; the first of
+/// several.
 pub fn named_group(settings: &Settings, service: &Service) -> Option<String> {
     let named = values(service, names::GROUPS).into_iter().next();
     named
@@ -153,10 +155,10 @@ pub fn is_classic(service: &Service) -> bool {
     get(service, names::TYPE) != Some("nlb")
 }
 
-/// Whether this provider makes the Service's load balancer.
+/// Checks that the Service's load balancer is this provider's task.
 ///
 /// # Errors
-/// [`Error::Elsewhere`] when others do.
+/// [`Error::Elsewhere`] if another controller creates it.
 pub fn is_ours(service: &Service) -> Result<(), Error> {
     let kind = get(service, names::TYPE);
     let class = service.class.as_deref().unwrap_or_default();
@@ -181,8 +183,8 @@ pub fn targets<'a>(service: &Service, nodes: &'a [Node]) -> Vec<&'a Node> {
 }
 
 impl Wanted {
-    /// Reads a Service. What has no effect becomes an event, also beside mistakes: whoever mends these then reads in one go what
-    /// else there is.
+    /// Reads a Service. Annotations without effect become events, also when there are mistakes: a person who corrects
+    /// these then learns of everything at once.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake.
@@ -258,12 +260,12 @@ impl Wanted {
         }
     }
 
-    /// A digest of all that is wanted.
+    /// A digest of everything that is wanted.
     pub fn digest(&self) -> String {
         digest(&serde_json::to_string(self).unwrap_or_default(), 16)
     }
 
-    /// A digest of all but the ports. `None` if more depends on them than listeners, target groups and rules in the nodes'
+    /// A digest without the ports. `None` if they determine more than listeners, target groups and rules in the nodes'
     /// groups.
     pub fn frame(&self) -> Option<String> {
         let frame = Wanted {
@@ -274,7 +276,7 @@ impl Wanted {
         alone.then(|| frame.digest())
     }
 
-    /// The name of a port's target group. What cannot be changed in a target group is part of it.
+    /// The name of a port's target group. It contains a digest of the fields that cannot be changed in a target group.
     pub fn group_name(&self, port: &Port) -> String {
         let Port {
             front,
@@ -290,7 +292,7 @@ impl Wanted {
         group_prefix(&self.name) + &digest(&fixed, 5)
     }
 
-    /// Whether opening the node ports to the clients opens them to health checks as well.
+    /// Whether the rules for the clients let in the health checks, too.
     pub fn clients_cover_health(&self) -> bool {
         self.sources == [ANYWHERE]
             && self

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::fixtures::{actions, host};
 
-/// Actions that AWS asks for besides those that are sent, and why.
+/// Actions that AWS requires in addition to those that are sent, and why.
 const IMPLIED: &[&str] = &[
     // Tags in the requests that make load balancers, target groups and listeners.
     "elasticloadbalancing:AddTags",
@@ -17,14 +17,14 @@ const IMPLIED: &[&str] = &[
     // The first load balancer of an account.
     "iam:CreateServiceLinkedRole",
 ];
-/// Actions that the Go provider sends (`ensureTargetGroupAttributes`) and its published policy lacks: without them its annotation
-/// `target-group-attributes` is refused by AWS.
+/// Actions that the Go provider sends (`ensureTargetGroupAttributes`) and its published policy lacks: without them AWS
+/// refuses its annotation `target-group-attributes`.
 const LACKING: &[&str] = &[
     "elasticloadbalancing:DescribeTargetGroupAttributes",
     "elasticloadbalancing:ModifyTargetGroupAttributes",
 ];
 
-/// What the manifest's rules allow, in the policy's words.
+/// The actions that the manifest's rules allow, as an IAM policy names them.
 fn requested() -> BTreeSet<String> {
     let manifest: Value = serde_json::from_str(include_str!("../../manifest.json")).unwrap();
     let mut all: BTreeSet<String> = IMPLIED.iter().map(|action| (*action).to_owned()).collect();

@@ -76,7 +76,7 @@ fn the_error_code_decides_and_not_the_status() {
             refusal.error
         );
     }
-    // A page of somebody in between.
+    // A page of a proxy in between.
     assert!(matches!(
         refused(502, "<html>Bad Gateway</html>").error,
         Error::Unavailable(_)

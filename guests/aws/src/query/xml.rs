@@ -1,9 +1,10 @@
-//! XML into the types of answers. Knows none of these types, and sends nothing.
+//! Deserializes XML into the types of answers. Knows none of these types, and sends nothing.
 //!
-//! The document becomes a tree first, which the types' derived code then reads. A reader that derived code drives by itself has
-//! several forms of an element, and each type is compiled for each of them: the module was a quarter larger.
+//! The document first becomes a tree, which the types' derived code then reads. A reader that derived code drives
+//! directly has several forms of an element, and each type is compiled for each of them: the module was a quarter
+//! larger.
 //!
-//! Documents are untrusted: a document type definition, and with it every entity of its own, is an error. Attributes and
+//! Documents are untrusted: a document type definition, and with it every custom entity, is an error. Attributes and
 //! namespaces are ignored.
 
 use roxmltree::{Document, Node};
@@ -14,7 +15,7 @@ use serde::forward_to_deserialize_any;
 /// Reads the element `inner` of the root, or the root if it has none.
 ///
 /// # Errors
-/// What is wrong with the document, for people.
+/// The mistake in the document, in words.
 pub(super) fn read<T: DeserializeOwned>(text: &str, inner: &str) -> Result<T, String> {
     let document = Document::parse(text).map_err(|error| error.to_string())?;
     let root = document.root_element();
@@ -27,7 +28,7 @@ fn named<'a>(node: Node<'a, '_>) -> &'a str {
     node.tag_name().name()
 }
 
-/// The elements of one name in one parent: each is an element of a list; a value is a single one.
+/// The elements of one name in one parent. As a list, each of them is an element; as a single value, there must be one.
 struct Siblings<'a, 'input>(Vec<Node<'a, 'input>>);
 
 impl<'a, 'input> Siblings<'a, 'input> {
@@ -38,7 +39,7 @@ impl<'a, 'input> Siblings<'a, 'input> {
         }
     }
 
-    /// The text of a single element without elements.
+    /// The text of a single element that has no child elements.
     fn text(&self) -> Result<&'a str, Error> {
         let node = self.single()?;
         if node.children().any(|child| child.is_element()) {
@@ -48,7 +49,7 @@ impl<'a, 'input> Siblings<'a, 'input> {
         Ok(node.text().unwrap_or_default())
     }
 
-    /// The elements in a single element that has no text, by name.
+    /// The child elements of a single element that has no text, by name.
     fn fields(&self) -> Result<Vec<(&'a str, Self)>, Error> {
         let node = self.single()?;
         let mut fields: Vec<(&str, Self)> = Vec::new();

@@ -1,4 +1,4 @@
-//! What the vendor's refusals and pages mean.
+//! The meaning of the vendor's refusals and page metadata.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::{Answer, TestHost, json};

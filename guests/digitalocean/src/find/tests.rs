@@ -1,4 +1,4 @@
-//! Which requests answer which nodes, and what may be concluded from what came.
+//! Which requests answer which nodes, and what the answers prove.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ use super::*;
 const MANIFEST: &str = include_str!("../../manifest.json");
 const NOT_FOUND: &str = include_str!("../../fixtures/error-not-found.json");
 
-/// An account with droplets, of which some may be missing from lists.
+/// An account with droplets, some of which may be missing from lists.
 #[derive(Default)]
 struct Account {
     droplets: Vec<(u64, String)>,

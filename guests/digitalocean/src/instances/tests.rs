@@ -1,4 +1,4 @@
-//! What a droplet is as an instance.
+//! A droplet as an instance of the contract.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::AddressType;

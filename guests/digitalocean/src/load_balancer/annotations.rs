@@ -1,5 +1,6 @@
-//! Service annotations: [`TABLE`] lists every one of the Go manager and what becomes of it. Values are read as the Go
-//! manager reads them, so that existing Services keep working. Tenants write annotations: expect any text of any length.
+//! Service annotations: [`TABLE`] lists every one of the Go manager with its treatment here. Values are read as the Go
+//! manager reads them, so that existing Services keep working. Tenants write annotations: expect any text of any
+//! length.
 
 use ccm_guest::Error;
 use ccm_guest::load_balancer::Service;
@@ -8,14 +9,14 @@ use ccm_guest::values::Values;
 #[cfg(test)]
 mod tests;
 
-/// What becomes of an annotation.
+/// How an annotation is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
-    /// It has the Go manager's meaning.
+    /// It has the same meaning as in the Go manager.
     Supported,
     /// It has the Go manager's meaning when a load balancer is created; a later change is refused, for this reason.
     AtCreation(&'static str),
-    /// It has no effect, and an Event says why.
+    /// It has no effect, and an Event gives this reason.
     Ignored(&'static str),
 }
 
@@ -26,17 +27,17 @@ macro_rules! annotations {
     ($($(#[$doc:meta])* $name:ident = $key:literal: $treatment:expr;)+) => {
         $($(#[$doc])* pub const $name: &str = $key;)+
 
-        /// Every annotation that the Go manager reads or writes, and what becomes of it.
+        /// Every annotation that the Go manager reads or writes, with its treatment.
         pub const TABLE: &[(&str, Treatment)] = &[$(($name, $treatment)),+];
     };
 }
 
 annotations! {
-    /// The load balancer's id; the only one that is written, too.
+    /// The load balancer's id. This provider writes this annotation, and no other.
     ID = "kubernetes.digitalocean.com/load-balancer-id": Supported;
-    /// Whether the load balancer is left alone, for a Service of another cluster to take it over.
+    /// Whether the load balancer is left alone, so that a Service of another cluster can take it over.
     DISOWN = "service.kubernetes.io/do-loadbalancer-disown": Supported;
-    /// The load balancer's name.
+    /// Name of the load balancer in the account.
     NAME = "service.beta.kubernetes.io/do-loadbalancer-name": Supported;
     /// Protocol of the ports that no other annotation names: `tcp`, `http`, `https`, `http2` or `http3`.
     PROTOCOL = "service.beta.kubernetes.io/do-loadbalancer-protocol": Supported;
@@ -48,25 +49,25 @@ annotations! {
     HTTP2_PORTS = "service.beta.kubernetes.io/do-loadbalancer-http2-ports": Supported;
     /// The port that speaks HTTP/3.
     HTTP3_PORT = "service.beta.kubernetes.io/do-loadbalancer-http3-port": Supported;
-    /// Whether encrypted data are passed on.
+    /// Whether encrypted data is forwarded as it is, so that the nodes terminate TLS.
     TLS_PASSTHROUGH = "service.beta.kubernetes.io/do-loadbalancer-tls-passthrough": Supported;
-    /// The certificate's id.
+    /// UUID of the certificate for TLS.
     CERTIFICATE_ID = "service.beta.kubernetes.io/do-loadbalancer-certificate-id": Supported;
-    /// The certificate's name; counts without an id.
+    /// Name of the certificate for TLS; has no effect beside an id.
     CERTIFICATE_NAME = "service.beta.kubernetes.io/do-loadbalancer-certificate-name": Supported;
     /// Host name in the status, instead of addresses.
     HOSTNAME = "service.beta.kubernetes.io/do-loadbalancer-hostname": Supported;
-    /// Whether port, path and protocol of the health check are those of the next three; any value.
+    /// With any value, the next three annotations determine port, path and protocol of the health check.
     OVERRIDE_HEALTH_CHECK = "service.beta.kubernetes.io/do-loadbalancer-override-health-check": Supported;
     /// Port of the Service whose node port is checked.
     HEALTH_CHECK_PORT = "service.beta.kubernetes.io/do-loadbalancer-healthcheck-port": Supported;
-    /// Path of a health check by HTTP.
+    /// Path of the health check; only with HTTP and HTTPS.
     HEALTH_CHECK_PATH = "service.beta.kubernetes.io/do-loadbalancer-healthcheck-path": Supported;
-    /// `tcp`, `http` or `https`.
+    /// Protocol of the health check: `tcp`, `http` or `https`.
     HEALTH_CHECK_PROTOCOL = "service.beta.kubernetes.io/do-loadbalancer-healthcheck-protocol": Supported;
     /// Seconds between two checks.
     HEALTH_CHECK_INTERVAL = "service.beta.kubernetes.io/do-loadbalancer-healthcheck-check-interval-seconds": Supported;
-    /// Seconds that an answer may take.
+    /// Seconds until a check without an answer fails.
     HEALTH_CHECK_TIMEOUT = "service.beta.kubernetes.io/do-loadbalancer-healthcheck-response-timeout-seconds": Supported;
     /// Number of failures before a droplet counts as unhealthy.
     UNHEALTHY_THRESHOLD = "service.beta.kubernetes.io/do-loadbalancer-healthcheck-unhealthy-threshold": Supported;
@@ -74,37 +75,37 @@ annotations! {
     HEALTHY_THRESHOLD = "service.beta.kubernetes.io/do-loadbalancer-healthcheck-healthy-threshold": Supported;
     /// `lb-small`, `lb-medium` or `lb-large`.
     SIZE_SLUG = "service.beta.kubernetes.io/do-loadbalancer-size-slug": Supported;
-    /// Number of the load balancer's machines.
+    /// Number of the load balancer's nodes at the vendor.
     SIZE_UNIT = "service.beta.kubernetes.io/do-loadbalancer-size-unit": Supported;
-    /// `cookies` or `none`.
+    /// Sticky sessions: `cookies` or `none`.
     STICKY_SESSIONS_TYPE = "service.beta.kubernetes.io/do-loadbalancer-sticky-sessions-type": Supported;
-    /// Name of the cookie.
+    /// Name of the cookie for sticky sessions.
     STICKY_SESSIONS_COOKIE_NAME = "service.beta.kubernetes.io/do-loadbalancer-sticky-sessions-cookie-name": Supported;
-    /// Seconds for which the cookie is kept.
+    /// Lifetime of the cookie in seconds.
     STICKY_SESSIONS_COOKIE_TTL = "service.beta.kubernetes.io/do-loadbalancer-sticky-sessions-cookie-ttl": Supported;
-    /// Whether port 80 redirects to HTTPS.
+    /// Whether HTTP requests are redirected to HTTPS.
     REDIRECT_HTTP_TO_HTTPS = "service.beta.kubernetes.io/do-loadbalancer-redirect-http-to-https": Supported;
-    /// Whether no DNS records are made for certificates of Let's Encrypt.
+    /// Whether DNS records for certificates of Let's Encrypt are not created.
     DISABLE_LETS_ENCRYPT_DNS_RECORDS = "service.beta.kubernetes.io/do-loadbalancer-disable-lets-encrypt-dns-records": Supported;
-    /// Whether droplets are told the client's address by the proxy protocol.
+    /// Whether the proxy protocol sends the clients' addresses to the droplets.
     ENABLE_PROXY_PROTOCOL = "service.beta.kubernetes.io/do-loadbalancer-enable-proxy-protocol": Supported;
-    /// Whether connections to droplets are kept.
+    /// Whether connections to droplets are kept open between requests.
     ENABLE_BACKEND_KEEPALIVE = "service.beta.kubernetes.io/do-loadbalancer-enable-backend-keepalive": Supported;
     /// Seconds after which an idle connection ends.
     HTTP_IDLE_TIMEOUT = "service.beta.kubernetes.io/do-loadbalancer-http-idle-timeout-seconds": Supported;
-    /// Firewall rules of who may not connect.
+    /// Firewall rules for clients that are denied.
     DENY_RULES = "service.beta.kubernetes.io/do-loadbalancer-deny-rules": Supported;
-    /// Firewall rules of who may connect; they count without `loadBalancerSourceRanges`.
+    /// Firewall rules for clients that are allowed; no effect beside `loadBalancerSourceRanges`.
     ALLOW_RULES = "service.beta.kubernetes.io/do-loadbalancer-allow-rules": Supported;
-    /// `REGIONAL` or `REGIONAL_NETWORK`.
+    /// Type of the load balancer: `REGIONAL` or `REGIONAL_NETWORK`.
     TYPE = "service.beta.kubernetes.io/do-loadbalancer-type": AtCreation("the type of a load balancer cannot be changed");
-    /// `EXTERNAL` or `INTERNAL`.
+    /// Reachability of the load balancer: `EXTERNAL` or `INTERNAL`.
     NETWORK = "service.beta.kubernetes.io/do-loadbalancer-network": AtCreation("the network of a load balancer cannot be changed");
-    /// `IPV4` or `DUALSTACK`.
+    /// Address families of the load balancer: `IPV4` or `DUALSTACK`.
     NETWORK_STACK = "service.beta.kubernetes.io/do-loadbalancer-network-stack": AtCreation("the network stack of a load balancer cannot be changed");
-    /// An address of one's own (BYOIP).
+    /// The load balancer's address, from the customer's own range (BYOIP).
     IP = "service.beta.kubernetes.io/do-loadbalancer-ip": AtCreation("the address of a load balancer cannot be changed");
-    /// The subnet of the VPC.
+    /// UUID of the subnet in the VPC.
     SUBNET = "service.beta.kubernetes.io/do-loadbalancer-subnet-uuid": AtCreation("the subnet of a load balancer cannot be changed");
     /// `round_robin` or `least_connections`.
     ALGORITHM = "service.beta.kubernetes.io/do-loadbalancer-algorithm": Ignored("DigitalOcean ignores the algorithm of load balancers");
@@ -112,7 +113,7 @@ annotations! {
     FIREWALL_MANAGED = "kubernetes.digitalocean.com/firewall-managed": Ignored("this provider manages no firewall of nodes");
 }
 
-/// One of the given words; an empty value counts as not set.
+/// One of the given values; an empty value counts as not set.
 pub fn word<T: Clone>(read: &mut Values<'_>, key: &str, words: &[(&str, T)]) -> Option<T> {
     read.filled(key)?;
     read.choice(key, words)
@@ -124,7 +125,7 @@ pub fn number(read: &mut Values<'_>, key: &str) -> Option<u32> {
     read.number(key, 0..=u32::MAX)
 }
 
-/// Ports between commas.
+/// Port numbers, separated by commas.
 pub fn ports(read: &mut Values<'_>, key: &str) -> Vec<u16> {
     let parts = read.list(key).unwrap_or_default();
     let ports = parts.into_iter().filter_map(|part| match part.parse() {
@@ -134,14 +135,14 @@ pub fn ports(read: &mut Values<'_>, key: &str) -> Vec<u16> {
     ports.collect()
 }
 
-/// The value without surrounding whitespace, unless nothing is left of it.
+/// The value without surrounding whitespace; `None` if only whitespace is left.
 pub fn trimmed<'a>(read: &mut Values<'a>, key: &str) -> Option<&'a str> {
     read.text(key)
         .map(str::trim)
         .filter(|value| !value.is_empty())
 }
 
-/// Whether the Service's load balancer is left alone.
+/// Whether the annotation [`DISOWN`] is true, so that the Service's load balancer is left alone.
 ///
 /// # Errors
 /// [`Error::Invalid`] when the annotation is neither true nor false.

@@ -1,6 +1,7 @@
 //! The requests about load balancers, certificates and tags.
 //!
-//! A load balancer is kept as the JSON that came, because a `PUT` has to send back what it does not change.
+//! A load balancer is kept as the JSON of the answer, because a `PUT` has to send back the fields that it does not
+//! change.
 
 use std::collections::BTreeSet;
 
@@ -11,23 +12,23 @@ use serde_json::{Map, Value, json};
 
 use crate::api::{self, Paging, found, ok, page};
 
-/// A load balancer.
+/// A load balancer, as the API returned it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadBalancer {
-    /// A UUID.
+    /// The load balancer's UUID.
     pub id: String,
     fields: Map<String, Value>,
     tags: Option<BTreeSet<String>>,
 }
 
-/// How far a load balancer is.
+/// The state of a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// It is being made.
+    /// `new`: it is being created.
     New,
-    /// It works.
+    /// `active`: it works.
     Active,
-    /// Anything else, which a person has to look at.
+    /// Any other status, for a person to look at.
     Other(String),
 }
 
@@ -55,17 +56,17 @@ impl LoadBalancer {
         Ok(LoadBalancer { id, fields, tags })
     }
 
-    /// All its fields.
+    /// All fields of the API's object.
     pub fn fields(&self) -> &Map<String, Value> {
         &self.fields
     }
 
-    /// Its tags; `None` if the vendor does not say them.
+    /// The tags; `None` if the vendor did not return the field.
     pub fn tags(&self) -> Option<&BTreeSet<String>> {
         self.tags.as_ref()
     }
 
-    /// Its name.
+    /// The name; empty if the vendor did not return it.
     pub fn name(&self) -> &str {
         self.text("name").unwrap_or_default()
     }
@@ -85,17 +86,17 @@ impl LoadBalancer {
         self.text("network_stack")
     }
 
-    /// Its addresses: IPv4 before IPv6.
+    /// The addresses: IPv4 before IPv6.
     pub fn addresses(&self) -> impl Iterator<Item = &str> {
         ["ip", "ipv6"].into_iter().filter_map(|key| self.text(key))
     }
 
-    /// Whether its droplets are those with a tag, which nobody here chose.
+    /// Whether its droplets are selected by a tag, which this provider never sets.
     pub fn is_by_tag(&self) -> bool {
         self.text("tag").is_some()
     }
 
-    /// Its droplets.
+    /// The ids of its droplets.
     pub fn droplets(&self) -> BTreeSet<u64> {
         let ids = self.fields.get("droplet_ids").and_then(Value::as_array);
         ids.into_iter()
@@ -104,7 +105,7 @@ impl LoadBalancer {
             .collect()
     }
 
-    /// How far it is.
+    /// The state of its creation.
     pub fn status(&self) -> Status {
         match self.text("status").unwrap_or_default() {
             "new" => Status::New,
@@ -132,16 +133,16 @@ impl LoadBalancer {
     }
 }
 
-/// Whether this may be the id of an object with a UUID. Tenants write such ids.
+/// Whether the text has the form of a UUID. Tenants write such ids.
 pub fn is_id(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     (1..=64).contains(&text.len()) && text.bytes().all(is_allowed)
 }
 
-/// The load balancer with this id; `None` if the API says that there is none.
+/// The load balancer with this id; `None` if the API answers that it does not exist.
 ///
 /// # Errors
-/// When that could not be told.
+/// The reason why the answer is not known.
 pub fn get(id: &str) -> Result<Option<LoadBalancer>, Error> {
     match found(api::get(["load_balancers", id]).send()?)? {
         Some(response) => one(response.json()?).map(Some),
@@ -149,7 +150,7 @@ pub fn get(id: &str) -> Result<Option<LoadBalancer>, Error> {
     }
 }
 
-/// Those load balancers of the account that `keep` accepts, by a complete list.
+/// The load balancers of the account that `keep` accepts, by a complete list.
 ///
 /// # Errors
 /// When the list could not be read to its end.
@@ -174,7 +175,7 @@ pub fn list(keep: impl Fn(&LoadBalancer) -> bool) -> Result<Vec<LoadBalancer>, E
 /// Creates a load balancer.
 ///
 /// # Errors
-/// Why it was refused; without an answer nobody knows whether it was made.
+/// The reason for the refusal. Without an answer it is not known whether the load balancer was created.
 pub fn create(body: &Value) -> Result<LoadBalancer, Error> {
     one(ok(api::post(["load_balancers"]).json(body)?.send()?)?.json()?)
 }
@@ -182,15 +183,15 @@ pub fn create(body: &Value) -> Result<LoadBalancer, Error> {
 /// Replaces all settings of a load balancer.
 ///
 /// # Errors
-/// Why it was refused.
+/// The reason for the refusal, or why there was no answer.
 pub fn update(id: &str, body: &Value) -> Result<LoadBalancer, Error> {
     one(ok(api::put(["load_balancers", id]).json(body)?.send()?)?.json()?)
 }
 
-/// Deletes a load balancer. One that is not there counts as deleted.
+/// Deletes a load balancer; a missing one counts as deleted.
 ///
 /// # Errors
-/// Why it was refused.
+/// The reason for the refusal, or why there was no answer.
 pub fn delete(id: &str) -> Result<(), Error> {
     found(api::delete(["load_balancers", id]).send()?).map(drop)
 }
@@ -198,7 +199,7 @@ pub fn delete(id: &str) -> Result<(), Error> {
 /// Adds droplets to a load balancer, which keeps the others.
 ///
 /// # Errors
-/// Why it was refused.
+/// The reason for the refusal, or why there was no answer.
 pub fn add_droplets(id: &str, droplets: &BTreeSet<u64>) -> Result<(), Error> {
     let body = json!({"droplet_ids": droplets});
     ok(api::post(["load_balancers", id, "droplets"])
@@ -207,10 +208,10 @@ pub fn add_droplets(id: &str, droplets: &BTreeSet<u64>) -> Result<(), Error> {
     .map(drop)
 }
 
-/// Takes droplets from a load balancer.
+/// Removes droplets from a load balancer.
 ///
 /// # Errors
-/// Why it was refused.
+/// The reason for the refusal, or why there was no answer.
 pub fn remove_droplets(id: &str, droplets: &BTreeSet<u64>) -> Result<(), Error> {
     let body = json!({"droplet_ids": droplets});
     ok(api::delete(["load_balancers", id, "droplets"])
@@ -219,38 +220,38 @@ pub fn remove_droplets(id: &str, droplets: &BTreeSet<u64>) -> Result<(), Error> 
     .map(drop)
 }
 
-/// Whether there is a tag with this name.
+/// Whether a tag with this name exists.
 ///
 /// # Errors
-/// When that could not be told.
+/// The reason why the answer is not known.
 pub fn has_tag(name: &str) -> Result<bool, Error> {
     Ok(found(api::get(["tags", name]).send()?)?.is_some())
 }
 
-/// Deletes a tag, and takes it off everything that has it.
+/// Deletes a tag, and removes it from all objects that have it.
 ///
 /// # Errors
-/// Why it was refused.
+/// The reason for the refusal, or why there was no answer.
 pub fn delete_tag(name: &str) -> Result<(), Error> {
     found(api::delete(["tags", name]).send()?).map(drop)
 }
 
-/// A certificate.
+/// A TLS certificate of the account.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Certificate {
-    /// A UUID; a renewed certificate of Let's Encrypt has another one.
+    /// The UUID; a renewed certificate of Let's Encrypt has another one.
     pub id: String,
-    /// Unique in the account.
+    /// The name, unique in the account.
     pub name: String,
     /// `custom` or `lets_encrypt`.
     #[serde(rename = "type")]
     pub kind: String,
 }
 
-/// The certificate with this id; `None` if the API says that there is none.
+/// The certificate with this id; `None` if the API answers that it does not exist.
 ///
 /// # Errors
-/// When that could not be told.
+/// The reason why the answer is not known.
 pub fn certificate(id: &str) -> Result<Option<Certificate>, Error> {
     match found(api::get(["certificates", id]).send()?)? {
         Some(response) => Ok(Some(response.json::<CertificateAnswer>()?.certificate)),
@@ -261,7 +262,7 @@ pub fn certificate(id: &str) -> Result<Option<Certificate>, Error> {
 /// The certificate with this name.
 ///
 /// # Errors
-/// When that could not be told.
+/// The reason why the answer is not known.
 pub fn certificate_by_name(name: &str) -> Result<Option<Certificate>, Error> {
     let request = page(api::get(["certificates"]), 1).query("name", name);
     let answer: CertificatesAnswer = ok(request.send()?)?.json()?;

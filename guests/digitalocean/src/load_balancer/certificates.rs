@@ -11,11 +11,11 @@ use super::wanted::Wanted;
 const LETS_ENCRYPT: &str = "lets_encrypt";
 
 /// Finds the certificate's id; empty if none is needed. A renewed certificate of Let's Encrypt has another id than the
-/// annotation says, and the load balancer has it already: it stays. The Go manager writes the new id into the annotation,
+/// annotation, and the load balancer has it already: it stays. The Go manager writes the new id into the annotation,
 /// which no provider here may do.
 ///
 /// # Errors
-/// [`Error::Invalid`] when there is no certificate with the name.
+/// [`Error::Invalid`] when no certificate has the name.
 pub fn id(
     wanted: &Wanted,
     found: Option<&LoadBalancer>,
@@ -45,8 +45,8 @@ pub fn id(
     }
 }
 
-/// Whether the load balancer's certificate is the annotated one, renewed: it is one of Let's Encrypt, and the annotated one
-/// has the same name or is gone.
+/// Whether the load balancer's certificate is a renewal of the annotated one: it is one of Let's Encrypt, and the
+/// annotated one has the same name or is gone.
 fn is_renewal(annotated: &str, actual: &str) -> Result<bool, Error> {
     let Some(actual) = by_id(actual)?.filter(|one| one.kind == LETS_ENCRYPT) else {
         return Ok(false);

@@ -1,7 +1,7 @@
-//! What differs between the desired and the actual load balancer. Pure.
+//! The differences between the desired and the actual load balancer. Pure.
 //!
-//! The vendor leaves out what has its default, orders lists as it likes, and adds fields: so both sides are brought into
-//! one form before they are compared. What is fixed at creation is not compared.
+//! The vendor leaves out fields with default values, orders lists as it likes, and adds fields. So both sides are
+//! brought into one form before they are compared. Fields that are fixed at creation are not compared.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use super::owner;
 use super::wanted::Wanted;
 use crate::config::Type;
 
-/// The fields that differ, by their names; empty if the load balancer is as wanted. `certificate` is the id of the one
-/// that the rules need.
+/// The names of the fields that differ; empty if the load balancer is as wanted. `certificate` is the id of the
+/// certificate that the rules need.
 pub fn differing(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Vec<&'static str> {
     let fields = wanted.fields(certificate);
     let actual = found.fields();
@@ -35,8 +35,8 @@ pub fn differing(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Ve
     differing
 }
 
-/// The body that makes the load balancer as wanted. The vendor resets what it does not contain, so it also has what the
-/// load balancer has from elsewhere: its region, VPC, project, cipher policy and other people's tags.
+/// The body of the request that makes the load balancer as wanted. The vendor resets the fields that it does not
+/// contain, so it also has those that are set elsewhere: region, VPC, project, cipher policy and other people's tags.
 pub fn update(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Value {
     let mut fields = wanted.fields(certificate);
     let actual = found.fields();
@@ -56,7 +56,7 @@ pub fn update(wanted: &Wanted, certificate: &str, found: &LoadBalancer) -> Value
     Value::Object(fields)
 }
 
-/// Ours, and those of others but for other owners.
+/// The wanted tags, and those of others except the marks of other owners.
 fn new_tags(wanted: &Wanted, tags: &BTreeSet<String>) -> BTreeSet<String> {
     let others = tags.iter().filter(|tag| !owner::is_mark(tag)).cloned();
     others.chain(wanted.tags.iter().cloned()).collect()
@@ -69,10 +69,10 @@ struct Compared {
     when: When,
 }
 
-/// When a field is compared.
+/// The condition under which a field is compared.
 enum When {
     Always,
-    /// If the load balancer ends connections, or the field is wanted.
+    /// If the load balancer terminates connections, or the field is wanted.
     Regional,
 }
 
@@ -124,12 +124,12 @@ fn truth(value: Option<&Value>) -> Value {
     json!(value == Some(&Value::Bool(true)))
 }
 
-/// The vendor's default is a minute.
+/// In seconds; the vendor's default is a minute.
 fn idle_timeout(value: Option<&Value>) -> Value {
     json!(value.and_then(Value::as_u64).unwrap_or(60))
 }
 
-/// A list of which the order does not count.
+/// A list whose order does not count.
 fn set(value: Option<&Value>) -> Value {
     let mut items: Vec<String> = items(value).map(Value::to_string).collect();
     items.sort_unstable();
@@ -159,8 +159,8 @@ fn rules(value: Option<&Value>) -> Value {
     json!(rules)
 }
 
-/// The path counts with HTTP only. The vendor's document does not know `proxy_protocol`; what it says unasked is not
-/// compared, and neither is what it does not say.
+/// The path counts with HTTP only. The vendor's documentation lacks `proxy_protocol`; it is not compared unless both
+/// sides have it.
 fn health_check(value: Option<&Value>) -> Value {
     let check = value.unwrap_or(&Value::Null);
     let protocol = text(&check["protocol"]);
@@ -193,7 +193,7 @@ fn firewall(value: Option<&Value>) -> Value {
     json!([set(firewall.get("allow")), set(firewall.get("deny"))])
 }
 
-/// The number of machines, by either of the two ways to say it.
+/// The number of the load balancer's nodes, from either of the two fields for it.
 fn units(fields: &Map<String, Value>) -> u64 {
     let by_slug = || match fields.get("size").map(text) {
         Some("lb-medium") => 3,
@@ -204,8 +204,8 @@ fn units(fields: &Map<String, Value>) -> u64 {
     units.filter(|units| *units > 0).unwrap_or_else(by_slug)
 }
 
-/// Whether the number of machines is something that is chosen: not for a load balancer that passes packets on, unless it
-/// is annotated; and not if the vendor does not say it.
+/// Whether the number of nodes is compared. For a load balancer that forwards packets, only if it is annotated; and
+/// never if the vendor does not return it.
 fn has_units(kind: Type, wanted: &Map<String, Value>, actual: &Map<String, Value>) -> bool {
     let has = |fields: &Map<String, Value>| {
         ["size", "size_unit"]

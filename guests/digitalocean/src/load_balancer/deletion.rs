@@ -1,4 +1,4 @@
-//! Removes what belongs to a Service, and looks whether something does.
+//! Removes the load balancer of a Service, and reads whether there is one.
 
 use ccm_guest::load_balancer::{Found, ProgressReply, Service};
 use ccm_guest::{Error, Event, log};
@@ -11,7 +11,7 @@ use super::status::status;
 /// See [`ccm_guest::LoadBalancer::delete`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::delete`].
 pub fn delete(service: &Service) -> Result<ProgressReply, Error> {
     if is_disowned(service)? {
         return Err(Error::Elsewhere);
@@ -39,7 +39,7 @@ pub fn delete(service: &Service) -> Result<ProgressReply, Error> {
     ];
     log::info("deleting the load balancer", &fields);
     api::delete(&found.id)?;
-    // A tag outlives what had it. If this fails the next call no longer knows of it, and it does no harm.
+    // A tag outlives its objects. If this deletion fails, the next call does not know of the tag, which does no harm.
     let tag = owner::tag(&service.uid)?;
     if found.tags().is_some_and(|tags| tags.contains(&tag))
         && let Err(error) = api::delete_tag(&tag)
@@ -52,11 +52,11 @@ pub fn delete(service: &Service) -> Result<ProgressReply, Error> {
     Ok(ProgressReply::done())
 }
 
-/// See [`ccm_guest::LoadBalancer::get`]. By list alone: only a list shows that the account is there when the load balancer
-/// is not.
+/// See [`ccm_guest::LoadBalancer::get`]. By list alone: if the load balancer does not exist, only a list shows that the
+/// account does.
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::get`].
 pub fn get(service: &Service) -> Result<Found, Error> {
     // A mistake in the annotation does not make the load balancer absent.
     if is_disowned(service).unwrap_or(false) {

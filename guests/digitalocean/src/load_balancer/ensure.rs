@@ -1,10 +1,10 @@
 //! Makes the load balancer match a Service: reads, compares, and writes if something differs.
 //!
 //! # Guarantees
-//! - Every call begins by reading the load balancer, so that a lost response or a crash between two requests creates nothing
-//!   twice.
+//! - Every call begins by reading the load balancer, so that a lost response or a crash between two requests creates
+//!   nothing twice.
 //! - The request that creates it contains its owner.
-//! - While the vendor works at it, which takes about a minute after its creation, it is only looked at.
+//! - While the vendor works on it, which takes about a minute after its creation, it is only read.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,25 +27,25 @@ mod tests;
 
 /// The contract's maximum number of events per reply.
 const MAX_EVENTS: usize = 16;
-/// How long the first looks at a new load balancer wait. DigitalOcean needs about a minute to make one; the
-/// Go manager looks, and writes, every 15 s.
+/// Delays before the first reads of a new load balancer. DigitalOcean needs about a minute to create one; the Go
+/// manager reads, and writes, every 15 s.
 const LOOKS: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(30)];
-/// How long each look after those waits.
+/// Delay before each later read.
 const LATER: Duration = Duration::from_secs(15);
 
-/// What a call tells the next one.
+/// The hint for the next call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Hint {
-    /// The load balancer.
+    /// The load balancer's id.
     id: String,
-    /// How often it was looked at since it was made.
+    /// Number of reads since its creation.
     looks: usize,
 }
 
 /// See [`ccm_guest::LoadBalancer::ensure`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::ensure`].
 pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureReply, Failure> {
     let service = &request.service;
     if is_disowned(service)? {
@@ -64,12 +64,12 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
     events.truncate(MAX_EVENTS);
     match reply {
         Ok(reply) => Ok(reply.with_events(events)),
-        // Whoever mends the mistake then reads in one go what else has no effect.
+        // A person who corrects the mistake also learns of the fields that have no effect.
         Err(error) => Err(error.with_events(events)),
     }
 }
 
-/// Makes the load balancer, or changes it, as far as that is possible now.
+/// Creates the load balancer, or changes it, as far as that is possible now.
 fn reach(
     settings: &Settings,
     wanted: &Wanted,
@@ -130,7 +130,7 @@ fn create(
     api::create(&body)
 }
 
-/// The vendor makes no load balancer for nothing; nor does the Go manager.
+/// The vendor creates no load balancer without targets; nor does the Go manager.
 fn without_targets(targets: &Targets) -> Error {
     if targets.unreachable.is_empty() {
         return Error::unavailable("there is no node yet that could be behind the load balancer");
@@ -141,7 +141,7 @@ fn without_targets(targets: &Targets) -> Error {
     ))
 }
 
-/// The configured region; otherwise that of the nodes, which say it by their label, or of the VPC.
+/// The configured region; otherwise that of the nodes, from their label, or of the VPC.
 fn region(settings: &Settings, nodes: &[Node]) -> Result<String, Error> {
     if let Some(region) = &settings.region {
         return Ok(region.clone());
@@ -164,7 +164,7 @@ fn region(settings: &Settings, nodes: &[Node]) -> Result<String, Error> {
     }
 }
 
-/// Writes if something differs.
+/// Updates the load balancer if something differs.
 fn agree(
     wanted: &Wanted,
     found: LoadBalancer,
@@ -184,7 +184,7 @@ fn agree(
 /// See [`ccm_guest::LoadBalancer::update_targets`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::update_targets`].
 pub fn update_targets(
     settings: &Settings,
     request: &UpdateRequest,
@@ -215,7 +215,7 @@ pub fn update_targets(
     if !new.is_empty() || !old.is_empty() {
         log::info("changing the droplets of the load balancer", &count);
     }
-    // New ones first: a set that is replaced as a whole is never empty in between.
+    // Adds before it removes, so that a set that is replaced as a whole is never empty in between.
     if !new.is_empty() {
         api::add_droplets(id, &new)?;
     }
@@ -225,7 +225,7 @@ pub fn update_targets(
     Ok(ProgressReply::done())
 }
 
-/// The droplets of these nodes for a load balancer as it is.
+/// The droplets of the nodes that this load balancer can reach.
 fn droplets(service: &Service, nodes: &[Node], found: &LoadBalancer) -> BTreeSet<u64> {
     let kind = match found.kind() {
         Some("REGIONAL_NETWORK") => Type::RegionalNetwork,

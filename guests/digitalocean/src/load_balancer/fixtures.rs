@@ -1,5 +1,5 @@
-//! A scripted account for native tests: it does what the requests say, with the documented objects, and checks nothing. What
-//! the vendor checks, the simulator does in the tests of the sandbox.
+//! A scripted account for native tests: it carries out requests on the documented objects, and checks nothing. The
+//! vendor's checks are in the simulator, which the tests of the sandbox use.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::cell::RefCell;
@@ -16,23 +16,23 @@ const MANIFEST: &str = include_str!("../../manifest.json");
 const LOAD_BALANCER: &str = include_str!("../../fixtures/load-balancer.json");
 const NOT_FOUND: &str = include_str!("../../fixtures/error-not-found.json");
 
-/// The account.
+/// The scripted account.
 #[derive(Default)]
 pub struct Account {
-    /// Load balancers, as they are shown.
+    /// Load balancers as JSON of the API.
     pub load_balancers: Vec<Value>,
-    /// Certificates, as they are shown.
+    /// Certificates as JSON of the API.
     pub certificates: Vec<Value>,
-    /// Tags.
+    /// Names of the account's tags.
     pub tags: Vec<String>,
-    /// Answers in place of the right ones: to the request with this beginning, once.
+    /// Answers that replace the regular ones: each once, to a request that begins with this text.
     pub instead: Vec<(&'static str, Answer)>,
-    /// The status of new load balancers.
+    /// The status of new load balancers in the API.
     pub status: &'static str,
 }
 
 impl Account {
-    /// An empty one, whose load balancers are made at once.
+    /// An empty account, whose new load balancers are active at once.
     pub fn new() -> Account {
         Account {
             status: "active",
@@ -40,7 +40,7 @@ impl Account {
         }
     }
 
-    /// Serves the account to this thread.
+    /// Serves the account on this thread.
     pub fn serve(self) -> (TestHost, Rc<RefCell<Account>>) {
         let account = Rc::new(RefCell::new(self));
         let served = Rc::clone(&account);
@@ -158,14 +158,14 @@ fn one(kind: &str, all: &[Value], id: &str) -> Answer {
     }
 }
 
-/// The settings with these values besides a region.
+/// The settings with these values and a region.
 pub fn settings(values: &[(&str, &str)]) -> Settings {
     let region = [("REGION", "nyc3")];
     let values: Vec<_> = region.iter().chain(values).copied().collect();
     Settings::read(&config(&values)).unwrap()
 }
 
-/// The Service `web` with two ports and these annotations; a name without a slash is one of load balancers.
+/// The Service `web` with two ports and these annotations; a name without a slash gets the prefix of load balancers.
 pub fn web(annotations: &[(&str, &str)]) -> Service {
     let mut web = service("web", &[(80, 30080), (443, 30443)]);
     web.annotations = annotations

@@ -1,7 +1,7 @@
-//! Whose a load balancer is.
+//! The owner of a load balancer.
 //!
-//! Its owner is written down in a tag with the Service's UID, from the request that creates it on. Without such a tag the
-//! name that the Go manager gives tells the owner of those that it made. The annotation with the id only says where to
+//! The owner is recorded in a tag with the Service's UID, which is part of the request that creates the load balancer.
+//! Without such a tag, a name of the Go manager's form names the owner. The annotation with the id only says where to
 //! look: any tenant can write it, as with a name.
 
 use ccm_guest::load_balancer::{Adoption, Service};
@@ -11,15 +11,15 @@ use super::annotations as annotation;
 use super::api::{self, LoadBalancer, is_id};
 use crate::config::{Settings, is_tag};
 
-/// With what the tag of an owner begins.
+/// Prefix of the tag that names an owner.
 const MARK: &str = "k8s-service-uid:";
-/// With what the tag of a cluster begins, as with the Go manager.
+/// Prefix of the tag that names a cluster, as with the Go manager.
 const CLUSTER: &str = "k8s:";
 
-/// The tag of a Service's load balancer.
+/// The owner's tag of a Service's load balancer.
 ///
 /// # Errors
-/// [`Error::Invalid`] when the vendor would not accept it; the UIDs of a real API server are never like that.
+/// [`Error::Invalid`] when the vendor would not accept it; UIDs of a real API server never cause this.
 pub fn tag(uid: &str) -> Result<String, Error> {
     match is_tag(uid) {
         true => Ok(format!("{MARK}{uid}")),
@@ -32,8 +32,8 @@ pub fn is_mark(tag: &str) -> bool {
     tag.starts_with(MARK)
 }
 
-/// The UID of the Service that a load balancer belongs to, as far as this Service can tell: without a tag it is its own
-/// under the name that the Go manager gives, and otherwise nobody's.
+/// The UID of the Service that owns a load balancer, as far as this Service can tell. Without a tag, this Service owns
+/// one under the Go manager's name for it; any other has no owner.
 pub fn owner<'a>(found: &'a LoadBalancer, service: &'a Service) -> Option<&'a str> {
     let tags = found.tags().into_iter().flatten();
     let mut marks = tags.filter_map(|tag| tag.strip_prefix(MARK));
@@ -41,16 +41,16 @@ pub fn owner<'a>(found: &'a LoadBalancer, service: &'a Service) -> Option<&'a st
     marks.find(|owner| !owner.is_empty()).or_else(by_name)
 }
 
-/// Whether a load balancer is the Service's.
+/// Whether the Service owns the load balancer.
 pub fn is_own(found: &LoadBalancer, service: &Service) -> bool {
     owner(found, service) == Some(&service.uid)
 }
 
-/// The Service's load balancer, or the one that it names, whoever has it: by its id if that is known, and otherwise by
-/// list. `hint` is the id that the last call knew.
+/// The Service's load balancer, or the one that its annotations name, whoever owns it: by its id if that is known, and
+/// otherwise by list. `hint` is the id from the last call's hint.
 ///
 /// # Errors
-/// When that could not be told; [`Error::Invalid`] when there are two.
+/// The reason why the answer is not known; [`Error::Invalid`] when there are two.
 pub fn find(service: &Service, hint: Option<&str>) -> Result<Option<LoadBalancer>, Error> {
     let named = service.annotation(annotation::ID).or(hint);
     if let Some(id) = named.filter(|id| is_id(id))
@@ -61,7 +61,7 @@ pub fn find(service: &Service, hint: Option<&str>) -> Result<Option<LoadBalancer
     by_list(service)
 }
 
-/// The same by list alone.
+/// As [`find`], by list alone.
 ///
 /// # Errors
 /// As for [`find`].
@@ -77,15 +77,17 @@ pub fn by_list(service: &Service) -> Result<Option<LoadBalancer>, Error> {
     let (uid, default) = (&service.uid, service.default_name());
     let mark = format!("with the tag {MARK}{uid} or the name {default}");
     let own = shared::only_one(own, &mark, |one| one.id.clone())?;
-    // What is named by its id was meant before what only has the name.
+    // A load balancer that the annotation names by id takes precedence over one that only has the name.
     others.sort_by_key(|one| Some(one.id.as_str()) != id);
     Ok(own.or_else(|| others.into_iter().next()))
 }
 
-/// Whether the load balancer is the Service's, or may become it: `adopt` says that it may be taken over.
+/// Checks whether the load balancer is the Service's, or may become it: `adopt` lists the owners that it may be taken
+/// from.
 ///
 /// # Errors
-/// [`Error::Conflict`] when it is another's and may not; [`Error::Invalid`] when it is another cluster's.
+/// [`Error::Conflict`] when another Service owns it and it may not be taken over; [`Error::Invalid`] for another
+/// cluster's.
 pub fn claim(
     settings: &Settings,
     found: &LoadBalancer,
@@ -115,7 +117,7 @@ pub fn claim(
     }
 }
 
-/// The tag of another cluster, if this one has an id to tell them apart.
+/// The tag of another cluster, if this cluster has an id to compare with.
 fn other_cluster<'a>(settings: &Settings, found: &'a LoadBalancer) -> Option<&'a String> {
     let own = settings.cluster_tag()?;
     let mut tags = found
@@ -126,10 +128,10 @@ fn other_cluster<'a>(settings: &Settings, found: &'a LoadBalancer) -> Option<&'a
     tags.find(|tag| **tag != own)
 }
 
-/// Gives up a Service's load balancer without changing it: takes its mark away.
+/// Releases a Service's load balancer without changing it: removes the owner's tag.
 ///
 /// # Errors
-/// When that was not possible.
+/// The reason why the tag could not be removed.
 pub fn release(uid: &str) -> Result<(), Error> {
     let tag = tag(uid)?;
     match api::has_tag(&tag)? {

@@ -1,7 +1,7 @@
 //! The forwarding rules of a Service. Pure.
 //!
-//! A load balancer of type `REGIONAL` ends connections and sends to node ports. One of type `REGIONAL_NETWORK` passes
-//! packets on, to the port that they came to.
+//! A load balancer of type `REGIONAL` terminates connections and sends to node ports. One of type `REGIONAL_NETWORK`
+//! forwards packets to the port that they came to.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use super::annotations::{self as annotation, number, ports, trimmed, word};
 use crate::config::Type;
 
-/// The certificate of the rules that end TLS.
+/// The certificate of the rules that terminate TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Certificate {
-    /// None is needed.
+    /// No rule needs a certificate.
     None,
-    /// The one with this id.
+    /// The certificate with this id.
     Id(String),
-    /// The one with this name.
+    /// The certificate with this name.
     Name(String),
 }
 
@@ -28,13 +28,13 @@ pub enum Certificate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tls {
     None,
-    /// Ended with the certificate.
+    /// Terminated with the certificate.
     Ended,
-    /// Passed on.
+    /// Forwarded as it is.
     Passed,
 }
 
-/// One forwarding rule.
+/// A forwarding rule for one port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     entry_protocol: &'static str,
@@ -45,7 +45,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The API's rule with the certificate's id, which is needed only if the rule ends TLS.
+    /// The API's rule. It contains `certificate`, an id, only if the rule terminates TLS.
     pub fn body(&self, certificate: &str) -> Value {
         let mut body = json!({
             "entry_protocol": self.entry_protocol,
@@ -61,7 +61,7 @@ impl Rule {
         body
     }
 
-    /// Whether the rule ends TLS.
+    /// Whether the rule terminates TLS.
     pub fn ends_tls(&self) -> bool {
         self.tls == Tls::Ended
     }
@@ -73,7 +73,7 @@ const HTTP: &str = "http";
 const HTTPS: &str = "https";
 const HTTP2: &str = "http2";
 const HTTP3: &str = "http3";
-/// Speaks HTTPS if there is a certificate, or TLS is passed on, and no annotation names a port.
+/// The port that uses HTTPS by default, if there is a certificate or TLS is forwarded, and no annotation names a port.
 const SECURE_PORT: u16 = 443;
 
 /// The rules of a load balancer of this type.
@@ -182,7 +182,7 @@ fn how_tls(has_certificate: bool, passes: bool, read: &mut Values<'_>) -> Tls {
     }
 }
 
-/// The certificate that the annotations name; an id counts before a name.
+/// The certificate that the annotations name; an id takes precedence over a name.
 pub fn certificate(read: &mut Values<'_>) -> Certificate {
     let id = trimmed(read, annotation::CERTIFICATE_ID);
     let id = id.map(|id| Certificate::Id(id.to_owned()));
@@ -191,7 +191,7 @@ pub fn certificate(read: &mut Values<'_>) -> Certificate {
     id.or(name).unwrap_or(Certificate::None)
 }
 
-/// The Go manager takes a value that is no truth value for false, here only.
+/// As in the Go manager, a value that is no boolean counts as false, for this annotation only.
 fn passes_tls(read: &mut Values<'_>) -> bool {
     let value = read.text(annotation::TLS_PASSTHROUGH);
     value.and_then(parse_boolean).unwrap_or(false)
@@ -208,7 +208,7 @@ fn transport(port: &ServicePort, read: &mut Values<'_>) -> Option<&'static str> 
     }
 }
 
-/// The node port; 0 after a mistake.
+/// The node port; 0 after a mistake, which is recorded.
 pub fn node_port(port: &ServicePort, read: &mut Values<'_>) -> u16 {
     if port.node_port.is_none() {
         read.mistake(format_args!(

@@ -13,23 +13,23 @@ use crate::instances::SCHEME;
 #[cfg(test)]
 mod tests;
 
-/// The nodes of a Service, sorted out.
+/// The nodes of a Service, by how the load balancer can use them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Targets {
     /// Droplets that receive traffic.
     pub droplets: BTreeSet<u64>,
-    /// Nodes that the load balancer cannot reach: without a public IPv4 address.
+    /// Nodes that the load balancer cannot reach: they have no public IPv4 address.
     pub unreachable: Vec<String>,
     /// Nodes whose provider ID names no droplet.
     pub unknown: Vec<String>,
-    /// Nodes among the droplets that have no public IPv6 address.
+    /// Nodes of these droplets that have no public IPv6 address.
     pub without_ipv6: Vec<String>,
 }
 
 impl Targets {
-    /// Sorts the nodes out for a load balancer of this type and network, as the Go manager does. One that is reached from
-    /// outside and passes packets on needs nodes with public IPv4 addresses; one that ends connections also takes nodes
-    /// that have a private one; one inside of the VPC takes all.
+    /// Sorts the nodes for a load balancer of this type and network, as the Go manager does. An external one that
+    /// forwards packets needs nodes with public IPv4 addresses; one that terminates connections also takes nodes with a
+    /// private address; an internal one takes all.
     pub fn read(kind: Type, network: Network, nodes: &[Node]) -> Targets {
         let mut targets = Targets::default();
         for node in nodes {
@@ -56,7 +56,7 @@ impl Targets {
         targets
     }
 
-    /// The network stack of a new load balancer that no annotation chooses.
+    /// The network stack of a new load balancer without an annotation for it.
     pub fn stack(&self, kind: Type, network: Network) -> Stack {
         let is_dual = match (network, kind) {
             (Network::Internal, _) => false,

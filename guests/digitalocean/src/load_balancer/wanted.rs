@@ -1,8 +1,8 @@
-//! The desired state of a load balancer, from a Service, its annotations, its nodes, the configuration and what is fixed
-//! about an existing load balancer. Pure: no request, no clock.
+//! The desired state of a load balancer, from a Service, its annotations, its nodes, the configuration and the fixed
+//! fields of an existing load balancer. Pure: no request, no clock.
 //!
-//! What no annotation says has the vendor's default, also on an existing load balancer: its `PUT` works like that, and so
-//! does the Go manager. Only what is fixed at creation stays as it is.
+//! A field without an annotation has the vendor's default, also on an existing load balancer: the vendor's `PUT` works
+//! like that, and so does the Go manager. Only fields that are fixed at creation keep their values.
 
 use std::collections::BTreeSet;
 
@@ -22,17 +22,17 @@ use crate::config::{Settings, Type};
 #[cfg(test)]
 mod tests;
 
-/// Where a load balancer is reached.
+/// From where clients reach a load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// From everywhere.
+    /// From the internet.
     External,
-    /// Inside of the VPC.
+    /// From inside the VPC only.
     Internal,
 }
 
 impl Network {
-    /// All variants with the API's names.
+    /// All variants, each with its name in the API.
     pub const WORDS: [(&'static str, Network); 2] = [
         ("EXTERNAL", Network::External),
         ("INTERNAL", Network::Internal),
@@ -42,53 +42,53 @@ impl Network {
 /// The address families of a load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stack {
-    /// IPv4 alone.
+    /// IPv4 only.
     Ipv4,
-    /// Both.
+    /// IPv4 and IPv6.
     DualStack,
 }
 
 impl Stack {
-    /// All variants with the API's names.
+    /// All variants, each with its name in the API.
     pub const WORDS: [(&'static str, Stack); 2] =
         [("IPV4", Stack::Ipv4), ("DUALSTACK", Stack::DualStack)];
 }
 
-/// The name of a variant in a table of them.
+/// The name of a variant, from a table of all variants.
 fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
     let found = words.iter().find(|(_, one)| one == value);
     found.map_or("", |(word, _)| word)
 }
 
-/// The variant with the name.
+/// The variant with this name.
 fn meant<T: Copy>(words: &[(&'static str, T)], word: Option<&str>) -> Option<T> {
     let found = words.iter().find(|(one, _)| Some(*one) == word)?;
     Some(found.1)
 }
 
-/// The port of kube-proxy's own health check, which the Go manager uses, too.
+/// The port of kube-proxy's health check, which the Go manager uses, too.
 const KUBE_PROXY_HEALTH: u16 = 10256;
 const HEALTHZ: &str = "/healthz";
 
 /// The desired state of a load balancer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
-    /// The type.
+    /// The load balancer's type.
     pub kind: Type,
     /// The certificate of the rules that need one.
     pub certificate: Certificate,
-    /// The droplets, and nodes that are none.
+    /// The droplets, and the nodes that have none.
     pub targets: Targets,
-    /// Address and host name in the Service's status.
+    /// Host name for the Service's status, instead of addresses.
     pub hostname: Option<String>,
-    /// Tags, ours and nobody else's.
+    /// The tags of the owner and of the cluster.
     pub tags: BTreeSet<String>,
-    /// The vendor's address to be used at creation.
+    /// The customer's own address for a new load balancer (BYOIP).
     ip: Option<String>,
     rules: Vec<Rule>,
-    /// The other fields of the API. What has the vendor's default is left out.
+    /// The other fields of the API. Those with the vendor's default are left out.
     fields: Map<String, Value>,
-    /// What the operator should know.
+    /// Events about fields that have no effect.
     pub events: Vec<Event>,
 }
 
@@ -176,7 +176,8 @@ impl Wanted {
         })
     }
 
-    /// The fields of the API that are compared, and sent. `certificate` is the id of the one that the rules need.
+    /// The fields of the API that are compared and sent. `certificate` is the id of the certificate that the rules
+    /// need.
     pub fn fields(&self, certificate: &str) -> Map<String, Value> {
         let mut fields = self.fields.clone();
         let rules: Vec<Value> = self
@@ -189,7 +190,7 @@ impl Wanted {
         fields
     }
 
-    /// The fields with what counts at creation only.
+    /// The fields, with those that count at creation only.
     pub fn creation(&self, certificate: &str, region: &str, project: Option<&str>) -> Value {
         let mut fields = self.fields(certificate);
         let mut set = |key: &str, value: Value| drop(fields.insert(key.to_owned(), value));
@@ -204,19 +205,19 @@ impl Wanted {
         Value::Object(fields)
     }
 
-    /// Whether some rule ends TLS.
+    /// Whether a rule terminates TLS.
     pub fn ends_tls(&self) -> bool {
         self.rules.iter().any(Rule::ends_tls)
     }
 }
 
-/// The name of the Service's load balancer: the annotated one, or the Go manager's.
+/// The name of the Service's load balancer: the annotated one, or that of the Go manager.
 fn name(service: &Service, read: &mut Values<'_>) -> String {
     let name = trimmed(read, annotation::NAME);
     name.map_or_else(|| service.default_name(), str::to_owned)
 }
 
-/// What is fixed at creation: as annotated, and otherwise as it is.
+/// A field that is fixed at creation: as annotated, or else its current value. A mistake if the two differ.
 fn fixed<T: Copy + PartialEq>(
     key: &str,
     annotated: Option<T>,
@@ -288,12 +289,12 @@ fn health_check(service: &Service, read: &mut Values<'_>) -> Value {
     check["protocol"] = json!("http");
     check["port"] = json!(port.unwrap_or(KUBE_PROXY_HEALTH));
     check["path"] = json!(HEALTHZ);
-    // Neither of the two understands the proxy protocol.
+    // Neither of the two health check servers understands the proxy protocol.
     check["proxy_protocol"] = json!(false);
     check
 }
 
-/// The node port of the annotated port, or of the first one of TCP.
+/// The node port of the annotated port, or of the first TCP port.
 fn health_check_port(service: &Service, read: &mut Values<'_>) -> u16 {
     let key = annotation::HEALTH_CHECK_PORT;
     let is_tcp = |protocol| protocol == Protocol::Tcp;
@@ -316,7 +317,7 @@ fn health_check_port(service: &Service, read: &mut Values<'_>) -> u16 {
 }
 
 fn sticky_sessions(read: &mut Values<'_>) -> Value {
-    // As with the Go manager, any other word means none.
+    // As in the Go manager, any other value means no sticky sessions.
     if trimmed(read, annotation::STICKY_SESSIONS_TYPE) != Some("cookies") {
         return json!({"type": "none"});
     }
@@ -333,7 +334,7 @@ fn sticky_sessions(read: &mut Values<'_>) -> Value {
     json!({"type": "cookies", "cookie_name": name, "cookie_ttl_seconds": seconds})
 }
 
-/// Source ranges of the Service count before the annotation.
+/// The Service's source ranges take precedence over the annotation.
 fn firewall(service: &Service, read: &mut Values<'_>) -> Value {
     let deny = read.list(annotation::DENY_RULES).unwrap_or_default();
     let ranges = &service.source_ranges;
@@ -359,7 +360,7 @@ fn size(read: &mut Values<'_>) -> Option<(&'static str, Value)> {
     unit.or(slug.map(|slug| ("size", json!(slug))))
 }
 
-/// The event reason for what has no effect.
+/// The event reason for fields without effect.
 const NO_EFFECT: &str = "UnsupportedFieldConfigured";
 
 fn events(service: &Service, targets: &Targets) -> Vec<Event> {

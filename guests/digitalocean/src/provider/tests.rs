@@ -1,4 +1,4 @@
-//! What the self-check proves.
+//! Which failures the self-check finds.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::{TestHost, config, json};

@@ -9,14 +9,14 @@ use super::{API, refusal};
 /// An asynchronous operation started by a write.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Action {
-    /// Never reused.
+    /// Unique; never reused.
     pub id: u64,
     /// `running`, `success` or `error`.
     pub status: String,
-    /// Such as `add_target`.
+    /// The operation, such as `add_target`.
     #[serde(default)]
     pub command: String,
-    /// The failure.
+    /// The reason of the failure; only with the status `error`.
     #[serde(default)]
     pub error: Option<ActionError>,
 }
@@ -27,7 +27,7 @@ impl Action {
         self.status == "running"
     }
 
-    /// The error if the action failed.
+    /// The error, if the action has failed.
     pub fn failure(&self) -> Option<Error> {
         if matches!(self.status.as_str(), "running" | "success") {
             return None;
@@ -46,9 +46,9 @@ impl Action {
 /// A failure of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ActionError {
-    /// A code as in refused requests.
+    /// An error code, as in refused requests.
     pub code: String,
-    /// Human-readable text.
+    /// The vendor's message for people.
     #[serde(default)]
     pub message: String,
 }
@@ -56,7 +56,7 @@ pub struct ActionError {
 /// Reads the status of actions; omits those the API does not return.
 ///
 /// # Errors
-/// The reason why it is not known.
+/// The reason why the status is not known.
 pub fn actions(ids: &[u64]) -> Result<Vec<Action>, Error> {
     let list = Request::get(API, "/actions");
     let list = ids.iter().fold(list, |list, id| list.query("id", id));

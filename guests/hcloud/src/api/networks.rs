@@ -23,9 +23,9 @@ pub struct Network {
     pub id: u64,
     /// The address range of the network.
     pub ip_range: String,
-    /// Its subnets. Members have addresses only in subnets.
+    /// The network's subnets. Members have addresses only in subnets.
     pub subnets: Vec<Subnet>,
-    /// Its routes.
+    /// All routes of the network, also those of other clusters.
     pub routes: Vec<Route>,
     /// Ids of the attached servers.
     pub servers: Vec<u64>,

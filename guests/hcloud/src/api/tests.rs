@@ -1,4 +1,4 @@
-//! What answers of the API mean, in the vendor's documented form.
+//! The meaning of the API's answers, in the vendor's documented form.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::{Answer, TestHost, json};

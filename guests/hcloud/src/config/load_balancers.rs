@@ -19,7 +19,7 @@ pub struct LoadBalancerSettings {
     pub enabled: bool,
     /// `HCLOUD_LOAD_BALANCERS_LOCATION` or `HCLOUD_LOAD_BALANCERS_NETWORK_ZONE`: where they are created.
     pub place: Option<Place>,
-    /// `HCLOUD_LOAD_BALANCERS_TYPE`: load balancer type.
+    /// `HCLOUD_LOAD_BALANCERS_TYPE`: the type of new load balancers, such as `lb11`.
     pub type_name: Option<String>,
     /// `HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE`: how connections are distributed.
     pub algorithm: Option<Algorithm>,

@@ -10,7 +10,7 @@ fn read(values: &[(&str, &str)]) -> Settings {
     Settings::read(&config(values)).unwrap()
 }
 
-/// What is said about load balancers when nothing is.
+/// The settings of load balancers without any configuration.
 fn ordinary() -> LoadBalancerSettings {
     LoadBalancerSettings {
         enabled: true,
@@ -301,7 +301,7 @@ fn the_manifest_declares_exactly_the_keys_that_are_read() {
         serde_json::from_str(include_str!("../../manifest.json")).unwrap();
     let declared = manifest["config"].as_array().unwrap().iter();
     for key in declared.map(|entry| entry["key"].as_str().unwrap()) {
-        // A value that nothing can be: neither a truth, nor a word, nor a time. What the cloud has names for may have any.
+        // A value that is no boolean, no keyword and no duration. Keys that hold names of the cloud accept any value.
         let names = [
             "HCLOUD_NETWORK",
             "HCLOUD_LOAD_BALANCERS_LOCATION",

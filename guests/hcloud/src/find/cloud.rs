@@ -1,5 +1,5 @@
-//! Queries the cloud for the servers of one call. How many requests that takes, and what proves absence, is said in
-//! [`ccm_guest::machines`].
+//! Queries the cloud for the servers of one call. [`ccm_guest::machines`] documents the number of requests and the
+//! proof of absence.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,8 @@ pub(super) struct Cloud {
 }
 
 impl Cloud {
-    /// Answers every query; sends nothing if there are none. `decides`: the queries include nodes that are not ready, so
-    /// the answers may lead to deletions.
+    /// Answers every query; sends nothing if there are none. `decides`: the queries include nodes that are not ready,
+    /// so the answers may lead to deletions.
     ///
     /// # Errors
     /// Errors that affect every query: a refused credential, an exhausted request limit, a missing configured network.

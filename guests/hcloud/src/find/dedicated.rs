@@ -20,7 +20,7 @@ use crate::robot::{self, Server};
 /// so many are gone at once, a person should investigate.
 const MAX_LOOK_UPS: usize = 64;
 
-/// Robot's answers.
+/// Robot's answers to the questions of one call.
 #[derive(Debug, Default)]
 pub(super) struct Dedicated {
     servers: Vec<Server>,
@@ -30,7 +30,7 @@ pub(super) struct Dedicated {
     doubt: Option<String>,
     /// Nothing was read: not even the existing servers are known.
     blind: bool,
-    /// Whether servers are switched off, by number; only those queried and known.
+    /// Whether servers are switched off, by number; only servers whose power state was queried and is known.
     off: BTreeMap<u64, bool>,
 }
 
@@ -128,7 +128,7 @@ impl Dedicated {
         }
     }
 
-    /// Whether the server is listed under this node's name.
+    /// Whether the list has this number under this node's name.
     fn is_there(&self, number: u64, node: &Node) -> bool {
         self.listed(number)
             .is_some_and(|server| server.name == node.name)

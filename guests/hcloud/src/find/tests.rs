@@ -1,4 +1,4 @@
-//! Which requests are sent for which nodes, and what is said about them.
+//! Which requests are sent for which nodes, and the resulting lookups.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::{TestHost, config, json, node, ready};
@@ -154,7 +154,7 @@ fn a_list_that_is_known_to_be_long_is_not_begun_for_a_few() {
             "{asked} asked for"
         );
     }
-    // Where nothing is remembered, as in a confirming look-up, the answers are the same.
+    // Without cached state, as in a confirming look-up, the answers are the same.
     host.forget_state();
     let reply = find_with(&[], &by_id(999..=1001)).unwrap();
     assert_eq!(
@@ -165,7 +165,7 @@ fn a_list_that_is_known_to_be_long_is_not_begun_for_a_few() {
 
 #[test]
 fn other_cache_modes_look_servers_up_one_by_one_unless_they_are_many() {
-    // Mode, servers asked for, requests for the list, requests for one server, whether answers may be kept.
+    // Mode, servers asked for, requests for the list, requests for one server, whether answers may come from the cache.
     for (mode, asked, lists, look_ups, kept) in [
         ("one", 64, 0, 64, true),
         ("off", 64, 0, 64, false),
@@ -203,7 +203,7 @@ fn pages_come_in_windows_of_at_most_eight() {
 
 #[test]
 fn answers_may_be_kept_ones_except_those_that_confirm_absence() {
-    // Servers in the project, ids asked for, requests for one server, whether those may be kept.
+    // Servers in the project, ids asked for, requests for one server, whether those may come from the cache.
     let table = [
         (60, 1..=1, 1, true),
         (1000, 999..=1000, 2, true),
@@ -233,7 +233,7 @@ fn answers_may_be_kept_ones_except_those_that_confirm_absence() {
 fn a_new_machine_is_never_missing_by_a_kept_answer() {
     let (host, project) = Project::of(3).serve_changing();
     let new = |names: &[&str]| -> Vec<Node> { names.iter().map(|name| node(name, None)).collect() };
-    // Before the list's length is known, after that, and alone.
+    // Before the list's length is known, after that, and with one server only.
     let calls = [
         (new(&["server-1", "server-9"]), 2),
         (new(&["server-1", "server-9"]), 1),
@@ -310,7 +310,8 @@ fn many_missing_servers_are_looked_for_in_a_second_list() {
 
 #[test]
 fn a_server_that_moved_to_a_page_already_read_is_not_gone() {
-    // After page 1 its third server goes, and a new one comes: server 51 moves to page 1, and every count stays right.
+    // After page 1 its third server is deleted, and a new one created: server 51 moves to page 1, and every count stays
+    // right.
     let host = Project::of(100)
         .then_before_page(2, |project| {
             project.remove(3);
@@ -338,7 +339,7 @@ fn a_list_that_changes_its_length_is_not_believed_and_what_was_seen_stands() {
             "{brief:?}"
         );
         if asked == 110 {
-            // Few enough to be looked up one by one.
+            // Few enough for look-ups one by one.
             assert_eq!(
                 brief
                     .iter()

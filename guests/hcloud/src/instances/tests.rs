@@ -1,4 +1,4 @@
-//! What a server of the vendor's documented form becomes.
+//! A server in the vendor's documented form as an instance of the contract.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::config;
@@ -114,8 +114,8 @@ fn a_server_without_public_addresses_has_only_its_private_one() {
 
 #[test]
 fn node_addresses_of_the_go_manager() {
-    // Name of the case there, family, public IPv4, public IPv6, attached network, configured network, what is expected
-    // after the hostname.
+    // Name of the case, family, public IPv4, public IPv6, attached network, configured network, expected addresses
+    // after the host name.
     type Row = (
         &'static str,
         AddressFamily,

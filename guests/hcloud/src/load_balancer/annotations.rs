@@ -1,5 +1,5 @@
-//! Service annotations that configure a load balancer, and how those are read that only Hetzner has. Values are parsed
-//! like the Go manager does, so that existing Services keep working.
+//! Service annotations that configure a load balancer, and readers for the forms that only Hetzner uses. Values are
+//! parsed as in the Go manager, so that existing Services keep working.
 
 use ccm_guest::values::Values;
 
@@ -14,7 +14,7 @@ pub const IPV4_RDNS: &str = "load-balancer.hetzner.cloud/ipv4-rdns";
 pub const IPV6_RDNS: &str = "load-balancer.hetzner.cloud/ipv6-rdns";
 /// Whether the status omits the public IPv6 address.
 pub const IPV6_DISABLED: &str = "load-balancer.hetzner.cloud/ipv6-disabled";
-/// The load balancer's name.
+/// The load balancer's name in the project.
 pub const NAME: &str = "load-balancer.hetzner.cloud/name";
 /// Whether the public interface is disabled.
 pub const DISABLE_PUBLIC_NETWORK: &str = "load-balancer.hetzner.cloud/disable-public-network";
@@ -28,9 +28,9 @@ pub const PRIVATE_IPV4: &str = "load-balancer.hetzner.cloud/private-ipv4";
 pub const PRIVATE_SUBNET_IP_RANGE: &str = "load-balancer.hetzner.cloud/private-subnet-ip-range";
 /// Host name in the status, instead of addresses.
 pub const HOSTNAME: &str = "load-balancer.hetzner.cloud/hostname";
-/// `tcp`, `http` or `https`.
+/// Protocol of all ports: `tcp`, `http` or `https`.
 pub const PROTOCOL: &str = "load-balancer.hetzner.cloud/protocol";
-/// `round_robin` or `least_connections`.
+/// How connections are distributed: `round_robin` or `least_connections`.
 pub const ALGORITHM_TYPE: &str = "load-balancer.hetzner.cloud/algorithm-type";
 /// Load balancer type, such as `lb11`.
 pub const TYPE: &str = "load-balancer.hetzner.cloud/type";
@@ -44,15 +44,15 @@ pub const NODE_SELECTOR: &str = "load-balancer.hetzner.cloud/node-selector";
 pub const USES_PROXYPROTOCOL: &str = "load-balancer.hetzner.cloud/uses-proxyprotocol";
 /// The name of the cookie for sticky sessions.
 pub const HTTP_COOKIE_NAME: &str = "load-balancer.hetzner.cloud/http-cookie-name";
-/// A duration, although the Go manager's documentation says number.
+/// Lifetime of the cookie: a duration, although the Go manager's documentation says number.
 pub const HTTP_COOKIE_LIFETIME: &str = "load-balancer.hetzner.cloud/http-cookie-lifetime";
-/// A duration.
+/// Time until an idle HTTP connection is closed: a duration.
 pub const HTTP_TIMEOUT_IDLE: &str = "load-balancer.hetzner.cloud/http-timeout-idle";
-/// `uploaded` or `managed`.
+/// Source of the certificates: `uploaded` or `managed`.
 pub const CERTIFICATE_TYPE: &str = "load-balancer.hetzner.cloud/certificate-type";
 /// Certificate ids and names, separated by commas.
 pub const HTTP_CERTIFICATES: &str = "load-balancer.hetzner.cloud/http-certificates";
-/// The managed certificate's name.
+/// Name of the managed certificate.
 pub const HTTP_MANAGED_CERTIFICATE_NAME: &str =
     "load-balancer.hetzner.cloud/http-managed-certificate-name";
 /// Whether the managed certificate comes from the staging CA, for tests. Used by Hetzner itself.
@@ -65,13 +65,13 @@ pub const HTTP_MANAGED_CERTIFICATE_DOMAINS: &str =
 pub const HTTP_REDIRECT_HTTP: &str = "load-balancer.hetzner.cloud/http-redirect-http";
 /// Whether a client stays at the same target.
 pub const HTTP_STICKY_SESSIONS: &str = "load-balancer.hetzner.cloud/http-sticky-sessions";
-/// `tcp`, `http` or `https`.
+/// Protocol of the health check: `tcp`, `http` or `https`.
 pub const HEALTH_CHECK_PROTOCOL: &str = "load-balancer.hetzner.cloud/health-check-protocol";
 /// Port of the target for the health check.
 pub const HEALTH_CHECK_PORT: &str = "load-balancer.hetzner.cloud/health-check-port";
-/// A duration.
+/// Time between two health checks: a duration.
 pub const HEALTH_CHECK_INTERVAL: &str = "load-balancer.hetzner.cloud/health-check-interval";
-/// A duration.
+/// Time until a health check without an answer fails: a duration.
 pub const HEALTH_CHECK_TIMEOUT: &str = "load-balancer.hetzner.cloud/health-check-timeout";
 /// Number of failures before a target counts as unhealthy.
 pub const HEALTH_CHECK_RETRIES: &str = "load-balancer.hetzner.cloud/health-check-retries";

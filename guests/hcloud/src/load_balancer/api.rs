@@ -1,8 +1,8 @@
-//! API calls for load balancers and certificates. Responses are parsed only as far as needed. It decides nothing about
-//! Services.
+//! API calls for load balancers and certificates. Responses are parsed only as far as needed. This file decides nothing
+//! about Services.
 //!
-//! Every list response is checked to be complete and to contain only matching objects: the owner label keeps load
-//! balancers of others from being touched.
+//! Every list response is checked to be complete and to contain only matching objects: the owner label protects the
+//! load balancers of others.
 
 use ccm_guest::Error;
 use ccm_guest::http::{Request, Response};
@@ -74,7 +74,7 @@ pub fn update(id: u64, body: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Starts one of the other changes. `action` is its name in the API path.
+/// Starts any other change. `action` is its name in the API path.
 ///
 /// # Errors
 /// The reason why it was not started.

@@ -14,12 +14,12 @@ mod tests;
 /// certificate behind; this label makes deletion of the Service search for it.
 pub const ORDERED: &str = "hcloud-ccm/managed-certificate";
 
-/// Availability of the wanted certificates.
+/// Whether the wanted certificates are available.
 #[derive(Debug, PartialEq)]
 pub enum Found {
-    /// All exist. `None`: none are wanted.
+    /// All certificates exist. `None`: none are wanted.
     Ids(Option<Vec<u64>>),
-    /// One is being issued, by this action if known.
+    /// A certificate is being issued, by this action if known.
     Making(Option<u64>),
 }
 

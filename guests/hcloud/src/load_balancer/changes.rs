@@ -25,12 +25,12 @@ pub const UPDATE: &str = "update";
 /// The action that adds a target.
 pub const ADD_TARGET: &str = "add_target";
 
-/// One write.
+/// One write of the load balancer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// The action's name in the API path, or [`UPDATE`].
     pub action: String,
-    /// The request's body.
+    /// The JSON body of the request.
     pub body: Value,
     /// The reason, for the log.
     pub why: String,
@@ -59,7 +59,7 @@ impl Change {
     }
 }
 
-/// All changes except services and targets.
+/// All changes except those of services and targets.
 pub fn of_itself(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Change> {
     let mut changes = Vec::new();
     changes.extend(name_and_labels(wanted, found));
@@ -117,13 +117,13 @@ pub fn of_itself(wanted: &Wanted, known: &Known, found: &LoadBalancer) -> Vec<Ch
 }
 
 /// Whether the load balancer is the result of a failed create action: it has only a name. The public interface is then
-/// enabled first, because nothing would show later that it was not disabled by a person.
+/// enabled first, because later it could not be told that no person has disabled it.
 fn is_unfinished(found: &LoadBalancer) -> bool {
     let is_bare = found.services.is_empty() && found.targets.is_empty();
     is_bare && found.private_net.is_empty() && !found.public_net.enabled
 }
 
-/// Whether it cannot work without the public interface, so that a Service without that annotation cannot want it
+/// Whether it cannot work without the public interface. A Service that does not set the annotation then cannot want it
 /// disabled.
 fn needs_public(wanted: &Wanted) -> bool {
     let mut targets = wanted.targets.targets.keys();
@@ -136,8 +136,8 @@ fn public_interface(action: &'static str) -> Change {
     Change::new(action, json!({}), why).unsettling()
 }
 
-/// The label about a managed certificate is no reason for a write of its own while the load balancer shows a certificate, by
-/// which its deletion finds it, too: the Go manager sets none, and nothing is to change when it is replaced.
+/// The label about a managed certificate causes no write of its own while the load balancer shows a certificate, by
+/// which its deletion finds it, too. The Go manager sets no such label, and replacing it must change nothing.
 fn name_and_labels(wanted: &Wanted, found: &LoadBalancer) -> Option<Change> {
     let renamed = wanted.is_named && wanted.name != found.name;
     let is_due = |(key, value): (&String, &String)| {
@@ -318,7 +318,7 @@ fn text_differs(wanted: Option<&String>, found: Option<&String>) -> bool {
 /// The changes to targets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TargetChanges {
-    /// The writes.
+    /// The writes, in the order in which they are sent.
     pub changes: Vec<Change>,
     /// Nodes beyond the maximum number of targets.
     pub no_room: Vec<String>,
@@ -379,8 +379,8 @@ pub fn of_targets(
     all
 }
 
-/// Whether it sends traffic to machines that are not wanted: other servers, other addresses, or whatever a label selector
-/// finds.
+/// Whether it sends traffic to machines that are not wanted: other servers, other addresses, or those of a label
+/// selector.
 pub fn serves_others(wanted: &WantedTargets, found: &LoadBalancer) -> bool {
     let is_wanted = |target: Target| {
         let otherwise = reached_otherwise(target);

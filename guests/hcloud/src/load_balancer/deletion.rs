@@ -38,7 +38,7 @@ struct Hint {
 /// See [`ccm_guest::LoadBalancer::delete`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::delete`].
 pub fn delete(request: &DeleteRequest) -> Result<ProgressReply, Error> {
     let service = &request.service;
     let mut hint: Hint = request.hint().unwrap_or_default();
@@ -76,7 +76,7 @@ pub fn delete(request: &DeleteRequest) -> Result<ProgressReply, Error> {
 /// See [`ccm_guest::LoadBalancer::get`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::get`].
 pub fn get(settings: &Settings, service: &Service) -> Result<Found, Error> {
     let Some(found) = owner::of_service(&service.uid)? else {
         return Ok(Found::Absent);

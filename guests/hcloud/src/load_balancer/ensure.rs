@@ -35,7 +35,7 @@ mod tests;
 /// See [`ccm_guest::LoadBalancer::ensure`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::ensure`].
 pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureReply, Error> {
     let service = &request.service;
     let mut wanted = Wanted::read(settings, service, &request.targets)?;
@@ -84,7 +84,7 @@ pub fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureRepl
 /// See [`ccm_guest::LoadBalancer::update_targets`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::LoadBalancer::update_targets`].
 pub fn update_targets(
     settings: &Settings,
     request: &UpdateRequest,
@@ -120,17 +120,17 @@ pub fn update_targets(
     Ok(ProgressReply::pending(hint.pending()).with_events(events))
 }
 
-/// The next step after reading the hint.
+/// The state after evaluating the hint.
 enum Next {
-    /// The started actions still run.
+    /// The started actions are still running.
     Again(Hint),
-    /// The actions have ended; no work is left.
+    /// The actions have ended, and no work is left.
     Settled(Addresses),
-    /// The actions have ended; the remaining changes were sent.
+    /// The actions have ended, and the remaining changes were sent.
     Went(Done, Hint),
-    /// Read and compare.
+    /// The load balancer must be read and compared.
     Look {
-        /// Number of consecutive calls with a busy cloud.
+        /// Number of consecutive calls in which the cloud was busy.
         waits: u64,
     },
 }
@@ -244,8 +244,8 @@ impl Ensuring<'_> {
         }
     }
 
-    /// Whether the load balancer may exist already, with another owner or none: an annotation names it, or the host has
-    /// heard of it. Such a one needs no place.
+    /// Whether the load balancer may exist already, with another owner or none: an annotation names it, or the host
+    /// allows an adoption. An existing load balancer needs no place.
     fn is_looked_up_by_name(&self) -> bool {
         self.adopt.is_some() || self.wanted.is_named
     }
@@ -291,7 +291,7 @@ impl Ensuring<'_> {
             log::info!(name, why; "ordering a load balancer without targets");
             answer = api::create(&body(false));
         }
-        // An existing load balancer keeps its type, so that nothing is missing there.
+        // Only a new load balancer gets the default type: an existing one keeps its own.
         if self.wanted.type_source == TypeSource::Default && answer.is_ok() {
             let message = format!(
                 "nobody chose the type of the load balancer, and it is made as {}: set the annotation {} or, for all Services, HCLOUD_LOAD_BALANCERS_TYPE; Hetzner will require it",
@@ -309,7 +309,7 @@ impl Ensuring<'_> {
         };
         let mut done = Done::default();
         done.began(&action)?;
-        // A new read shows whatever the create request could not contain or its response lacks.
+        // A new read shows the fields that the create request could not contain, or that its response lacks.
         done.more = self.differs(&made) || !has_every_address(&made);
         self.deprecated(&made);
         Ok(Order::Made(done, Box::new(made)))
@@ -323,7 +323,7 @@ impl Ensuring<'_> {
             || !targets.no_room.is_empty()
     }
 
-    /// Writes what differs.
+    /// Sends the writes for the differences.
     fn agree(&mut self, found: LoadBalancer) -> Result<(Done, Option<LoadBalancer>), Error> {
         let (wanted, known) = (&self.wanted, &self.known);
         let mut done = Done::default();
@@ -339,7 +339,7 @@ impl Ensuring<'_> {
         self.deprecated(&found);
         done.carry_out(found.id, changes)?;
         if done.is_settled() && !has_addresses(&found) {
-            // Still being created, by a request whose action is no longer known.
+            // It is still being created, by a request whose action is no longer known.
             done.more = true;
             done.busy = true;
         }
@@ -376,7 +376,7 @@ fn has_every_address(made: &LoadBalancer) -> bool {
     (both || !public.enabled) && made.private_net.iter().all(|net| net.ip.is_some())
 }
 
-/// Whether it is created, judging by its addresses.
+/// Whether its creation has finished, judging by its addresses.
 fn has_addresses(found: &LoadBalancer) -> bool {
     let public = &found.public_net;
     let one = public.ipv4.ip.is_some() || public.ipv6.ip.is_some();

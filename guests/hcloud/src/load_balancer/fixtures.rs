@@ -12,7 +12,7 @@ pub mod project;
 /// Keys and values of annotations or configuration.
 pub type Pairs<'a> = &'a [(&'a str, &'a str)];
 
-/// The UID of [`service`].
+/// The UID of the Service made by [`service`].
 pub const UID: &str = "0b1f6d5e-7a3c-4c55-9e0a-2f1d3b4c5a69";
 
 /// A Service with the port 80, node port 30080, and these annotations.
@@ -27,7 +27,7 @@ pub fn service(annotations: Pairs<'_>) -> Service {
     }
 }
 
-/// A port of a Service.
+/// A port of a Service; the protocol is that of the Service, not of the load balancer.
 pub fn port(protocol: Protocol, port: u16, node_port: Option<u16>) -> ServicePort {
     ServicePort {
         name: None,
@@ -38,7 +38,7 @@ pub fn port(protocol: Protocol, port: u16, node_port: Option<u16>) -> ServicePor
     }
 }
 
-/// A configuration with these values.
+/// The settings read from a configuration with these values.
 pub fn settings(values: Pairs<'_>) -> Settings {
     Settings::read(&config(values)).unwrap()
 }

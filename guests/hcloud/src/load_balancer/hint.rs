@@ -1,5 +1,5 @@
-//! The contract's hint: state that a call passes to the next call about started work. Only the number of requests
-//! depends on it: a new read finds out everything else. A hint that cannot be parsed or has another digest is ignored.
+//! The contract's hint: what a call passes to the next call about started work. Only the number of requests depends on
+//! it: a new read finds out everything else. A hint that cannot be parsed or has another digest is ignored.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ mod tests;
 /// Delay before the read after completed changes.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
-/// The started work.
+/// The work that earlier calls started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hint {
     /// Digest of the desired state at that time.
     pub digest: u64,
     /// The load balancer's id.
     pub id: u64,
-    /// The running actions.
+    /// Ids of the actions that were running.
     pub actions: Vec<u64>,
     /// Changes to send after the running actions.
     pub left: Vec<Change>,
@@ -40,9 +40,9 @@ pub struct Hint {
 pub struct Addresses {
     /// Public IPv4. `None` also while the public interface is disabled.
     pub ipv4: Option<String>,
-    /// Public IPv6.
+    /// Public IPv6. `None` also while the public interface is disabled.
     pub ipv6: Option<String>,
-    /// Private addresses.
+    /// Addresses in attached networks.
     pub private: Vec<String>,
 }
 

@@ -101,7 +101,7 @@ enum Token<'a> {
     Comma,
 }
 
-/// Every text has tokens: any character that is not a sign is part of a word.
+/// Every text has tokens: a character that is not part of a sign is part of a word.
 fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start_matches(BLANKS);
@@ -125,7 +125,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
 
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// Longer signs first.
+/// The operators; longer ones come before their prefixes.
 const SIGNS: [(&str, Token<'static>); 9] = [
     ("==", Token::Equals),
     ("!=", Token::NotEquals),

@@ -1,8 +1,9 @@
 //! Finds a Service's load balancer: only the owner label decides.
 //!
 //! A load balancer with only the right name belongs to another owner, unless the host allows its adoption: naming
-//! another owner's load balancer in an annotation has no effect. One without an owner that serves machines of others is
-//! not adopted even then: somebody depends on it, such as the clients of an API server.
+//! A load balancer with only the right name belongs to another owner, unless the host allows its adoption: naming
+//! another owner's load balancer in an annotation has no effect. One without an owner that serves other machines is
+//! never adopted: its clients depend on it, such as those of an API server.
 
 use ccm_guest::load_balancer::Adoption;
 use ccm_guest::owner::{self, Claim};
@@ -30,18 +31,18 @@ pub enum Named {
     Nobody,
     /// A load balancer owned by this Service.
     Ours(Box<LoadBalancer>),
-    /// One that was just adopted. It has to be read again before anything else is changed: another Service that wants it,
-    /// too, may have set its own label at the same time.
+    /// A load balancer that was just adopted. It has to be read again before anything else is changed: another Service
+    /// that wants it, too, may have set its own label at the same time.
     Adopted,
     /// The cloud is too busy to set the owner label.
     Busy,
 }
 
-/// Looks up the name, and adopts the load balancer if `adopt` names its owner, the UID in its label; or allows one without
-/// a label.
+/// Looks up the name, and adopts the load balancer if `adopt` names its owner, the UID in its label, or allows one
+/// without a label.
 ///
 /// # Errors
-/// [`Error::Conflict`] when it has another owner; [`Error::Invalid`] when it has none, and serves others.
+/// [`Error::Conflict`] when it has another owner; [`Error::Invalid`] when it has none, and serves other machines.
 pub fn by_name(wanted: &Wanted, uid: &str, adopt: Option<&Adoption>) -> Result<Named, Error> {
     let name = &wanted.name;
     let Some(found) = api::by_name(name)? else {

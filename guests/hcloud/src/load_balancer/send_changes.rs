@@ -27,7 +27,7 @@ const REMEMBERED: Duration = Duration::from_secs(3600);
 /// The result of sending writes.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// The running actions.
+    /// Ids of the actions that were started and still run.
     pub actions: Vec<u64>,
     /// Writes to send after the running actions.
     pub left: Vec<Change>,
@@ -44,7 +44,7 @@ pub struct Done {
 }
 
 impl Done {
-    /// Nothing done: the cloud is busy.
+    /// No write was done: the cloud is busy.
     pub fn nothing() -> Done {
         Done {
             busy: true,
@@ -53,7 +53,7 @@ impl Done {
         }
     }
 
-    /// Done, and to be read again at once.
+    /// The writes are done, and the load balancer must be read again at once.
     pub fn again() -> Done {
         Done {
             more: true,
@@ -119,7 +119,7 @@ impl Done {
         self.left = left.into();
         match self.trouble.take() {
             Some(trouble) if self.is_idle() => Err(trouble),
-            // The following read finds it again.
+            // The next read finds the change again.
             trouble => {
                 self.more |= trouble.is_some();
                 Ok(())

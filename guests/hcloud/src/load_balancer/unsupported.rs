@@ -8,9 +8,9 @@ use ccm_guest::{Event, IpFamily};
 #[cfg(test)]
 mod tests;
 
-/// The event reason.
+/// The reason of every event here.
 const REASON: &str = "UnsupportedFieldConfigured";
-/// All IPv4 addresses.
+/// The range that restricts no client.
 const EVERYBODY: &str = "0.0.0.0/0";
 
 /// One event for each set field without effect.

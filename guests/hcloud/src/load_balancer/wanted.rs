@@ -3,7 +3,8 @@
 //! dedicated servers) stay unresolved; other modules look them up.
 //!
 //! This file has the types. [`Wanted::read`] combines the results of [`services`](super::services),
-//! [`targets`](super::targets), [`certificates`](super::wanted_certificates) and [`status_addresses`](super::status_addresses).
+//! [`targets`](super::targets), [`certificates`](super::wanted_certificates) and
+//! [`status_addresses`](super::status_addresses).
 //!
 //! `None` always means unspecified: the load balancer keeps its current value. So a value stays after its annotation
 //! is removed: the Go manager's rule, on which its users rely.
@@ -31,9 +32,9 @@ pub struct Wanted {
     pub is_named: bool,
     /// Required labels; other labels stay.
     pub labels: BTreeMap<String, String>,
-    /// The type, such as `lb11`.
+    /// The load balancer type, such as `lb11`.
     pub type_name: String,
-    /// The source of the type.
+    /// Where the type comes from.
     pub type_source: TypeSource,
     /// Where it is created. Ignored for an existing one, which cannot be moved.
     pub place: Option<Place>,
@@ -51,7 +52,7 @@ pub struct Wanted {
     pub services: BTreeMap<u16, WantedService>,
     /// The certificates of every service whose `http` is set.
     pub certificates: Certificates,
-    /// The targets.
+    /// The servers and addresses that receive traffic.
     pub targets: WantedTargets,
     /// Which addresses appear in the Service's status.
     pub shown: Shown,
@@ -62,10 +63,10 @@ pub struct Wanted {
     pub events: Vec<Event>,
 }
 
-/// The source of the type.
+/// Where the wanted type comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TypeSource {
-    /// A Service annotation.
+    /// An annotation of the Service.
     Annotation,
     /// The configuration, for all Services.
     Configuration,
@@ -92,13 +93,13 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All variants with the API's names.
+    /// All variants, each with its name in the API.
     pub const WORDS: [(&'static str, Algorithm); 2] = [
         ("round_robin", Algorithm::RoundRobin),
         ("least_connections", Algorithm::LeastConnections),
     ];
 
-    /// The API's name.
+    /// The variant's name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Algorithm::RoundRobin => "round_robin",
@@ -110,20 +111,20 @@ impl Algorithm {
 /// The network that a load balancer is attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedNetwork {
-    /// Name or id, as it is configured (`HCLOUD_NETWORK`).
+    /// Name or id, as configured in `HCLOUD_NETWORK`.
     pub network: String,
-    /// Its address in the network. If it differs, the load balancer is detached and attached again.
+    /// The load balancer's address in the network. If it differs, the load balancer is detached and attached again.
     pub ip: Option<Ipv4Addr>,
-    /// The subnet of its address, such as `10.0.1.0/24`. Used only when attaching.
+    /// The subnet of that address, such as `10.0.1.0/24`. Used only when attaching.
     pub ip_range: Option<String>,
 }
 
 /// One port of a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedService {
-    /// The port of every target.
+    /// The port of the targets: the node port.
     pub destination_port: u16,
-    /// The protocol of a service or health check.
+    /// The protocol on the listening port.
     pub protocol: ServiceProtocol,
     /// Whether targets get the client's address by the proxy protocol.
     pub proxy_protocol: Option<bool>,
@@ -136,23 +137,23 @@ pub struct WantedService {
 /// The protocol of a service or health check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceProtocol {
-    /// TCP.
+    /// TCP connections, forwarded as they are.
     Tcp,
-    /// HTTP.
+    /// HTTP without TLS.
     Http,
     /// HTTPS, terminated with the certificates.
     Https,
 }
 
 impl ServiceProtocol {
-    /// All variants with the API's names.
+    /// All variants, each with its name in the API.
     pub const WORDS: [(&'static str, ServiceProtocol); 3] = [
         ("tcp", ServiceProtocol::Tcp),
         ("http", ServiceProtocol::Http),
         ("https", ServiceProtocol::Https),
     ];
 
-    /// The API's name.
+    /// The variant's name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             ServiceProtocol::Tcp => "tcp",
@@ -167,13 +168,13 @@ impl ServiceProtocol {
 pub struct WantedHttp {
     /// The name of the cookie for sticky sessions.
     pub cookie_name: Option<String>,
-    /// In seconds.
+    /// Lifetime of the cookie in seconds.
     pub cookie_lifetime: Option<u64>,
     /// Whether port 80 redirects to this one.
     pub redirect_http: Option<bool>,
     /// Whether a client stays at the same target.
     pub sticky_sessions: Option<bool>,
-    /// In seconds.
+    /// Seconds until an idle connection is closed.
     pub timeout_idle: Option<u64>,
 }
 
@@ -182,11 +183,11 @@ pub struct WantedHttp {
 pub struct WantedHealthCheck {
     /// The protocol of the check.
     pub protocol: ServiceProtocol,
-    /// The target's port.
+    /// The port of the target.
     pub port: u16,
-    /// In seconds.
+    /// Seconds between two checks.
     pub interval: Option<u64>,
-    /// In seconds.
+    /// Seconds until a check without an answer fails.
     pub timeout: Option<u64>,
     /// Number of failures before a target counts as unhealthy.
     pub retries: Option<u32>,
@@ -197,9 +198,9 @@ pub struct WantedHealthCheck {
 /// The HTTP request of a health check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HealthCheckHttp {
-    /// The `Host` header.
+    /// The request's `Host` header.
     pub domain: Option<String>,
-    /// The path.
+    /// The request's path.
     pub path: Option<String>,
     /// Status codes of a healthy target, such as `2??`.
     pub status_codes: Option<Vec<String>>,
@@ -210,15 +211,15 @@ pub struct HealthCheckHttp {
 /// The certificates of a load balancer's services.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Certificates {
-    /// Not specified.
+    /// No annotation specifies certificates.
     None,
-    /// These existing certificates.
+    /// Existing certificates, by id or name.
     Uploaded(Vec<Certificate>),
     /// A certificate that this guest orders and the cloud issues and renews.
     Managed(ManagedCertificate),
 }
 
-/// An existing certificate.
+/// A reference to an existing certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Certificate {
     /// By id; not checked.
@@ -232,7 +233,7 @@ pub enum Certificate {
 pub struct ManagedCertificate {
     /// Unique in the project. An existing certificate of this name is used only if its label names this Service.
     pub name: String,
-    /// At least one.
+    /// The certificate's domains; at least one.
     pub domains: Vec<String>,
     /// Labels. [`SERVICE_UID`](super::names::SERVICE_UID) among them identifies the certificate, whatever its name.
     pub labels: BTreeMap<String, String>,
@@ -250,12 +251,12 @@ pub struct WantedTargets {
     pub events: Vec<Event>,
 }
 
-/// One target.
+/// A target of a load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
-    /// A cloud server.
+    /// A cloud server, by its id.
     Server {
-        /// The server's id.
+        /// The cloud server's id.
         id: u64,
         /// Whether it is reached by its private address.
         use_private_ip: bool,

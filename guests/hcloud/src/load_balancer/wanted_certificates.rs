@@ -1,4 +1,4 @@
-//! Reads which certificates a Service wants. Pure: look-up and creation happen elsewhere.
+//! Reads which certificates a Service wants. Pure: other modules look them up and create them.
 
 use ccm_guest::load_balancer::Service;
 use ccm_guest::values::{Values, parse_boolean};

@@ -1,4 +1,4 @@
-//! What is enabled with which configuration.
+//! Which interfaces are enabled with which configuration.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::config;
@@ -32,7 +32,7 @@ fn routes_need_a_network_and_can_be_switched_off() {
         (vec![network], 2),
         (vec![network, switch("true")], 2),
         (vec![network, switch("false")], 1),
-        // The Go manager does not start with both.
+        // The Go manager refuses to start with both.
         (vec![network, switch("true"), robot], 2),
     ];
     for (values, expected) in table {

@@ -1,4 +1,4 @@
-//! What answers of Robot mean, and when it is left alone.
+//! The meaning of Robot's answers, and when no requests are sent to it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::cell::RefCell;
@@ -25,7 +25,7 @@ fn settings() -> RobotSettings {
     }
 }
 
-/// A host that answers everything with what the cell holds.
+/// A host that answers every request with the cell's content.
 fn answering(answer: Answer) -> (TestHost, Rc<RefCell<Answer>>) {
     let answer = Rc::new(RefCell::new(answer));
     let given = Rc::clone(&answer);
@@ -164,7 +164,7 @@ fn a_server_is_absent_only_if_robot_itself_says_so() {
             let brief = answer.as_ref().map(Option::is_some).map_err(drop);
             assert_eq!(brief, expected, "{status} {body}: {answer:?}");
         }
-        // Absence is remembered, and so is a refusal.
+        // An absence is cached, and so is a refusal.
         let requests = if expected == Ok(false) || status == 403 {
             1
         } else {

@@ -50,8 +50,8 @@ struct Hint {
 /// See [`ccm_guest::Routes::create`].
 ///
 /// # Errors
-/// See there. [`Error::Elsewhere`] for IPv6, which the vendor's networks do not support, and for nodes that cannot be
-/// a next hop.
+/// As the trait's method; [`Error::Elsewhere`] for IPv6, which the vendor's networks do not support, and for nodes that
+/// cannot be a next hop.
 pub fn create(settings: &RouteSettings, request: &CreateRequest) -> Result<ProgressReply, Error> {
     let text = &request.destination_cidr;
     let Some(destination) = address_range::read(text) else {
@@ -73,7 +73,7 @@ pub fn create(settings: &RouteSettings, request: &CreateRequest) -> Result<Progr
 /// See [`ccm_guest::Routes::delete`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::Routes::delete`].
 pub fn delete(settings: &RouteSettings, request: &DeleteRequest) -> Result<ProgressReply, Error> {
     let id = &request.route.id;
     let Some(Id {
@@ -124,7 +124,7 @@ impl Change {
         }
     }
 
-    /// Sends the change.
+    /// Sets the marker and sends the change.
     fn begin(self, settings: &RouteSettings, waits: u64) -> Result<ProgressReply, Error> {
         self.take_note();
         let action = match self.adds {

@@ -19,7 +19,7 @@ const NETWORK: &str = include_str!("../../fixtures/network.json");
 const SERVER: &str = include_str!("../../fixtures/server.json");
 const LOAD_BALANCER: &str = include_str!("../../fixtures/load-balancer.json");
 
-/// The network's id.
+/// The id of the test network.
 pub const ID: u64 = 4711;
 
 /// Settings for routes on the network `cluster`, with pods in 10.244.0.0/16.
@@ -79,17 +79,17 @@ pub enum Trouble {
 /// A project with one network.
 #[derive(Debug, Default)]
 pub struct Project {
-    /// The network.
+    /// The network as JSON of the API.
     pub network: Value,
-    /// Servers; members according to their own data.
+    /// Servers as JSON of the API; their own data makes them members.
     pub servers: Vec<Value>,
-    /// Load balancers, likewise.
+    /// Load balancers as JSON of the API; their own data makes them members.
     pub load_balancers: Vec<Value>,
     /// Number of polls during which an action reports `running`.
     pub polls: u32,
     /// Faults by request number, starting at 0.
     pub trouble: BTreeMap<usize, Trouble>,
-    /// The failed actions.
+    /// Ids of actions that end with an error.
     pub failed: Vec<u64>,
     /// The bodies of all writes, in order.
     pub bodies: Vec<Value>,
@@ -239,7 +239,7 @@ impl Project {
         json(201, &value!({"action": action}).to_string())
     }
 
-    /// Ends what is due.
+    /// Ends the actions whose polls have run out.
     fn advance(&mut self) {
         let due = self.running.extract_if(.., |_, (left, _, _)| *left == 0);
         for (id, (_, body, adds)) in due.collect::<Vec<_>>() {

@@ -23,7 +23,7 @@ const PUBLIC_GATEWAY: Ipv4Addr = Ipv4Addr::new(172, 31, 1, 1);
 /// The address ranges of the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// The network's id.
+    /// The id of the network.
     pub id: u64,
     range: Ipv4Net,
     /// The vSwitch subnets, which contain the dedicated servers' addresses.
@@ -32,7 +32,7 @@ pub struct Layout {
     gateways: Vec<Ipv4Addr>,
 }
 
-/// The cached form.
+/// The layout as it is cached in the state, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     network: String,
@@ -46,7 +46,7 @@ impl Layout {
     /// Reads the current layout and the network.
     ///
     /// # Errors
-    /// The reason why it is not known.
+    /// The reason why the layout is not known.
     pub fn ask(settings: &RouteSettings) -> Result<(Layout, Network), Error> {
         let network = networks::network(&settings.network)?;
         let layout = Layout::read(&network).ok_or_else(|| {
@@ -148,7 +148,7 @@ impl Layout {
 /// candidate address; the cloud then checks whether it is in the network.
 ///
 /// # Errors
-/// As [`Layout::gateway`]; otherwise the reason why it is not known.
+/// As [`Layout::gateway`]; otherwise the reason why the network is not known.
 pub fn way(settings: &RouteSettings, node: &Node) -> Result<(u64, Ipv4Addr), Error> {
     of_the_cloud(node)?;
     let mut addresses = internal_ips(node);

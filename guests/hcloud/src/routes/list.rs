@@ -25,7 +25,7 @@ mod tests;
 /// See [`ccm_guest::Routes::list`].
 ///
 /// # Errors
-/// See there.
+/// See [`ccm_guest::Routes::list`].
 pub fn list(settings: &RouteSettings, nodes: &[Node]) -> Result<Vec<Route>, Error> {
     let (layout, network) = Layout::ask(settings)?;
     let mut routes = Vec::new();
@@ -126,11 +126,11 @@ fn node_on<'a>(id: u64, name: &str, nodes: &'a [Node]) -> Option<&'a Node> {
 /// A route's ID: everything needed to delete it, in the API's spelling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Id {
-    /// The network's id.
+    /// The id of the network.
     pub network: u64,
-    /// In the API's spelling.
+    /// The next hop in the API's spelling.
     pub gateway: String,
-    /// In the API's spelling.
+    /// The address range in the API's spelling.
     pub destination: String,
 }
 

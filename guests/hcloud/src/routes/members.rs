@@ -58,7 +58,7 @@ impl Members {
         }
     }
 
-    /// The owner of the address.
+    /// The member with this address; `None` if no member has it.
     pub fn at(&self, address: Ipv4Addr) -> Option<&Member> {
         self.by_address.get(&address)
     }

@@ -1,4 +1,4 @@
-//! What each event costs, as `guests/README.md` says.
+//! The number of requests for each event, as `guests/README.md` states.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use ccm_guest::routes::{CreateRequest, DeleteRequest, Progress, ProgressReply, Target};
@@ -7,7 +7,7 @@ use ccm_guest::{Error, Node};
 use super::fixtures::{Project, node, settings};
 use super::{change, list::list};
 
-/// Calls until a change is made, as the manager does.
+/// Calls until the change is done, as the manager does.
 fn finish(mut call: impl FnMut(Option<Vec<u8>>) -> Result<ProgressReply, Error>) {
     let mut hint = None;
     loop {
@@ -19,7 +19,7 @@ fn finish(mut call: impl FnMut(Option<Vec<u8>>) -> Result<ProgressReply, Error>)
     }
 }
 
-/// Lists the routes, deletes those that lead nowhere, and creates those that these nodes lack.
+/// Lists the routes, deletes the blackholes, and creates the routes that these nodes lack.
 fn converge(nodes: &[Node]) {
     let routes = list(&settings(), nodes).unwrap();
     for route in &routes {

@@ -1,4 +1,4 @@
-//! What Proxmox writes, and what is understood of it.
+//! Answers of Proxmox, and what is read from them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;

@@ -1,4 +1,4 @@
-//! What an operator configures, and what is said about mistakes.
+//! Configurations, and the messages about mistakes in them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::{config, granting};
@@ -24,7 +24,7 @@ fn a_region_is_enough() {
         agent: None,
     };
     assert_eq!(read(&[REGION], false).unwrap(), expected);
-    // Granted without a range no address of an agent counts, and it is not asked.
+    // If the target is granted without a range, no agent is asked.
     assert_eq!(read(&[REGION], true).unwrap(), expected);
 }
 

@@ -1,4 +1,4 @@
-//! Which requests answer which nodes, before a scripted Proxmox cluster.
+//! Which requests answer which nodes, with a scripted Proxmox cluster.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::http::FetchError;
@@ -11,7 +11,7 @@ use crate::Proxmox;
 
 const MANIFEST: &str = include_str!("../../manifest.json");
 
-/// What Proxmox knows: machines as (number, name, Proxmox node, status, UUID).
+/// The scripted cluster: machines as (number, name, Proxmox node, status, UUID).
 #[derive(Clone)]
 struct Pve {
     machines: Vec<(u64, &'static str, &'static str, &'static str, &'static str)>,
@@ -66,7 +66,7 @@ fn provider() -> Proxmox {
     Proxmox::init(&config(&[("PROXMOX_REGION", "home")])).unwrap()
 }
 
-/// A node that nobody has initialised.
+/// A node that is not initialised and has no provider ID.
 fn new(name: &str, uuid: &str) -> Node {
     Node {
         system_uuid: Some(uuid.to_owned()),
@@ -74,7 +74,7 @@ fn new(name: &str, uuid: &str) -> Node {
     }
 }
 
-/// A new node whose kubelet was given its provider ID.
+/// A node that is not initialised, and whose kubelet was given its provider ID.
 fn given(name: &str, id: &str, uuid: &str) -> Node {
     Node {
         provider_id: Some(id.to_owned()),
@@ -82,7 +82,7 @@ fn given(name: &str, id: &str, uuid: &str) -> Node {
     }
 }
 
-/// A node that was initialised long ago.
+/// An initialised node.
 fn known(name: &str, id: &str, uuid: &str) -> Node {
     Node {
         initialized: true,
@@ -146,7 +146,7 @@ fn each_node_gets_what_is_proven_about_its_machine() {
             known("a", "proxmox://home/101", "u-a"),
             "proxmox://home/101",
         ),
-        // The name tells enough: a machine that was made anew under its number and name is still the node's.
+        // The name suffices: a machine that was created again under its number and name is still the node's.
         (
             known("a", "proxmox://home/101", "u-x"),
             "proxmox://home/101",
@@ -171,7 +171,7 @@ fn each_node_gets_what_is_proven_about_its_machine() {
             known("j", "proxmox://home/x", "u-j"),
             "unknown: the provider ID is not of the form proxmox://<region>/<number>",
         ),
-        // Given by the kubelet, and not initialised yet.
+        // The kubelet was given the provider ID, and the node is not initialised yet.
         (
             given("a", "proxmox://home/101", "u-a"),
             "proxmox://home/101",
@@ -225,7 +225,7 @@ fn a_machine_that_is_switched_off_is_told() {
     assert_eq!(is_off.collect::<Vec<_>>(), [Some(false), Some(true)]);
 }
 
-/// The table of `guests/README.md`.
+/// The table of `guests/README.md` has the same numbers.
 #[test]
 fn each_event_costs_this_many_requests() {
     let machines = |count: u64| -> Pve {
@@ -306,7 +306,7 @@ fn nothing_is_gone_when_something_could_not_be_read() {
         |_| Some(json(200, r#"{"data": [{"vmid": 101"#)),
         |_| Some(json(200, r#"{"data": null}"#)),
         |_| Some(Err(FetchError::TimedOut("late".to_owned()))),
-        // Only what comes after the list.
+        // Only the requests after the list fail.
         |request| (request.path_only() != "/cluster/resources").then(|| json(595, "")),
     ];
     for (number, trouble) in troubles.into_iter().enumerate() {
@@ -407,7 +407,7 @@ fn an_agent_is_asked_for_new_nodes_whose_machine_has_one() {
         }
         let requests = host.requests().len();
         assert_eq!(requests, if agent == "1" { 3 } else { 2 });
-        // Known, it keeps what is stored, and nobody is asked.
+        // An initialised node keeps its stored addresses, and no agent is asked.
         provider
             .find(vec![known("a", "proxmox://home/101", "u-a")])
             .unwrap();

@@ -1,4 +1,4 @@
-//! Provider IDs as the Go manager writes them, and what a machine becomes.
+//! Provider IDs in the Go manager's form, and machines as instances.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::node;
@@ -102,7 +102,7 @@ fn a_new_node_gets_type_place_and_labels() {
     assert_eq!(instance.shutdown, Some(false));
     assert!(instance.addresses.is_empty(), "it keeps its kubelet's");
     assert_eq!(described("sku=big").instance_type.as_deref(), Some("big"));
-    // What no label can hold.
+    // A SKU that no label can hold.
     assert_eq!(
         described("sku=very big").instance_type.as_deref(),
         Some("4VCPU-8GB")

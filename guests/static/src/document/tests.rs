@@ -1,4 +1,4 @@
-//! What an operator writes, and what is said about what nobody could have meant.
+//! Documents of operators, and the messages about mistakes in them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::config;
@@ -187,13 +187,13 @@ fn what_no_rule_could_mean_is_a_mistake() {
 }
 
 proptest! {
-    /// Whatever is written, it is read or refused.
+    /// Any text is read or refused.
     #[test]
     fn no_text_breaks_the_reader(text in "\\PC*") {
         let _ = read(&text);
     }
 
-    /// Neither does a document with one damaged place.
+    /// A document with one damaged place is read or refused.
     #[test]
     fn no_damage_breaks_the_reader(at in 0..FULL.len(), with in "[\\PC\\n]{0,3}") {
         let (begin, end) = FULL.split_at_checked(at).unwrap_or((FULL, ""));
@@ -201,7 +201,7 @@ proptest! {
         let _ = read(&format!("{begin}{with}{rest}"));
     }
 
-    /// What was taken obeys the limits that the host puts on answers.
+    /// An accepted document obeys the host's limits of answers.
     #[test]
     fn what_is_taken_is_short_enough(name in "[a-z0-9]{1,253}", begin in "[a-z]{1,9}://([a-z]{0,280}/)?") {
         let text = format!("rules: [{{names: ['*'], providerID: '{begin}{{name}}'}}]");

@@ -1,4 +1,4 @@
-//! Which rule is a node's, and the laws of it in worlds made at random.
+//! Which rule a node gets, with properties that hold for random documents and nodes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::{config, node};
@@ -20,7 +20,7 @@ fn ask(provider: &Static, node: &Node) -> Lookup {
     reply.lookups.remove(0)
 }
 
-/// An answer in short.
+/// A look-up in short, for the tables.
 fn brief(lookup: &Lookup) -> String {
     match lookup {
         Lookup::Found(one) => format!("{} {}", one.provider_id, one.zone.as_deref().unwrap_or("-")),
@@ -52,23 +52,23 @@ fn the_first_rule_counts_until_a_provider_id_is_stored() {
         (labelled(node("x", None), "b"), "static://x third"),
         (node("x", None), "not mine"),
         (node("x", Some("")), "not mine"),
-        // Stored: the rule that gives this ID, whatever the labels are now.
+        // A stored provider ID: the rule that gives this ID, whatever the labels are now.
         (
             labelled(node("a-3", Some("static://a-3")), "b"),
             "static://a-3 third",
         ),
         (node("a-3", Some("metal://a-3")), "metal://a-3 second"),
-        // Two rules give it, and nothing says any more which one it was.
+        // Two rules give this ID, and neither matches any more.
         (node("x", Some("static://x")), "unknown"),
         (
             labelled(node("x", Some("static://x")), "c"),
             "static://x fourth",
         ),
-        // Other providers', and ours that no rule gives.
+        // IDs of other providers, and own ones that no rule gives.
         (node("x", Some("hcloud://7")), "not mine"),
         (node("x", Some("static://y")), "not mine"),
         (node("x", Some("metal://x")), "not mine"),
-        // Retired.
+        // Retired names.
         (node("a-1", Some("static://a-1")), "gone"),
         (node("a-2", Some("metal://a-2")), "gone"),
         (node("a-1", None), "not mine"),
@@ -87,7 +87,7 @@ fn the_first_rule_counts_until_a_provider_id_is_stored() {
 const NAMES: &[&str] = &["a", "a-1", "a-2", "b-1", "b-2", "ab-1"];
 const SCHEMES: &[&str] = &["static://{name}", "metal://{name}", "metal://x/{name}"];
 
-/// Documents of a few rules that meet in every way.
+/// Documents of a few rules whose conditions overlap in every way.
 fn documents() -> impl Strategy<Value = String> {
     let names = subsequence(vec!["a", "a-*", "*-1", "b-2", "*"], 0..=2);
     let racks = select(vec!["", "x", "y"]);
@@ -145,7 +145,8 @@ fn nodes() -> impl Strategy<Value = Node> {
 }
 
 proptest! {
-    /// Every node has one rule or is nobody's; what the answer says is what that rule says.
+    /// A new node gets the first rule that matches, and its answer is what that rule says; without one it is not this
+    /// provider's.
     #[test]
     fn a_new_node_has_the_first_rule_that_matches_or_none(text in documents(), mut node in nodes()) {
         node.provider_id = None;
@@ -157,7 +158,7 @@ proptest! {
         prop_assert_eq!(format!("{:?}", ask(&provider, &node)), format!("{expected:?}"));
     }
 
-    /// Once an answer is stored the same is answered again, also when it has replaced the addresses or brought labels.
+    /// A stored answer is answered again, also when it has replaced the addresses or added labels.
     #[test]
     fn a_stored_answer_is_answered_again(text in documents(), mut node in nodes()) {
         node.provider_id = None;
@@ -180,7 +181,7 @@ proptest! {
         }
     }
 
-    /// `gone` is only said of a retired name that has a provider ID which a rule gives it.
+    /// `gone` is only returned for a retired name whose provider ID is the one that a rule gives it.
     #[test]
     fn only_a_retired_machine_is_gone(text in documents(), node in nodes()) {
         let provider = provider(&text);
@@ -199,7 +200,7 @@ proptest! {
         }
     }
 
-    /// Many nodes in one call get what each gets alone, and two names never get one provider ID.
+    /// Many nodes in one call get the same answers as each alone, and two names never get one provider ID.
     #[test]
     fn an_answer_depends_on_its_own_node_alone(text in documents(), all in proptest::collection::vec(nodes(), 0..8)) {
         let provider = provider(&text);

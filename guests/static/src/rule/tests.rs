@@ -1,4 +1,4 @@
-//! Which nodes a rule matches, and what it says of them.
+//! Which nodes a rule matches, and how it describes them.
 
 use ccm_guest::testing::node;
 

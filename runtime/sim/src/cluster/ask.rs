@@ -13,12 +13,12 @@ use super::refusal::Refusal;
 use super::selector::Selector;
 use super::shape::Shape;
 
-/// A parsed request.
+/// The parsed head of a request for a resource.
 pub(super) struct Ask {
     pub(super) verb: Verb,
     pub(super) kind: &'static Kind,
     pub(super) namespace: String,
-    /// Empty for requests on a collection.
+    /// The object's name; empty for requests on a collection.
     pub(super) name: String,
     /// Whether the path ends in `/status`.
     pub(super) status: bool,
@@ -32,17 +32,17 @@ pub(super) struct Ask {
 /// The verb of a request, as in RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// Read one object.
+    /// GET of one object.
     Get,
-    /// Read a collection.
+    /// GET of a collection.
     List,
-    /// Watch a collection.
+    /// GET of a collection with `watch=true`.
     Watch,
-    /// POST.
+    /// POST to a collection.
     Create,
-    /// PUT.
+    /// PUT of one object.
     Update,
-    /// PATCH.
+    /// PATCH of one object.
     Patch,
     /// DELETE of one object.
     Delete,
@@ -215,7 +215,7 @@ impl Ask {
         }
     }
 
-    /// The object's key.
+    /// The key of the object in its collection.
     pub(super) fn key(&self) -> String {
         self.kind.key(&self.namespace, &self.name)
     }

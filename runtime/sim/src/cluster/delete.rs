@@ -1,5 +1,5 @@
 //! DELETE of one object and of a collection: preconditions, finalizers, propagation. Collects no garbage: that is the
-//! task of a controller, and there is none here.
+//! task of a controller, and none is simulated.
 
 use http::StatusCode;
 use serde_json::{Value, json};

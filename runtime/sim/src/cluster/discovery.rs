@@ -6,9 +6,9 @@ use super::kinds::{self, Kind};
 
 /// The response to a path outside the resources.
 pub(super) enum Document {
-    /// A JSON object.
+    /// A document in JSON.
     Json(Value),
-    /// Plain text.
+    /// A document in plain text.
     Text(&'static str),
 }
 

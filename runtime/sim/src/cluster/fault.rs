@@ -1,5 +1,5 @@
-//! Injectable faults and the requests they affect. A fault changes what the client sees of a request, never what the
-//! server would have done with it.
+//! Injectable faults and the requests they affect. A fault changes what the client sees of a request, never the effect
+//! of a request that is executed.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::ask::Place;
 /// An injected fault and the requests it affects.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// The verb; `None`: any.
+    /// The affected verb; `None`: any.
     pub verb: Option<Verb>,
     /// The plural name of the resource, such as `nodes`.
     pub resource: String,
@@ -39,19 +39,19 @@ impl Fault {
         }
     }
 
-    /// Limits it to a subresource.
+    /// Limits the fault to a subresource.
     pub fn on(mut self, subresource: &str) -> Self {
         self.subresource = subresource.to_owned();
         self
     }
 
-    /// Limits it to one object.
+    /// Limits the fault to the object with this name.
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Limits it to one identity's requests.
+    /// Limits the fault to the requests of one identity.
     pub fn sent_by(mut self, identity: &str) -> Self {
         self.identity = Some(identity.to_owned());
         self
@@ -81,7 +81,7 @@ impl Fault {
 pub enum FaultEffect {
     /// The server refuses it with this HTTP status and does nothing.
     Refused {
-        /// For example 409, 429, 500 or 503.
+        /// The HTTP status, such as 409, 429, 500 or 503.
         code: u16,
         /// Whole seconds for a `Retry-After` header.
         retry_after: Option<u32>,

@@ -1,5 +1,5 @@
-//! Table of the kinds this server supports: what the generic handlers need for each. Holds only facts; rules that need
-//! code are in `node`, `service` and `small`.
+//! Table of the kinds that this server supports: the properties that the generic handlers need. Holds only facts; rules
+//! that need code are in `node`, `service` and `small`.
 
 use k8s_openapi::api::{coordination, core, events};
 use serde::{Serialize, de::DeserializeOwned};
@@ -40,7 +40,8 @@ pub(super) struct Kind {
     pub(super) typed: fn(Value) -> Result<Value, String>,
     /// Sets defaults, as upstream's decoding does.
     pub(super) default: fn(&mut Value),
-    /// Sets or resets fields that clients may not choose: `(new, old, is it the status subresource)`.
+    /// Sets or resets fields that clients may not choose. Arguments: new object, old object, whether the status is
+    /// written.
     pub(super) prepare: fn(&mut Value, Option<&Value>, bool),
     /// The kind's own validation, with the same arguments.
     pub(super) validate: fn(&Value, Option<&Value>, bool) -> Vec<FieldError>,
@@ -59,12 +60,12 @@ pub(super) struct Kind {
 type ListOf = (&'static str, fn() -> Value);
 
 impl Kind {
-    /// `nodes`, or `leases.coordination.k8s.io`.
+    /// The resource's name with its group, such as `nodes` or `leases.coordination.k8s.io`.
     pub(super) fn qualified(&self) -> String {
         join_group(self.plural, self.group)
     }
 
-    /// `Node`, or `Lease.coordination.k8s.io`.
+    /// The kind's name with its group, such as `Node` or `Lease.coordination.k8s.io`.
     pub(super) fn qualified_kind(&self) -> String {
         join_group(self.kind, self.rules_group())
     }
@@ -78,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// `v1`, or `coordination.k8s.io/v1`.
+    /// The `apiVersion` of objects, such as `v1` or `coordination.k8s.io/v1`.
     pub(super) fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()

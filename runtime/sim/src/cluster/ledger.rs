@@ -17,9 +17,9 @@ pub struct Write {
     pub request: Request,
     /// The request body; null if it is empty or no JSON.
     pub body: Value,
-    /// The named object before; `None` if it did not exist, or if the request names none, as creations do.
+    /// The named object before the write; `None` if it did not exist, or if the request names none, as creations do.
     pub before: Option<Arc<Value>>,
-    /// The named object after.
+    /// The named object after the write; `None` if it does not exist.
     pub after: Option<Arc<Value>>,
     /// The time of the write, on tokio's clock.
     pub at: Instant,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::field_error::FieldError;
 use super::names;
 
-/// The taint that admission sets on every new node, until a node controller sees it ready.
+/// The taint that admission sets on every new node, until a node controller sees the node ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 /// Fields that every Node has in responses.
@@ -66,7 +66,7 @@ pub(super) fn prepare(node: &mut Value, old: Option<&Value>, status: bool) {
     }
 }
 
-/// Validates a write.
+/// The field errors of a write.
 pub(super) fn validate(node: &Value, old: Option<&Value>, status: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if !status {

@@ -1,5 +1,5 @@
-//! The supported patch types, each applied to an object in the request's version. Field ownership is not simulated: so
-//! server-side apply is refused with 415, but for the status of custom kinds, which one manager applies whole.
+//! The supported patch types, each applied to an object in the request's version. Field ownership is not simulated, so
+//! server-side apply is refused with 415, except for the status of custom kinds, which one manager applies as a whole.
 
 use serde_json::Value;
 

@@ -72,7 +72,7 @@ pub(super) fn prepare(object: &mut Value, old: Option<&Value>, status: bool) {
 /// Validates the object against the schema. Its rules in CEL are not evaluated.
 pub(super) fn validate(object: &Value, _: Option<&Value>, _: bool) -> Vec<FieldError> {
     let mut errors = schema::check(object, &OF_PROVIDER);
-    // A pattern that does not fit keeps no rule from being checked.
+    // A value that only violates a pattern does not keep the rules in CEL from being checked.
     let blocks = errors.iter().any(|error| !error.is_invalid());
     if blocks && OF_PROVIDER.get("x-kubernetes-validations").is_some() {
         errors.push(FieldError::invalid(

@@ -261,7 +261,7 @@ impl Refusal {
         self.bare.then_some(self.message.as_str())
     }
 
-    /// The `Status` object.
+    /// The `Status` object of the response.
     pub(super) fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status",

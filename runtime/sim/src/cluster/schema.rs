@@ -1,5 +1,5 @@
-//! The subset of structural schemas that our definitions use: pruning, types, required fields, limits, patterns and
-//! enumerations. Independent of any kind.
+//! The subset of structural schemas that the project's definitions use: pruning, types, required fields, limits,
+//! patterns and enumerations. Independent of any kind.
 
 use k8s_openapi::jiff::Timestamp;
 use regex::Regex;

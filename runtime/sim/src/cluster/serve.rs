@@ -27,7 +27,7 @@ use super::{Inner, Request, World, read, write};
 /// The largest request body, in bytes: kube-apiserver's own limit.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-/// The response type.
+/// An HTTP response whose body may be a stream.
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// The result of a handler.

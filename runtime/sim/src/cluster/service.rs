@@ -36,7 +36,7 @@ pub(super) fn has_health_port(service: &Value) -> bool {
     spec(service, "type") == "LoadBalancer" && spec(service, "externalTrafficPolicy") == "Local"
 }
 
-/// Sets defaults.
+/// Sets the defaults that upstream's decoding sets.
 pub(super) fn default(service: &mut Value) {
     if !service["spec"].is_object() {
         service["spec"] = json!({});

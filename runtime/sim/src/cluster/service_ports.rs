@@ -1,5 +1,5 @@
-//! Allocates the cluster IPs and node ports, which Services must not share. Never takes one away by itself; whatever no
-//! stored Service holds is free.
+//! Allocates the cluster IPs and node ports, which Services must not share. Never takes one away by itself; a value
+//! that no stored Service holds is free.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ const NETWORK: (u8, u8) = (10, 0);
 /// Lower addresses are not allocated: the network's own and that of the API server's Service.
 const FIRST_HOST: u16 = 10;
 
-/// Keeps what the stored Service has, then allocates what is missing. `key` is the Service's own key.
+/// Keeps the values of the stored Service, then allocates missing ones. `key` is the Service's own key.
 pub(super) fn allocate(
     store: &Store,
     key: &str,

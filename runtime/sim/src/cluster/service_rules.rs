@@ -13,7 +13,7 @@ use super::service::{
 
 const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 
-/// Validates a write.
+/// The field errors of a write.
 pub(super) fn validate(service: &Value, old: Option<&Value>, status: bool) -> Vec<FieldError> {
     if status {
         return ingress(service);

@@ -9,9 +9,9 @@ use super::refusal::Refusal;
 /// The form of response that the client requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// The full object.
+    /// The full object, in the request's version.
     Full,
-    /// `PartialObjectMetadata`.
+    /// `PartialObjectMetadata`: type and metadata only.
     Metadata,
 }
 

@@ -21,7 +21,7 @@ pub(super) enum Action {
     Deleted,
 }
 
-/// One committed write.
+/// A committed write, as watches and earlier revisions need it.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) revision: u64,
@@ -96,7 +96,7 @@ impl Store {
             .take_while(move |(key, _)| key.starts_with(prefix))
     }
 
-    /// The same at an earlier revision; `None` if that has been dropped.
+    /// The objects of [`Store::scan`] at an earlier revision; `None` if that revision has been dropped.
     pub(super) fn scan_at(
         &self,
         revision: u64,

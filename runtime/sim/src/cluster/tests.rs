@@ -182,7 +182,7 @@ async fn a_reflector_survives_the_end_and_the_expiry_of_its_watches() {
             .unwrap();
         assert_eq!(names.next().await.as_deref(), Some("c"));
         cluster.expire_watches();
-        // After an expiry everything is listed again.
+        // After an expiry all objects are listed again.
         let again: Vec<String> = names.by_ref().take(3).collect().await;
         assert_eq!(again, ["a", "b", "c"]);
     }

@@ -22,7 +22,7 @@ use super::{Inner, kinds::Kind};
 /// The annotation of the bookmark after the initial events.
 const INITIAL_END: &str = "k8s.io/initial-events-end";
 
-/// One open watch.
+/// An open watch and the filter of its client.
 pub(super) struct Watch {
     inner: Arc<Inner>,
     wake: watch::Receiver<u64>,
@@ -73,7 +73,7 @@ impl Watch {
         Ok(opened)
     }
 
-    /// The response body.
+    /// The response body: one line for each event, until the watch ends.
     pub(super) fn stream(self) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> {
         futures::stream::unfold(self, |mut open| async move {
             let line = open.next().await?;

@@ -46,7 +46,7 @@ impl Moment {
     }
 }
 
-/// Handles POST.
+/// Handles POST to a collection.
 pub(super) fn create(
     store: &mut Store,
     ask: &Ask,

@@ -18,22 +18,22 @@ use crate::loopback::Clock;
 /// The first droplet's id, with as many digits as the vendor's.
 const FIRST_DROPLET: u64 = 3_164_444;
 
-/// Everything in an account.
+/// The state of an account.
 pub(super) struct Account {
     pub(super) droplets: BTreeMap<u64, Droplet>,
-    /// In the order of creation.
+    /// Load balancers in the order of creation.
     pub(super) load_balancers: Vec<LoadBalancer>,
     pub(super) certificates: Vec<Certificate>,
-    /// Tags outlive what has them.
+    /// Names of all tags. A tag stays when no object has it any more.
     pub(super) tags: BTreeSet<String>,
     pub(super) projects: Vec<Project>,
     pub(super) creation: Duration,
     pub(super) change: Duration,
-    /// Whether a load balancer that takes no time is active in the answer that makes it.
+    /// Whether a load balancer whose creation takes no time is already active in the response to its creation.
     pub(super) is_prompt: bool,
-    /// How many load balancers requests may create.
+    /// Maximum number of load balancers that requests may create.
     pub(super) quota: usize,
-    /// Whether load balancers are shown with their tags, which the vendor's document does not promise.
+    /// Whether load balancers are shown with their tags, which the vendor's documentation does not promise.
     pub(super) shows_tags: bool,
     clock: Clock,
     made: u32,
@@ -57,13 +57,13 @@ impl Account {
         }
     }
 
-    /// A number that nothing in the account has yet.
+    /// A number that no object of the account has yet.
     pub(super) fn number(&mut self) -> u32 {
         self.made = self.made.wrapping_add(1);
         self.made
     }
 
-    /// A UUID that nothing in the account has yet.
+    /// A UUID that no object of the account has yet.
     pub(super) fn uuid(&mut self) -> String {
         format!("00000000-0000-4000-8000-{:012x}", self.number())
     }
@@ -91,7 +91,7 @@ impl Account {
         id
     }
 
-    /// Removes a droplet, also from the load balancers that have it.
+    /// Removes a droplet, and its id from all load balancers.
     pub(super) fn remove_droplet(&mut self, id: u64) -> bool {
         for balancer in &mut self.load_balancers {
             balancer.droplets.remove(&id);
@@ -99,7 +99,7 @@ impl Account {
         self.droplets.remove(&id).is_some()
     }
 
-    /// Ends what is due.
+    /// Ends the creations and changes whose time is over.
     pub(super) fn settle(&mut self, now: Instant) {
         for balancer in &mut self.load_balancers {
             balancer.settle(now);

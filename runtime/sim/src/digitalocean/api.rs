@@ -25,7 +25,7 @@ pub(super) struct Call {
     pub(super) origin: String,
     pub(super) body: bytes::Bytes,
     pub(super) now: Instant,
-    /// Whether a fault makes what this call begins fail in the end.
+    /// Whether a fault makes the work that this call starts fail in the end.
     pub(super) is_doomed: bool,
 }
 
@@ -35,7 +35,7 @@ impl Call {
         first(Some(&self.query), key)
     }
 
-    /// The JSON body.
+    /// Parses the JSON body.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         serde_json::from_slice(&self.body).map_err(|error| match error.is_data() {
             true => Refusal::unprocessable(error.to_string()),
@@ -48,7 +48,7 @@ impl Call {
     }
 }
 
-/// The first value of a parameter of a query.
+/// The first value of a parameter in this query.
 pub(super) fn first(query: Option<&str>, key: &str) -> Option<String> {
     let mut pairs = url::form_urlencoded::parse(query?.as_bytes());
     pairs
@@ -78,7 +78,7 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// A request that is understood and cannot be carried out.
+    /// A well-formed request that cannot be carried out.
     pub(super) fn unprocessable(why: impl Into<String>) -> Self {
         Self::new(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -100,7 +100,7 @@ impl Refusal {
     }
 }
 
-/// Answers one call. Ends what is due first, so that a reply never shows stale state.
+/// Answers one call. First ends the work whose time is over, so that a reply never shows stale state.
 pub(super) fn answer(account: &mut Account, call: &Call) -> Reply {
     account.settle(call.now);
     dispatch(account, call).unwrap_or_else(Refusal::into_reply)

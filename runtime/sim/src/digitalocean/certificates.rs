@@ -10,7 +10,7 @@ use crate::loopback::Reply;
 const CUSTOM: &str = "custom";
 const LETS_ENCRYPT: &str = "lets_encrypt";
 
-/// A certificate.
+/// A TLS certificate of the account.
 pub(super) struct Certificate {
     pub(super) id: String,
     name: String,
@@ -31,7 +31,7 @@ pub(super) fn add(account: &mut Account, name: String, kind: &'static str) -> St
     id
 }
 
-/// The vendor renews a certificate by making another one of the same name.
+/// Renews a certificate as the vendor does: by another one of the same name. Returns its id.
 pub(super) fn renew(account: &mut Account, id: &str) -> Option<String> {
     let new = account.uuid();
     let mut all = account.certificates.iter_mut();

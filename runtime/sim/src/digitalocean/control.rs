@@ -51,8 +51,8 @@ impl DigitalOcean {
         self.state(|state| certificates::add(&mut state.account, name, kind))
     }
 
-    /// Renews a certificate as the vendor does: it gets another id, also in the load balancers that use it. Returns the new
-    /// id.
+    /// Renews a certificate as the vendor does: it gets another id, also in the load balancers that use it. Returns the
+    /// new id.
     pub fn renew_certificate(&self, id: &str) -> Option<String> {
         self.state(|state| certificates::renew(&mut state.account, id))
     }
@@ -104,7 +104,7 @@ impl DigitalOcean {
         self.balancer(id, |one| one.tags = tags).is_some()
     }
 
-    /// Sets how far a load balancer is: `new`, `active` or `errored`. It then stays so. Returns whether it exists.
+    /// Sets the status of a load balancer for good: `new`, `active` or `errored`. Returns whether it exists.
     pub fn set_load_balancer_status(&self, id: &str, status: &'static str) -> bool {
         self.balancer(id, |one| one.set_status(status)).is_some()
     }
@@ -126,24 +126,24 @@ impl DigitalOcean {
         })
     }
 
-    /// All tags.
+    /// The names of all tags, also of those that no object has.
     #[must_use]
     pub fn tags(&self) -> BTreeSet<String> {
         self.state(|state| state.account.tags.clone())
     }
 
-    /// Sets how many load balancers requests may create; 1 000 by default.
+    /// Sets the maximum number of load balancers that requests may create; 1 000 by default.
     pub fn set_load_balancer_quota(&self, quota: usize) {
         self.state(|state| state.account.quota = quota);
     }
 
-    /// Whether load balancers are shown with their tags; they are by default, although the vendor's document does not promise
-    /// it.
+    /// Sets whether load balancers are shown with their tags. They are by default, although the vendor's documentation
+    /// does not promise it.
     pub fn set_shows_tags(&self, shows: bool) {
         self.state(|state| state.account.shows_tags = shows);
     }
 
-    /// Sets how long a load balancer is `new`, and how long it refuses changes after one.
+    /// Sets how long a load balancer is `new`, and how long it refuses changes after a change.
     pub fn set_durations(&self, creation: Duration, change: Duration) {
         self.state(|state| {
             state.account.creation = creation;
@@ -151,7 +151,8 @@ impl DigitalOcean {
         });
     }
 
-    /// Whether a load balancer that takes no time is already active in the answer that makes it; by default it is new there.
+    /// Sets whether a load balancer whose creation takes no time is already active in the response to its creation; by
+    /// default it is new.
     pub fn set_prompt_creation(&self, is_prompt: bool) {
         self.state(|state| state.account.is_prompt = is_prompt);
     }
@@ -173,7 +174,7 @@ impl DigitalOcean {
         self.state(|state| state.faults.push(fault));
     }
 
-    /// Removes all faults.
+    /// Removes all faults, used up or not.
     pub fn clear_faults(&self) {
         self.state(|state| state.faults.clear());
     }
@@ -189,7 +190,7 @@ impl DigitalOcean {
         self.state(|state| state.journal.clear());
     }
 
-    /// Accesses the state after ending what is due.
+    /// Accesses the state after ending the work whose time is over.
     fn state<T>(&self, look: impl FnOnce(&mut Access) -> T) -> T {
         let mut state = lock(&self.access);
         state.account.settle(Instant::now());

@@ -14,13 +14,13 @@ use crate::loopback::Reply;
 /// The status of a droplet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropletStatus {
-    /// Being made.
+    /// Being created.
     New,
-    /// Running.
+    /// Powered on.
     Active,
-    /// Switched off.
+    /// Powered off.
     Off,
-    /// Kept as an image only.
+    /// Retained as an image only.
     Archive,
 }
 
@@ -40,11 +40,11 @@ impl DropletStatus {
 pub struct DropletSpec {
     /// The name; not unique.
     pub name: String,
-    /// The region's slug.
+    /// The slug of the region, such as `fra1`.
     pub region: String,
-    /// The size's slug.
+    /// The slug of the size, such as `s-2vcpu-4gb`.
     pub size: String,
-    /// The status.
+    /// The status that clients see.
     pub status: DropletStatus,
     /// Whether it has a public IPv4 address.
     pub public_ipv4: bool,
@@ -52,9 +52,9 @@ pub struct DropletSpec {
     pub private_ipv4: bool,
     /// Whether it has a public IPv6 address.
     pub ipv6: bool,
-    /// Whether it has GPUs: then the ordinary list leaves it out.
+    /// Whether it has GPUs: the ordinary list then omits it.
     pub gpu: bool,
-    /// Its tags.
+    /// The tags of the droplet.
     pub tags: Vec<String>,
 }
 
@@ -76,10 +76,10 @@ impl DropletSpec {
     }
 }
 
-/// A droplet.
+/// A droplet of the account.
 pub(super) struct Droplet {
     pub(super) id: u64,
-    /// From which its addresses follow.
+    /// Number of the droplet in the account; determines its addresses.
     pub(super) number: u32,
     pub(super) created: String,
     pub(super) spec: DropletSpec,
@@ -104,7 +104,7 @@ pub(super) fn answer(
     }
 }
 
-/// GPU droplets are listed apart, and names are compared without regard to case.
+/// Lists droplets. GPU droplets have a list of their own, and names are compared without regard to case.
 fn list(account: &Account, call: &Call) -> Result<Reply, Refusal> {
     let (name, tag) = (call.first("name"), call.first("tag_name"));
     if name.is_some() && tag.is_some() {
@@ -134,7 +134,7 @@ fn create(account: &mut Account, call: &Call) -> Result<Reply, Refusal> {
     };
     let id = account.add_droplet(spec);
     let shown = account.droplets.get(&id).map(show);
-    // It is running by the time of the next request.
+    // The response shows it as new; the next request finds it active.
     if let Some(droplet) = account.droplets.get_mut(&id) {
         droplet.spec.status = DropletStatus::Active;
     }
@@ -160,7 +160,7 @@ fn find<'a>(account: &'a Account, id: &str) -> Result<&'a Droplet, Refusal> {
     droplet.ok_or_else(Refusal::not_found)
 }
 
-/// The vendor's object. Networks are those of the documentation ranges, and of RFC 1918.
+/// The droplet with the vendor's fields. Its addresses are from the documentation ranges and from RFC 1918.
 pub(super) fn show(droplet: &Droplet) -> Value {
     let Droplet {
         id,

@@ -1,4 +1,4 @@
-//! Who may ask, how often, and the account's own part of a request. Makes no decisions about the account.
+//! Processing of one request: its account, token and budget. Makes no decisions about the account's objects.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Shared {
     access: Arc<Mutex<Access>>,
 }
 
-/// The account with everything that is not the vendor's business, protected by one lock.
+/// The account with tokens, budget, faults and records, protected by one lock.
 pub(super) struct Access {
     pub(super) token: String,
     /// The token that allows only reading.
@@ -59,7 +59,7 @@ impl Shared {
         Arc::clone(&self.access)
     }
 
-    /// Scheme, host and port as the client knows them, for the URLs of pages.
+    /// Scheme, host and port as the client addressed them, for the URLs of pages.
     fn origin(&self, head: &Parts) -> String {
         let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let scheme = if self.options.tls.is_some() {
@@ -77,7 +77,7 @@ impl Access {
         sent.is_some() && (sent == Some(self.token.as_str()) || sent == self.read_token.as_deref())
     }
 
-    /// Whether this is a change whose token allows only reading.
+    /// Whether the request is a change, and its token allows only reading.
     fn is_read_only(&self, head: &Parts) -> bool {
         let changes = !matches!(head.method, Method::GET | Method::HEAD);
         changes && bearer(head) != Some(self.token.as_str())
@@ -188,7 +188,7 @@ impl Envelope for Vendor {
     fn repeat(list: &mut Value) {
         let pages = &mut list["links"]["pages"];
         let here = |url: &Value| url.as_str().map(str::to_owned);
-        // The page before the next one is this one.
+        // The page before the next page is this one.
         let page = here(&pages["next"]).and_then(|url| {
             let (base, query) = url.split_once('?')?;
             let number: u64 = api::first(Some(query), "page")?.parse().ok()?;

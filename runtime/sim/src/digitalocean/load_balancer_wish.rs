@@ -1,5 +1,5 @@
-//! What a request wants of a load balancer: read, checked, and with the vendor's defaults. A request that leaves something out
-//! wants the default, also of an existing load balancer.
+//! The load balancer that a request describes: parsed, validated, and with the vendor's defaults. A field that the
+//! request omits gets the default, also for an existing load balancer.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -11,20 +11,20 @@ use super::account::Account;
 use super::api::Refusal;
 use super::{places, tags};
 
-/// What cannot be changed.
+/// Fields that cannot change after the creation.
 pub(super) const FIXED: &[&str] = &["type", "network", "network_stack", "region", "vpc_uuid"];
-/// Ports that the vendor uses itself.
+/// Ports that the vendor reserves for itself.
 const RESERVED: [u16; 3] = [50053, 50054, 50055];
 
-/// A request's wish.
+/// The load balancer that a request describes.
 pub(super) struct Wish {
     pub(super) tags: BTreeSet<String>,
     pub(super) droplets: BTreeSet<u64>,
-    /// The other fields, as they are shown.
+    /// All other fields, as responses show them.
     pub(super) fields: Map<String, Value>,
 }
 
-/// The body as it is documented. What this simulator does not know it ignores, as the vendor does.
+/// The body as documented. Unknown fields are ignored, as by the vendor.
 #[derive(Deserialize)]
 struct Body {
     name: Option<String>,
@@ -103,7 +103,7 @@ struct Firewall {
 }
 
 impl Wish {
-    /// Reads and checks a body.
+    /// Parses and validates a body.
     pub(super) fn read(account: &Account, body: Value) -> Result<Self, Refusal> {
         let body: Body = serde_json::from_value(body)
             .map_err(|error| Refusal::unprocessable(error.to_string()))?;
@@ -208,7 +208,7 @@ fn need(is_so: bool, message: &str) -> Result<(), Refusal> {
     }
 }
 
-/// The word, or the first one.
+/// The value if it is one of the allowed ones, or else a refusal; without a value, the first one.
 fn one_of(
     field: &str,
     word: Option<&str>,
@@ -223,7 +223,7 @@ fn one_of(
     found.ok_or_else(|| Refusal::unprocessable(format!("{field} is invalid")))
 }
 
-/// The vendor's rule for names of load balancers.
+/// Whether the text follows the vendor's rule for names of load balancers.
 fn is_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
     let begins = name
@@ -233,7 +233,7 @@ fn is_name(name: &str) -> bool {
     begins && name.len() <= 255 && !name.ends_with('-') && name.bytes().all(is_allowed)
 }
 
-/// Checks that the droplets exist, in the region.
+/// Checks that the droplets exist and are in the region.
 pub(super) fn droplets(account: &Account, ids: &[u64], region: &str) -> Result<(), Refusal> {
     for id in ids {
         let droplet = account.droplets.get(id);
@@ -355,7 +355,7 @@ fn firewall(firewall: &Firewall) -> Result<Value, Refusal> {
     Ok(json!({"allow": firewall.allow, "deny": firewall.deny}))
 }
 
-/// The number of machines, in the way in which it was said.
+/// The number of nodes, as the field and value that the request used.
 fn size(body: &Body) -> Result<(&'static str, Value), Refusal> {
     match (&body.size, body.size_unit) {
         (Some(_), Some(_)) => Err(Refusal::unprocessable("size excludes size_unit")),

@@ -1,7 +1,7 @@
 //! The load balancer endpoints, and the JSON view of a load balancer.
 //!
-//! A load balancer is `new` for a while, without an address, and refuses changes while it is new or has just been changed,
-//! with the vendor's 403.
+//! A load balancer is `new` for a while, without an address. While it is new or has just been changed, it refuses
+//! changes with the vendor's 403.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -17,16 +17,16 @@ use super::load_balancer_wish::{self, Wish};
 use super::places;
 use crate::loopback::Reply;
 
-/// A load balancer.
+/// A load balancer of the account.
 pub(super) struct LoadBalancer {
     pub(super) id: String,
-    /// From which its addresses follow.
+    /// Number of the load balancer in the account; determines its addresses.
     number: u32,
     created: String,
     status: &'static str,
-    /// When it is no longer new.
+    /// End of its creation, and the status that it then gets.
     made: Option<(Instant, &'static str)>,
-    /// Until when it refuses changes.
+    /// Time until which it refuses changes.
     busy: Option<Instant>,
     pub(super) tags: BTreeSet<String>,
     pub(super) droplets: BTreeSet<u64>,
@@ -61,7 +61,7 @@ impl LoadBalancer {
             .unwrap_or_default()
     }
 
-    /// The vendor's answer to a change that comes too early.
+    /// Refuses a change that comes too early, as the vendor does.
     fn accepts_changes(&self) -> Result<(), Refusal> {
         if self.status != NEW && self.busy.is_none() {
             return Ok(());
@@ -147,7 +147,7 @@ pub(super) fn add(account: &mut Account, body: Value) -> Result<String, String> 
     }))
 }
 
-/// Replaces everything, except what is fixed.
+/// Replaces all fields except those that are fixed at creation.
 fn update(account: &mut Account, call: &Call, id: &str) -> Result<Reply, Refusal> {
     let place = find(account, id)?;
     let wish = Wish::read(account, call.json()?)?;
@@ -220,7 +220,7 @@ fn one(account: &Account, place: usize) -> Value {
     json!({"load_balancer": shown})
 }
 
-/// The vendor's object. A new one has no address, and an internal one has a private one.
+/// The load balancer with the vendor's fields. A new one has no address, and an internal one has a private address.
 pub(super) fn show(account: &Account, one: &LoadBalancer) -> Value {
     let is_internal = one.text("network") == "INTERNAL";
     let base = match is_internal {

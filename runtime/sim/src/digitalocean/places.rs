@@ -1,4 +1,4 @@
-//! What other objects refer to and nobody here changes: regions, VPCs, projects, and the account itself.
+//! Objects that others refer to and no request changes: regions, VPCs, projects, and the account itself.
 
 use serde_json::{Value, json};
 
@@ -6,17 +6,17 @@ use super::account::Account;
 use super::api::{self, Call, Refusal};
 use crate::loopback::Reply;
 
-/// The regions that this simulator has, with their VPCs' ranges.
+/// The simulated regions, with the ranges of their VPCs.
 const REGIONS: &[(&str, &str, &str)] = &[
     ("fra1", "Frankfurt 1", "10.110.0.0/20"),
     ("nyc3", "New York 3", "10.108.0.0/20"),
     ("ams3", "Amsterdam 3", "10.133.0.0/20"),
 ];
 
-/// When everything here was made.
+/// Creation time of all these objects.
 const CREATED: &str = "2020-03-13T19:20:47Z";
 
-/// A project.
+/// A project of the account.
 pub(super) struct Project {
     pub(super) id: String,
     name: String,
@@ -24,7 +24,7 @@ pub(super) struct Project {
 }
 
 impl Project {
-    /// The one that has whatever is in no other.
+    /// The default project, which has all objects that no other project has.
     pub(super) fn default_one() -> Self {
         Self {
             id: "4e1bfbc3-dc3e-41f2-a18f-1b4d7ba71679".to_owned(),
@@ -82,7 +82,7 @@ pub(super) fn answer(account: &Account, call: &Call, rest: &[&str]) -> Result<Re
     }
 }
 
-/// Checks that there is such a region.
+/// Checks that the region exists.
 pub(super) fn region(slug: &str) -> Result<(), Refusal> {
     match REGIONS.iter().any(|(one, ..)| *one == slug) {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! The tag endpoints. A tag is made by whoever uses it first, and stays when nothing has it any more.
+//! The tag endpoints. A tag is created by its first use, and stays when no object has it any more.
 
 use http::StatusCode;
 use serde::Deserialize;
@@ -51,7 +51,7 @@ pub(super) fn answer(
     }
 }
 
-/// Puts a tag on resources, or takes it off.
+/// Adds a tag to resources, or removes it from them.
 fn mark(account: &mut Account, call: &Call, name: &str, is_on: bool) -> Result<Reply, Refusal> {
     let wish: Resources = call.json()?;
     for one in &wish.resources {
@@ -85,7 +85,7 @@ fn mark(account: &mut Account, call: &Call, name: &str, is_on: bool) -> Result<R
     })
 }
 
-/// The vendor's rule for names of tags.
+/// Checks the vendor's rule for names of tags.
 pub(super) fn check(name: &str) -> Result<(), Refusal> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":-_".contains(&byte);
     match (1..=255).contains(&name.len()) && name.bytes().all(is_allowed) {

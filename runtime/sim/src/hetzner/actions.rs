@@ -75,7 +75,7 @@ pub(super) struct Failure {
 
 /// The future end of a running action.
 struct Ahead {
-    /// `None`: never.
+    /// The time of the end; `None`: never.
     at: Option<Instant>,
     end: End,
 }
@@ -94,7 +94,7 @@ enum State {
     Ended(Result<(), Failure>, Timestamp),
 }
 
-/// One action.
+/// An action with its state, as clients see it.
 pub(super) struct Action {
     pub(super) id: u64,
     pub(super) command: &'static str,

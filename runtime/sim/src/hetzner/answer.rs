@@ -1,4 +1,4 @@
-//! The vendor's envelopes, for the troubles that all clouds share.
+//! The vendor's envelopes, for the faults that all clouds share.
 
 use http::StatusCode;
 use serde_json::{Value, json};

@@ -196,7 +196,7 @@ pub(super) fn start(
     })
 }
 
-/// The same for an action that changes something even if it fails.
+/// As [`start`], for an action that changes something even if it fails.
 pub(super) fn start_with(
     world: &mut World,
     call: &Call,
@@ -237,7 +237,7 @@ pub(super) fn body<T: DeserializeOwned>(call: &Call) -> Result<T, Refusal> {
     })
 }
 
-/// If the sum overflows, the action never ends.
+/// The end of an action that starts now; `None` (never) if the sum overflows.
 fn ends_at(now: Instant, duration: Duration) -> Option<Instant> {
     now.checked_add(duration)
 }

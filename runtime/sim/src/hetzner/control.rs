@@ -21,9 +21,9 @@ pub enum ControlError {
     /// The server or the network does not exist, the server is already in the network, or no address is free.
     #[error("cannot attach server {server} to network {network}: {why}")]
     Attach {
-        /// The server's id.
+        /// The id of the server.
         server: u64,
-        /// The network's id.
+        /// The id of the network.
         network: u64,
         /// The error message that a client would get.
         why: String,
@@ -80,7 +80,7 @@ impl Hetzner {
     ///
     /// # Errors
     ///
-    /// The API would refuse it, too.
+    /// The reason for which the API would refuse it, too.
     pub fn attach(
         &self,
         server: u64,
@@ -155,7 +155,7 @@ impl Hetzner {
         self.state(|state| state.faults.push(fault));
     }
 
-    /// Removes all faults.
+    /// Removes all faults, used up or not.
     pub fn clear_faults(&self) {
         self.state(|state| state.faults.clear());
     }

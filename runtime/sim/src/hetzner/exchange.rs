@@ -54,7 +54,7 @@ impl Shared {
         }
     }
 
-    /// Opens a project.
+    /// Opens another project with this token.
     pub(super) fn open(&self, token: String) -> Arc<Mutex<Project>> {
         let mut projects = lock(&self.projects);
         let number = u32::try_from(projects.len()).unwrap_or(u32::MAX);
@@ -92,7 +92,7 @@ impl Project {
         sent.is_some() && (sent == Some(self.token.as_str()) || sent == self.read_token.as_deref())
     }
 
-    /// Whether this is a change whose token allows only reading.
+    /// Whether the request is a change, and its token allows only reading.
     fn is_read_only(&self, head: &Parts) -> bool {
         let changes = !matches!(head.method, Method::GET | Method::HEAD);
         changes && bearer(head) != Some(self.token.as_str())
@@ -114,7 +114,7 @@ impl Exchange for Shared {
     type Account = Mutex<Project>;
     type Vendor = Vendor;
 
-    /// The vendor's user data is at most 32 KiB.
+    /// Larger than any valid request: the vendor's user data is at most 32 KiB.
     const MAX_BODY: usize = 1 << 20;
 
     fn latency(&self) -> Duration {

@@ -1,4 +1,4 @@
-//! Injectable faults. The troubles, and the responses that they distort, are those of all clouds that answer in JSON.
+//! Injectable faults. Their types, and the responses that they distort, are those of all clouds that answer in JSON.
 
 use super::actions::Failure;
 use crate::loopback;

@@ -1,4 +1,4 @@
-//! The actions of load balancers: their dispatch, and the small ones.
+//! The actions of load balancers: their dispatch, and those that need few lines.
 
 use std::net::IpAddr;
 

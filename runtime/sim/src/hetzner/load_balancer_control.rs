@@ -90,18 +90,19 @@ impl Hetzner {
         self.state(|state| state.world.action_duration = duration);
     }
 
-    /// Whether actions without duration have already ended in the response that shows them first. By default they are
-    /// still running there and have ended in the next response.
+    /// Sets whether actions without duration have already ended in the response that shows them first. By default they
+    /// are still running there and have ended in the next response.
     pub fn set_prompt_actions(&self, prompt: bool) {
         self.state(|state| state.world.prompt_actions = prompt);
     }
 
-    /// Sets how many load balancers requests may create; 1 000 by default.
+    /// Sets the maximum number of load balancers that requests may create; 1 000 by default.
     pub fn set_load_balancer_quota(&self, quota: usize) {
         self.rules(|rules| rules.quota = quota);
     }
 
-    /// Sets how many targets a load balancer of any type may have, in place of the vendor's limits, which are at most 150.
+    /// Sets the maximum number of targets of a load balancer of any type, in place of the vendor's limits, which are at
+    /// most 150.
     pub fn set_max_targets(&self, targets: usize) {
         self.rules(|rules| rules.max_targets = Some(targets));
     }
@@ -111,12 +112,12 @@ impl Hetzner {
         self.rules(|rules| rules.locking = locking);
     }
 
-    /// Whether the addresses of a load balancer stay unknown until its creation has ended.
+    /// Sets whether the addresses of a load balancer stay unknown until its creation has ended.
     pub fn set_late_addresses(&self, late: bool) {
         self.rules(|rules| rules.late_addresses = late);
     }
 
-    /// Whether a deletion is answered with 204 and no body, as the vendor did before October 2026.
+    /// Sets whether a deletion is answered with 204 and no body, as the vendor did before October 2026.
     pub fn set_old_load_balancer_deletion(&self, old: bool) {
         self.rules(|rules| rules.old_deletion = old);
     }

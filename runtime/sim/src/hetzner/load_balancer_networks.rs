@@ -73,7 +73,8 @@ pub(super) fn place_in(
     Err(unprocessable("ip_not_available", "the IP is not available"))
 }
 
-/// Addresses are strings here: the vendor answers invalid ones with `invalid_input`.
+/// A request to attach a load balancer. The address is a string here: the vendor answers an invalid one with
+/// `invalid_input`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Attachment {

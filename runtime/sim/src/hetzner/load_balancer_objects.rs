@@ -40,9 +40,9 @@ impl Algorithm {
 /// The protocol of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// Plain TCP.
+    /// TCP connections, forwarded as they are.
     Tcp,
-    /// HTTP.
+    /// HTTP without TLS.
     Http,
     /// HTTPS, with TLS terminated here or at the target.
     Https,
@@ -68,15 +68,15 @@ impl Protocol {
 /// A service: one port that a load balancer listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// The protocol.
+    /// The protocol on the listening port.
     pub protocol: Protocol,
     /// The listening port, unique within a load balancer.
     pub listen_port: u16,
     /// The port of its targets.
     pub destination_port: u16,
-    /// Whether the PROXY protocol tells targets the client's address.
+    /// Whether the PROXY protocol sends the client's address to the targets.
     pub proxyprotocol: bool,
-    /// Shown and used only with [`Protocol::Http`] and [`Protocol::Https`].
+    /// HTTP options, shown and used only with [`Protocol::Http`] and [`Protocol::Https`].
     pub http: HttpOptions,
     /// How the health of targets is checked.
     pub health_check: HealthCheck,
@@ -100,7 +100,7 @@ pub struct HttpOptions {
 }
 
 impl Default for HttpOptions {
-    /// The vendor's defaults.
+    /// The vendor's default options.
     fn default() -> Self {
         Self {
             cookie_name: "HCLBSTICKY".to_owned(),
@@ -116,7 +116,7 @@ impl Default for HttpOptions {
 /// The health check of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// Set for HTTP checks; `None` for TCP checks.
+    /// The HTTP request; `None` for TCP checks.
     pub http: Option<HttpCheck>,
     /// The port to check.
     pub port: u16,
@@ -145,9 +145,9 @@ impl HealthCheck {
 /// Request of an HTTP health check and its expected response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpCheck {
-    /// The host header.
+    /// The `Host` header; `None`: the vendor's default.
     pub domain: Option<String>,
-    /// The path.
+    /// The path of the request.
     pub path: String,
     /// Text that the response must contain.
     pub response: String,
@@ -158,7 +158,7 @@ pub struct HttpCheck {
 }
 
 impl Default for HttpCheck {
-    /// The vendor's defaults.
+    /// The vendor's default request.
     fn default() -> Self {
         Self {
             domain: None,
@@ -173,16 +173,16 @@ impl Default for HttpCheck {
 /// A target of a load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// One server.
+    /// One server of the project.
     Server {
-        /// Its id.
+        /// The id of the server.
         id: u64,
         /// Whether it is reached through the private network of both.
         use_private_ip: bool,
     },
     /// All servers whose labels match.
     LabelSelector {
-        /// The selector's text.
+        /// The label selector as text.
         selector: String,
         /// Whether they are reached through the private network.
         use_private_ip: bool,
@@ -222,11 +222,11 @@ impl Target {
 pub struct LoadBalancerSpec {
     /// The name. Uniqueness is not checked here, so that a test can violate it.
     pub name: String,
-    /// The type.
+    /// The load balancer type.
     pub load_balancer_type: LoadBalancerType,
-    /// The location.
+    /// The location of the load balancer.
     pub location: Location,
-    /// The labels.
+    /// Labels by their keys.
     pub labels: BTreeMap<String, String>,
     /// The algorithm that selects targets.
     pub algorithm: Algorithm,

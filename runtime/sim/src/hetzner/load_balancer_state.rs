@@ -24,9 +24,9 @@ pub enum Locking {
 
 /// Configurable behaviour of a project's load balancers.
 pub(super) struct LoadBalancerRules {
-    /// How many load balancers requests may create; the handle may add more.
+    /// Maximum number of load balancers that requests may create; the handle may add more.
     pub(super) quota: usize,
-    /// How many targets a load balancer of any type may have, in place of the vendor's limits.
+    /// Maximum number of targets of a load balancer of any type, in place of the vendor's limits.
     pub(super) max_targets: Option<usize>,
     pub(super) locking: Locking,
     /// Whether public addresses stay unknown until the creation has ended.

@@ -99,7 +99,7 @@ struct Creation {
     location: Option<Value>,
 }
 
-/// Primary IPs by ID. The project has none, so that every ID is unknown.
+/// Primary IPs by ID. The project has none, so every ID is unknown.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PublicNet {

@@ -17,7 +17,8 @@ const MAX_SUBNETS: usize = 50;
 /// The gateway of every server's public interface, which no route may cover.
 const PUBLIC_GATEWAY: Ipv4Addr = Ipv4Addr::new(172, 31, 1, 1);
 
-/// Ranges and addresses are strings here: the vendor answers invalid ones with `invalid_input`, not as broken JSON.
+/// A subnet in a request. Ranges and addresses are strings here: the vendor answers invalid ones with `invalid_input`,
+/// not as malformed JSON.
 #[derive(Deserialize)]
 pub(super) struct SubnetWish {
     pub(super) ip_range: Option<String>,

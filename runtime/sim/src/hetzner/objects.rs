@@ -56,13 +56,13 @@ impl ServerStatus {
 pub struct ServerSpec {
     /// The name. Uniqueness is not checked here, so that a test can violate it.
     pub name: String,
-    /// The server type.
+    /// The server type, such as `cx23`.
     pub server_type: ServerType,
-    /// The location.
+    /// The location of the server.
     pub location: Location,
-    /// The status.
+    /// The status that clients see.
     pub status: ServerStatus,
-    /// The labels.
+    /// Labels by their keys.
     pub labels: BTreeMap<String, String>,
     /// Whether the server has a public IPv4 address.
     pub public_ipv4: bool,

@@ -218,7 +218,7 @@ fn is_host_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(label)
 }
 
-/// Names are strings, IDs strings or numbers.
+/// A name or ID as text. In requests, names are strings, and IDs strings or numbers.
 pub(super) fn id_or_name(value: &Value) -> String {
     value
         .as_str()

@@ -32,7 +32,7 @@ pub(super) struct World {
     pub(super) action_duration: Duration,
     /// Whether an action without duration has already ended in its first response.
     pub(super) prompt_actions: bool,
-    /// Lists omit younger servers and load balancers.
+    /// The age from which lists show servers and load balancers.
     pub(super) listing_delay: Duration,
     clock: Clock,
     pub(super) first_id: u64,
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// Releases an address.
+    /// Releases the address of an attachment.
     pub(super) fn release(&mut self, net: PrivateNet) {
         self.addresses.remove(&(net.network, net.ip));
     }
@@ -238,7 +238,7 @@ impl World {
             }
             Effect::Attach { member, net } => self.attach(member, net),
             Effect::Detach { member, network } => {
-                // It may be removed already through the handle.
+                // The attachment may be removed already through the handle.
                 self.detach(member, network);
             }
             Effect::AddRoute { network, route } => {

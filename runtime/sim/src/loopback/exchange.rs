@@ -1,7 +1,7 @@
 //! Processing of one request, the same at every cloud that answers in JSON.
 //!
-//! The order is: record the request, look for a fault, execute or replace the execution, deliver. What is executed is the
-//! cloud's.
+//! The order is: record the request, look for a fault, execute the request or replace its execution, deliver. Each
+//! cloud implements the execution.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use super::serve::{Line, PATIENCE, Respond};
 use super::trouble::{Envelope, Reply, Trouble, instead};
 use super::wire::{Answer, Body, response};
 
-/// A simulated cloud as the processing of its requests needs it.
+/// A simulated cloud, as far as the processing of its requests needs it.
 pub(crate) trait Exchange: Send + Sync + 'static {
-    /// What one client's requests are about: a project, an account.
+    /// The unit that a client's credential belongs to: a project or an account.
     type Account: Send + Sync + 'static;
-    /// The vendor's envelopes.
+    /// The vendor's form of refusals and lists.
     type Vendor: Envelope;
 
     /// The largest request body, in bytes.

@@ -1,4 +1,4 @@
-//! Selects the requests that a fault applies to. Each cloud defines its own troubles.
+//! Selects the requests that a fault applies to. Each cloud defines its own types of faults.
 
 use http::Method;
 
@@ -33,21 +33,21 @@ impl<Trouble> Fault<Trouble> {
         }
     }
 
-    /// Only requests with this method.
+    /// Limits the fault to requests with this method.
     #[must_use]
     pub fn method(mut self, method: Method) -> Self {
         self.method = Some(method);
         self
     }
 
-    /// Only requests whose path (after the endpoint, with query) has this prefix, for example `/servers?name=`.
+    /// Limits it to requests whose path (after the endpoint, with query) has this prefix, for example `/servers?name=`.
     #[must_use]
     pub fn path(mut self, prefix: impl Into<String>) -> Self {
         self.path_prefix = prefix.into();
         self
     }
 
-    /// Only this page of lists; a request without a page counts as page 1.
+    /// Limits it to this page of lists; a request without a page counts as page 1.
     #[must_use]
     pub fn page(mut self, page: u64) -> Self {
         self.page = Some(page);
@@ -61,14 +61,14 @@ impl<Trouble> Fault<Trouble> {
         self
     }
 
-    /// Only every `k`-th matching request; 0 counts as 1.
+    /// Limits it to every `k`-th matching request; 0 counts as 1.
     #[must_use]
     pub fn every(mut self, k: u64) -> Self {
         self.every = k.max(1);
         self
     }
 
-    /// Only this number of requests; then the fault is removed.
+    /// Limits it to this number of requests; then the fault is removed.
     #[must_use]
     pub fn times(mut self, times: u32) -> Self {
         self.times = Some(times);

@@ -24,9 +24,9 @@ pub struct Request {
     pub connection: u64,
     /// The client's IP address, which distinguishes clients that bind different ones.
     pub peer: IpAddr,
-    /// When its head had arrived, on the system clock.
+    /// The time when the request's head had arrived, on the system clock.
     pub received: SystemTime,
-    /// The method.
+    /// The method of the request.
     pub method: Method,
     /// Path and query as sent, without the path of the endpoint: `/servers?page=2`.
     pub path: String,
@@ -34,7 +34,7 @@ pub struct Request {
     pub status: Option<u16>,
     /// The value of the query's `page`, if it is a number.
     pub page: Option<u64>,
-    /// The `User-Agent` header.
+    /// The `User-Agent` header, if there was one.
     pub user_agent: Option<String>,
     /// Whether the `Authorization` header held valid credentials.
     pub authorized: bool,

@@ -13,12 +13,12 @@ const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// A rate limit.
+/// A request budget, as a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
     /// The bucket size, in requests.
     pub limit: u32,
-    /// Time to refill one request. Zero: at once.
+    /// Time to refill one request. With zero, the bucket is always full.
     pub refill_every: Duration,
 }
 
@@ -39,8 +39,8 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// Adds the headers that several vendors share: limit, what remains, and when the bucket is full, in seconds of Unix
-    /// time.
+    /// Adds the headers that several vendors share: the limit, the remaining requests, and when the bucket is full, in
+    /// seconds of Unix time.
     pub(crate) fn told(&self, answer: Answer, now: SystemTime) -> Answer {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let full_at = now.saturating_add(self.full_in).as_secs();

@@ -42,7 +42,7 @@ pub(crate) trait Respond: Send + Sync + 'static {
 pub(super) struct Door {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<TlsAcceptor>,
-    /// Counts accepted connections.
+    /// The number of accepted connections.
     pub(super) connections: Arc<AtomicU64>,
 }
 

@@ -20,7 +20,7 @@ use super::wire::{Answer, Delivery, refusing};
 pub enum Trouble {
     /// 429, with this `Retry-After` (seconds or an HTTP date) or without. Not executed.
     TooManyRequests {
-        /// The header's value.
+        /// The value of the header, seconds or an HTTP date.
         retry_after: Option<String>,
     },
     /// An error in the vendor's envelope, for example 403. Not executed.
@@ -30,7 +30,7 @@ pub enum Trouble {
         /// The vendor's error code.
         code: String,
     },
-    /// The same error, but after the request is executed.
+    /// The same error as [`Trouble::Refuse`], but after the request is executed.
     RefuseAfter {
         /// The HTTP status, 400 to 599. Others become 500.
         status: u16,
@@ -41,14 +41,14 @@ pub enum Trouble {
     Foreign {
         /// The HTTP status, 200 to 999. Others become 500.
         status: u16,
-        /// The `Content-Type`.
+        /// The value of the `Content-Type` header.
         content_type: String,
         /// The body, sent unchanged.
         body: Vec<u8>,
     },
     /// A redirect to any URL. Not executed.
     Redirect {
-        /// 301, 302, 303, 307 or 308.
+        /// The HTTP status: 301, 302, 303, 307 or 308.
         status: u16,
         /// The `Location` header's value.
         location: String,
@@ -74,14 +74,14 @@ pub enum Trouble {
     Cut,
     /// The correct response preceded by blanks, which JSON allows.
     Oversize {
-        /// Number of blanks.
+        /// Number of blanks before the JSON.
         blanks: u64,
         /// Whether `Content-Length` announces the size.
         declared: bool,
     },
     /// The correct response preceded by blanks, gzip-compressed regardless of what the client accepts.
     Gzip {
-        /// Number of blanks, at most 256 MiB.
+        /// Number of blanks before the JSON, at most 256 MiB.
         blanks: usize,
     },
     /// A list without entries, with consistent totals.
@@ -90,11 +90,11 @@ pub enum Trouble {
     PartialPage,
     /// A page that names itself as the next page.
     NextPageIsThisPage,
-    /// What a write begins fails in the end and changes nothing. Ignored by clouds that finish at once.
+    /// The action that a write starts fails in the end and changes nothing. Ignored by clouds without actions.
     ActionFails {
         /// The vendor's error code.
         code: String,
-        /// The message.
+        /// The error's message.
         message: String,
     },
 }
@@ -139,12 +139,12 @@ impl From<Reply> for Answer {
     }
 }
 
-/// How a vendor says that it refuses, and how its lists name their pages.
+/// The vendor's form of refusals and of lists with pages.
 pub(crate) trait Envelope {
     /// Code and message of a refusal because of too many requests.
     const TOO_MANY: (&'static str, &'static str);
 
-    /// A refusal.
+    /// A refusal in the vendor's envelope.
     fn refusal(status: StatusCode, code: &str, message: &str) -> Reply;
 
     /// Makes a list that has lost its entries consistent.
@@ -154,7 +154,7 @@ pub(crate) trait Envelope {
     fn repeat(list: &mut Value);
 }
 
-/// The response of troubles that replace the execution of the request.
+/// The response of faults that replace the execution of the request.
 pub(crate) fn instead<Vendor: Envelope>(trouble: &Trouble) -> Option<Answer> {
     match trouble {
         Trouble::TooManyRequests { retry_after } => {
@@ -182,7 +182,7 @@ pub(crate) fn instead<Vendor: Envelope>(trouble: &Trouble) -> Option<Answer> {
     }
 }
 
-/// The correct response as distorted by a trouble.
+/// The correct response as distorted by a fault.
 pub(crate) fn distort<Vendor: Envelope>(trouble: &Trouble, mut reply: Reply) -> Answer {
     match trouble {
         Trouble::RefuseAfter { status, code } => {

@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use tokio::time::sleep;
 
-/// Long enough for half a response to leave the process.
+/// Delay before the connection ends, long enough for half a response to leave the process.
 const FLUSH: Duration = Duration::from_millis(50);
 
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -59,7 +59,7 @@ impl Answer {
         Self::plain(if is_redirect { status } else { 302 }, Bytes::new()).header(LOCATION, location)
     }
 
-    /// A JSON response.
+    /// A response with this JSON text.
     pub(crate) fn json(status: StatusCode, text: String) -> Self {
         let json = HeaderValue::from_static("application/json");
         Self {

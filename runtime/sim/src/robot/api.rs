@@ -46,7 +46,7 @@ impl Account {
     }
 }
 
-/// A posted form.
+/// The fields of a posted form.
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
@@ -118,7 +118,7 @@ impl From<Refusal> for Answer {
     }
 }
 
-/// Answers one call.
+/// Answers one call about the account.
 pub(super) fn answer(
     account: &mut Account,
     method: &Method,

@@ -90,7 +90,7 @@ impl Robot {
         self.shared.lock().faults.push(fault);
     }
 
-    /// Removes all faults.
+    /// Removes all faults, used up or not.
     pub fn clear_faults(&self) {
         self.shared.lock().faults.clear();
     }

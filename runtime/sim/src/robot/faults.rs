@@ -29,14 +29,14 @@ pub enum Trouble {
     Foreign {
         /// The HTTP status, 200 to 999. Others become 500.
         status: u16,
-        /// The `Content-Type`.
+        /// The value of the `Content-Type` header.
         content_type: String,
         /// The body, sent unchanged.
         body: Vec<u8>,
     },
     /// A redirect to any URL. Not executed.
     Redirect {
-        /// 301, 302, 303, 307 or 308.
+        /// The HTTP status: 301, 302, 303, 307 or 308.
         status: u16,
         /// The `Location` header's value.
         location: String,
@@ -59,7 +59,7 @@ pub enum Trouble {
     PartialList,
 }
 
-/// The response of troubles that replace the execution of the request.
+/// The response of faults that replace the execution of the request.
 pub(super) fn instead(trouble: &Trouble) -> Option<Answer> {
     match trouble {
         Trouble::RateLimited => {
@@ -82,7 +82,7 @@ pub(super) fn instead(trouble: &Trouble) -> Option<Answer> {
     }
 }
 
-/// The correct response as distorted by a trouble.
+/// The correct response as distorted by a fault.
 pub(super) fn distort(trouble: &Trouble, mut right: Value) -> Answer {
     if let Some(entries) = right.as_array_mut() {
         match trouble {

@@ -31,11 +31,11 @@ impl RateLimit {
 pub struct RateLimits {
     /// Lists and reads of servers.
     pub server_reads: RateLimit,
-    /// Renaming servers.
+    /// Requests that rename servers.
     pub server_writes: RateLimit,
     /// Lists and reads of reset options.
     pub reset_reads: RateLimit,
-    /// Reset requests.
+    /// Requests that reset servers.
     pub reset_writes: RateLimit,
 }
 

@@ -33,7 +33,7 @@ impl OperatingStatus {
 /// A reset type, with the vendor's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResetType {
-    /// Sends Ctrl+Alt+Del.
+    /// Sends Ctrl+Alt+Del to the server.
     Software,
     /// Presses the reset button.
     Hardware,
@@ -139,7 +139,7 @@ fn resettable<'a>(account: &'a Account, id: &str) -> Result<&'a Server, Refusal>
     Ok(server)
 }
 
-/// The list view.
+/// The reset options in the form of the list.
 fn options(server: &Server) -> Value {
     let types = server.spec.reset_types.iter().map(|kind| kind.name());
     json!({

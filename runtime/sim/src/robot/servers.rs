@@ -37,7 +37,7 @@ pub struct ServerSpec {
     pub product: String,
     /// The data centre, for example `FSN1-DC14`.
     pub dc: String,
-    /// Included traffic per month, or `unlimited`.
+    /// Included traffic per month as text, or `unlimited`.
     pub traffic: String,
     /// Whether it was handed over.
     pub status: ServerStatus,
@@ -129,7 +129,7 @@ pub(super) fn rename(account: &mut Account, id: &str, form: &Form) -> Result<Val
     get(account, &number.to_string())
 }
 
-/// The list view.
+/// A server in the form of the list.
 fn summary(server: &Server) -> Value {
     let Server {
         number,
@@ -150,7 +150,7 @@ fn summary(server: &Server) -> Value {
     })
 }
 
-/// The detailed view of one server, a superset of the list view.
+/// A server in the form of a single read, a superset of the list's.
 pub(super) fn detail(server: &Server) -> Value {
     let mut shown = summary(server);
     shown["reset"] = json!(!server.spec.reset_types.is_empty());

@@ -1,4 +1,4 @@
-//! The simulated clouds, seen from the client's side of the wire.
+//! The simulated clouds, from the client's side of the connection.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod hetzner;

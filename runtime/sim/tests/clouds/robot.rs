@@ -1,5 +1,5 @@
-//! The Robot simulator, seen from the client's side of the wire. A client that others wrote drives it, too:
-//! see `tests/foreign`.
+//! The Robot simulator, from the client's side of the connection. A client that others wrote drives it, too: see
+//! `tests/foreign`.
 
 mod faults;
 mod limits;
@@ -23,7 +23,7 @@ async fn robot_with(options: Options) -> Robot {
     Robot::start(options).await.expect("a free port")
 }
 
-/// A clock that stands still until a test moves it.
+/// A clock that stands still until a test sets it.
 struct Hands(Arc<Mutex<SystemTime>>);
 
 impl Hands {
@@ -42,9 +42,9 @@ impl Hands {
     }
 }
 
-/// A client that trusts no authority: asking the machine for its own each time would take longer than the test.
+/// A client that trusts no authority: loading the machine's own each time would take longer than the test.
 fn client() -> reqwest::Client {
-    // One provider for the process; whichever test comes first installs it.
+    // One TLS provider for the process; the first test installs it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder().no_proxy().tls_certs_only([]);
     builder.build().unwrap()
@@ -70,7 +70,7 @@ async fn post(robot: &Robot, path: &str, form: &'static str) -> (u16, Value) {
     read(request.send().await.unwrap()).await.unwrap()
 }
 
-/// Status and JSON of an answer; what is no JSON becomes a string.
+/// Status and JSON of an answer; a body that is no JSON becomes a string.
 async fn read(answer: reqwest::Response) -> reqwest::Result<(u16, Value)> {
     let status = answer.status().as_u16();
     let text = answer.text().await?;
@@ -85,7 +85,7 @@ fn error(status: u16, code: &str, message: &str) -> (u16, Value) {
     (status, json!({"error": error}))
 }
 
-/// Status and error code of an answer; no code for what is no refusal.
+/// Status and error code of an answer; `None` if it is no refusal.
 fn code((status, body): &(u16, Value)) -> (u16, Option<&str>) {
     (*status, body["error"]["code"].as_str())
 }

@@ -1,4 +1,4 @@
-//! The requests about classic load balancers. One request tells everything of one but its attributes.
+//! The requests about classic load balancers. One request returns everything about a load balancer but its attributes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,26 +9,26 @@ use super::super::elb::{Targets, differing};
 use super::super::wanted::{Health, Port, Wanted};
 use crate::query::{Answer, List, Page, Query};
 
-/// Load balancers on a page, the most that AWS gives.
+/// Load balancers on a page, AWS' maximum.
 const PAGE: usize = 400;
 
 /// A classic load balancer.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Classic {
-    /// Its name, by which requests name it, too.
+    /// The name, which also identifies the load balancer in requests.
     pub load_balancer_name: String,
-    /// The address that clients use.
+    /// The DNS name for clients.
     #[serde(rename = "DNSName")]
     pub dns_name: String,
     /// `internal` or `internet-facing`.
     pub scheme: String,
-    /// Its VPC.
+    /// The ID of the VPC.
     #[serde(rename = "VPCId")]
     pub vpc_id: String,
-    /// Its subnets.
+    /// IDs of the subnets, one in each zone.
     pub subnets: List<String>,
-    /// Its security groups.
+    /// IDs of the security groups.
     pub security_groups: List<String>,
     listener_descriptions: List<Described>,
     backend_server_descriptions: List<Backend>,
@@ -85,7 +85,7 @@ struct Registered {
 }
 
 impl Classic {
-    /// What the Service stores.
+    /// The status for the Service.
     pub fn status(&self) -> LoadBalancerStatus {
         let name = Some(self.dns_name.to_lowercase()).filter(|name| !name.is_empty());
         LoadBalancerStatus::new(name.map(Ingress::hostname))
@@ -99,7 +99,7 @@ impl Classic {
 /// The load balancer of this name.
 ///
 /// # Errors
-/// When it is not known.
+/// A refusal by AWS, or no answer.
 pub fn by_name(name: &str) -> Result<Option<Classic>, Error> {
     let query = Query::classic("DescribeLoadBalancers").list("LoadBalancerNames.member", [name]);
     match query.send::<Page<Classic>>() {
@@ -109,19 +109,19 @@ pub fn by_name(name: &str) -> Result<Option<Classic>, Error> {
     }
 }
 
-/// All of them: only an answer without an error proves that there is none of a name.
+/// All load balancers of the region: only an answer without an error proves that a name does not exist.
 ///
 /// # Errors
-/// When they are not known.
+/// A refusal by AWS, or no answer.
 pub fn list() -> Result<Vec<Classic>, Error> {
     let query = Query::classic("DescribeLoadBalancers").set("PageSize", PAGE);
     query.pages()
 }
 
-/// Makes a load balancer with its ports.
+/// Creates a load balancer with its ports.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn create(wanted: &Wanted, subnets: &[String], groups: &[String]) -> Result<Classic, Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
@@ -171,10 +171,10 @@ fn with_listeners<'a>(mut query: Query, ports: impl IntoIterator<Item = &'a Port
     query
 }
 
-/// Makes the ports as wanted: what differs is made anew, because AWS changes none.
+/// Changes the ports that differ, by deletion and creation, because AWS cannot change a port.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn set_listeners(classic: &Classic, wanted: &Wanted) -> Answer<()> {
     let is = |described: &Described, port: &Port| {
         let is = &described.listener;
@@ -205,13 +205,13 @@ pub fn set_listeners(classic: &Classic, wanted: &Wanted) -> Answer<()> {
     }
 }
 
-/// The policy of node ports with the proxy protocol, under the Go provider's name.
+/// The policy of node ports with the proxy protocol; the Go provider uses the same name.
 const PROXY: &str = "k8s-proxyprotocol-enabled";
 
-/// Makes the policies of ports as wanted: the proxy protocol to node ports, and what TLS may be.
+/// Sets the policies of ports: the proxy protocol for node ports, and the security policy for TLS.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn set_policies(classic: &Classic, wanted: &Wanted) -> Answer<()> {
     let existing = classic.policies.other_policies.items.iter();
     let mut existing: BTreeSet<String> = existing.cloned().collect();
@@ -272,10 +272,10 @@ pub fn set_policies(classic: &Classic, wanted: &Wanted) -> Answer<()> {
     Ok(())
 }
 
-/// Makes the health check as wanted.
+/// Sets the health check.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn set_health(classic: &Classic, health: &Health, first: &Port) -> Answer<()> {
     let port = match health.port.as_str() {
         "traffic-port" => first.back.to_string(),
@@ -302,10 +302,10 @@ pub fn set_health(classic: &Classic, health: &Health, first: &Port) -> Answer<()
         .act()
 }
 
-/// Makes the attributes as wanted. What was just made has those that AWS gives by itself, and is not asked.
+/// Changes the attributes that differ. A new load balancer has AWS' defaults, so its attributes are not read.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn set_attributes(classic: &Classic, is_new: bool, wanted: &Wanted) -> Result<(), Error> {
     type Part = BTreeMap<String, String>;
     #[derive(Deserialize)]
@@ -347,10 +347,10 @@ pub fn set_attributes(classic: &Classic, is_new: bool, wanted: &Wanted) -> Resul
     Ok(query.act()?)
 }
 
-/// Makes its instances those that are wanted.
+/// Registers and deregisters instances, so that the load balancer has the wanted ones.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn set_instances(classic: &Classic, wanted: &Targets) -> Answer<()> {
     let are = classic.instances.items.iter();
     let are: BTreeSet<String> = are.map(|one| one.instance_id.clone()).collect();
@@ -371,19 +371,19 @@ pub fn set_instances(classic: &Classic, wanted: &Targets) -> Answer<()> {
     Ok(())
 }
 
-/// Replaces its security groups.
+/// Replaces the load balancer's security groups.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn set_security_groups(classic: &Classic, groups: &[String]) -> Answer<()> {
     let query = classic.query("ApplySecurityGroupsToLoadBalancer");
     query.list("SecurityGroups.member", groups).act()
 }
 
-/// Deletes it; one that is not there is deleted.
+/// Deletes the load balancer; a missing one counts as deleted.
 ///
 /// # Errors
-/// When AWS does not.
+/// A refusal by AWS, or no answer.
 pub fn delete(classic: &Classic) -> Answer<()> {
     classic.query("DeleteLoadBalancer").act()
 }

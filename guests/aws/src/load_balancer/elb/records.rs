@@ -1,17 +1,17 @@
-//! Load balancers, listeners and target groups as AWS tells them.
+//! Load balancers, listeners and target groups as AWS returns them.
 
 use ccm_guest::{Ingress, LoadBalancerStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::query::List;
 
-/// A load balancer.
+/// A load balancer of the API's version 2.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct LoadBalancer {
-    /// Its name for requests.
+    /// The ARN, which identifies it in requests.
     pub load_balancer_arn: String,
-    /// Its name.
+    /// The name, made of the Service's UID.
     pub load_balancer_name: String,
     /// `network`, `application` or `gateway`.
     #[serde(default, rename = "Type")]
@@ -19,19 +19,19 @@ pub struct LoadBalancer {
     /// `internal` or `internet-facing`.
     #[serde(default)]
     pub scheme: String,
-    /// The address that clients use.
+    /// The DNS name for clients.
     #[serde(default, rename = "DNSName")]
     pub dns_name: String,
-    /// Its VPC.
+    /// The ID of the VPC.
     #[serde(default)]
     pub vpc_id: String,
-    /// Whether it works.
+    /// The state of its creation and operation.
     #[serde(default)]
     pub state: State,
-    /// Its subnets.
+    /// Its zones, each with a subnet.
     #[serde(default)]
     pub availability_zones: List<ZoneOf>,
-    /// Its security groups.
+    /// IDs of the security groups; empty if it was created without any.
     #[serde(default)]
     pub security_groups: List<String>,
 }
@@ -52,23 +52,23 @@ pub struct ZoneOf {
     pub subnet_id: String,
 }
 
-/// A listener.
+/// A listener of a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Listener {
-    /// Its name for requests.
+    /// The ARN, which identifies it in requests.
     pub listener_arn: String,
-    /// Its port.
+    /// The port for clients.
     pub port: u16,
     /// `TCP`, `UDP`, `TLS` and so on.
     pub protocol: String,
-    /// Policy for TLS.
+    /// Name of the security policy; only with TLS.
     #[serde(default)]
     pub ssl_policy: Option<String>,
-    /// Certificates for TLS.
+    /// The certificates; only with TLS.
     #[serde(default)]
     pub certificates: List<Certificate>,
-    /// Where connections go.
+    /// The target group that receives the connections.
     #[serde(default)]
     pub default_actions: List<Action>,
 }
@@ -77,25 +77,25 @@ pub struct Listener {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Certificate {
-    /// The certificate.
+    /// The certificate's ARN.
     pub certificate_arn: String,
 }
 
-/// Where a listener's connections go.
+/// The action that forwards a listener's connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Action {
-    /// The target group.
+    /// The ARN of the target group.
     pub target_group_arn: String,
 }
 
-/// A target group.
+/// A target group: a port on the nodes, with its health check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TargetGroup {
-    /// Its name for requests.
+    /// The ARN, which identifies it in requests.
     pub target_group_arn: String,
-    /// Its name.
+    /// The name, which contains a digest of the Service's UID and of all that cannot be changed.
     pub target_group_name: String,
     /// Port of its targets.
     #[serde(default)]
@@ -121,13 +121,13 @@ pub struct TargetGroup {
     /// Failures until a node is unhealthy.
     #[serde(default)]
     pub unhealthy_threshold_count: u32,
-    /// Load balancers that use it.
+    /// ARNs of the load balancers that use it.
     #[serde(default)]
     pub load_balancer_arns: List<String>,
 }
 
 impl LoadBalancer {
-    /// What the Service stores: the name, while it works or is being made.
+    /// The status for the Service: the DNS name, if the load balancer works or is being created.
     pub fn status(&self) -> LoadBalancerStatus {
         let works = matches!(
             self.state.code.as_str(),

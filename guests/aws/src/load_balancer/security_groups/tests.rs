@@ -78,7 +78,7 @@ fn only_what_differs_is_changed_and_only_our_own() {
     );
     let gone = rules(&[("tcp", 30080, everywhere, ""), ("icmp", 0, everywhere, "")]);
     assert_eq!(change.revoke, gone.into_keys().collect());
-    // The last of a group takes the shared rule along.
+    // The last load balancer of a group takes the shared rule along.
     let change = difference(&are, "aother", &Rules::new());
     let gone = rules(&[
         ("tcp", 31000, "10.0.0.0/8", ""),
@@ -104,7 +104,7 @@ fn rules_go_to_aws_in_one_request_for_each_group() {
     )
     .unwrap();
     assert_eq!(forms(&host).len(), 1, "the fixture is as wanted");
-    // The nodes are in another group now.
+    // The nodes have moved to another group.
     open(
         &groups,
         WEB,

@@ -1,4 +1,4 @@
-//! Classic load balancers: what is sent for a Service, and what is not.
+//! Classic load balancers: which requests are sent for a Service, and which are not.
 
 #![allow(
     clippy::unwrap_used,
@@ -121,8 +121,8 @@ fn a_new_one_is_made_with_its_ports_and_a_group_of_its_own() {
     assert_eq!(health["HealthCheck.Target"], "TCP:30080");
 }
 
-/// What each event costs, beside the Go provider's requests for it, counted in its source (version 1.37.1). The same rows stand in
-/// the README.
+/// What each event costs, beside the Go provider's requests for it, counted in its source (version 1.37.1). The README
+/// has the same rows.
 #[test]
 fn each_event_costs_what_the_readme_says() {
     let readme = include_str!("../../../../README.md");

@@ -17,8 +17,8 @@ use crate::load_balancer::{deletion, ensure};
 
 const GROUPS: &str = include_str!("../../../fixtures/security-groups.xml");
 
-/// What each event costs, beside the Go provider's requests for it, counted in its source (version 1.37.1): at most a third, unless
-/// the changes alone, which AWS has no request to make together, are more. The same rows stand in the README.
+/// What each event costs, beside the Go provider's requests for it, counted in its source (version 1.37.1): at most a
+/// third, unless the changes alone, which AWS has no request to make together, are more. The README has the same rows.
 #[test]
 fn each_event_costs_what_the_readme_says() {
     let settings = settings(&[]);
@@ -115,8 +115,8 @@ fn each_event_costs_what_the_readme_says() {
     cost("delete, and the proof of it", 11, &actions(&there));
 }
 
-/// What is remembered of ports and rules is what AWS has: one change after another, then a change that AWS refuses, because somebody
-/// deleted the load balancer, and then everything is compared.
+/// The cached ports and rules equal those at AWS through several changes. Then AWS refuses a change, because a person
+/// deleted the load balancer, and everything is compared.
 #[test]
 fn ports_change_one_after_another_and_a_refusal_ends_what_is_remembered() {
     let settings = settings(&[]);
@@ -156,7 +156,7 @@ fn ports_change_one_after_another_and_a_refusal_ends_what_is_remembered() {
         "RevokeSecurityGroupIngress",
     ];
     assert_eq!(since(), [&target_group[..], &rules].concat());
-    // The rules were changed: they are read once more.
+    // The rules have changed: they are read once more.
     ensure(81, 30081).unwrap();
     let moved = [
         "CreateTargetGroup",
@@ -176,7 +176,7 @@ fn ports_change_one_after_another_and_a_refusal_ends_what_is_remembered() {
     assert_eq!(since()[0], "DescribeLoadBalancers");
 }
 
-/// Nodes whose instances are all the fixture's, with other IDs.
+/// Nodes whose instances are copies of the fixture's, with other IDs.
 pub(super) fn four(count: usize) -> Vec<ccm_guest::Node> {
     let id = |number: usize| format!("aws:///eu-west-1c/i-{number:017x}");
     (0..count)

@@ -1,4 +1,4 @@
-//! What is sent to AWS for a Service, and what is not.
+//! Which requests are sent to AWS for a Service, and which are not.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,7 +14,7 @@ use crate::fixtures::{
 };
 use crate::load_balancer::{annotations, deletion, ensure, wanted};
 
-/// A change of the Service, and the changes at AWS that have to follow, in this order.
+/// Changes of the Service, each with the changes at AWS that have to follow, in this order.
 #[test]
 fn only_what_differs_is_changed() {
     type Change = fn(&mut Service);
@@ -191,7 +191,7 @@ fn a_new_load_balancer_is_made_with_everything_in_it() {
 #[test]
 fn nodes_are_compared_and_odd_ones_left_out() {
     let host = host(|action, _| {
-        // The fixture's own node is registered, and one more that left long ago.
+        // The fixture's own node is registered, and another one that left long ago.
         let health = "<DescribeTargetHealthResponse><DescribeTargetHealthResult><TargetHealthDescriptions><member><Target><Id>i-old</Id></Target></member></TargetHealthDescriptions></DescribeTargetHealthResult></DescribeTargetHealthResponse>";
         (action == "DescribeTargetHealth").then(|| xml(200, health))
     });
@@ -216,7 +216,7 @@ fn nodes_are_compared_and_odd_ones_left_out() {
         sent,
         BTreeSet::from(["i-old".to_owned(), INSTANCE.to_owned()])
     );
-    // Labels choose.
+    // The labels select the nodes.
     let labelled = service(&[("target-node-labels", "zone=a,ready")]);
     let mut node = known();
     assert_eq!(

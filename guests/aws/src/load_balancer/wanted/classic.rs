@@ -1,4 +1,4 @@
-//! What of a Service is otherwise for a classic load balancer. Pure.
+//! The parts of a Service's wanted state that differ for a classic load balancer. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use ccm_guest::load_balancer::Service;
 use super::fields::truth;
 use super::names::{self, get};
 
-/// The protocols of a port, in front and to the nodes.
+/// The protocols of a port, for clients and to the nodes.
 pub(super) fn protocols(
     protocol: &str,
     is_tls: bool,
@@ -31,7 +31,7 @@ pub(super) fn protocols(
     }
 }
 
-/// Attributes in the Go provider's defaults, under the names of the API's fields.
+/// Attributes with the Go provider's defaults, under the names of the API's fields.
 pub(super) fn attributes(
     service: &Service,
     mistakes: &mut Vec<String>,

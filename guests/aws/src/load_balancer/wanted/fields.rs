@@ -1,4 +1,4 @@
-//! How nodes are checked, and the attributes of network load balancers. Pure.
+//! Health checks, and the attributes of network load balancers. Pure.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ pub(super) fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<
     if let Some(port) = get(service, names::HEALTH_PORT) {
         health.port = port.to_owned();
     }
-    // The annotations count before it for classic load balancers only, as with the Go provider.
+    // The shared check overrides the annotations of network load balancers only, as in the Go provider.
     if !is_classic {
         share(&mut health);
     }
@@ -91,7 +91,7 @@ pub(super) fn health(settings: &Settings, service: &Service, mistakes: &mut Vec<
     health
 }
 
-/// A truth as Go writes it; false without the annotation.
+/// A boolean as Go writes it; false without the annotation.
 pub(super) fn truth(service: &Service, name: &str, mistakes: &mut Vec<String>) -> bool {
     match get(service, name) {
         None | Some("0" | "f" | "F" | "false" | "FALSE" | "False") => false,
@@ -113,7 +113,7 @@ pub(super) fn attributes(
         ("load_balancing.cross_zone.enabled", across.to_string()),
         ("access_logs.s3.enabled", logs.to_string()),
     ]);
-    // Without logs, AWS accepts no empty bucket.
+    // While logs are off, AWS accepts no empty bucket name.
     if logs {
         match get(service, names::LOGS_BUCKET) {
             Some(bucket) => drop(attributes.insert("access_logs.s3.bucket", bucket.to_owned())),

@@ -1,11 +1,11 @@
-//! The table is the whole truth: of the Go manager's annotations, and of the documentation.
+//! The table has exactly the Go manager's annotations, and so has the documentation.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
 
 use super::*;
 
-/// What the Go manager 0.1.68 declares, in `lb_annotations.go` and, for the firewall, `firewall_controller.go`.
+/// The declarations of the Go manager 0.1.68, in `lb_annotations.go` and, for the firewall, `firewall_controller.go`.
 const GO: &str = "
     kubernetes.digitalocean.com/load-balancer-id kubernetes.digitalocean.com/firewall-managed
     service.kubernetes.io/do-loadbalancer-disown name protocol healthcheck-path healthcheck-port healthcheck-protocol

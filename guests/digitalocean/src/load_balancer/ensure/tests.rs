@@ -1,4 +1,4 @@
-//! What becomes of a Service, and what differs.
+//! The load balancer that a Service gets, and the changes when the Service changes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use ccm_guest::load_balancer::{Ensured, Found};
@@ -16,7 +16,7 @@ mod owners;
 const FIXTURE: &str = "4de7ac8b-495b-4884-9a69-1050c6793cd6";
 const LIST: &str = "GET /v2/load_balancers?per_page=200&page=1";
 
-/// Without the events beside an error, about which one test is.
+/// Calls `ensure` and drops the events beside an error, which have a test of their own.
 fn ensure(settings: &Settings, request: &EnsureRequest) -> Result<EnsureReply, Error> {
     super::ensure(settings, request).map_err(|failure| failure.error)
 }
@@ -38,7 +38,7 @@ fn status(reply: &EnsureReply) -> Option<&LoadBalancerStatus> {
     }
 }
 
-/// Makes the load balancer of `web` and returns its id.
+/// Creates the load balancer of `web` and returns its id.
 fn made() -> (
     ccm_guest::testing::TestHost,
     std::rc::Rc<std::cell::RefCell<Account>>,
@@ -76,7 +76,7 @@ fn a_new_one_is_looked_at_until_it_is_active_and_never_written_to() {
     account.borrow_mut().load_balancers[0]["status"] = value!("active");
     account.borrow_mut().load_balancers[0]["ip"] = value!("203.0.113.8");
     account.borrow_mut().load_balancers[0]["ipv6"] = value!("2001:db8::8");
-    // Without hint and annotation the tag leads there.
+    // Without hint and annotation, the tag leads to the load balancer.
     request.hint = None;
     let reply = ensure(&settings(&[]), &request).unwrap();
     let ips: Vec<_> = status(&reply)
@@ -122,7 +122,7 @@ fn an_errored_one_is_told_and_a_busy_one_tried_again() {
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
 }
 
-/// The load balancer that the Go manager made for `web`, as the vendor shows it.
+/// The load balancer that the Go manager created for `web`, as the vendor shows it.
 fn of_the_go_manager(fields: &Value) -> Account {
     let mut account = Account::new();
     account.put(&value!({"name": "auidofweb", "droplet_ids": [2, 1]}));
@@ -150,7 +150,7 @@ fn what_the_go_manager_made_is_not_written_to() {
             host.requests()
         );
     }
-    // Where tags are shown, ours is missing once.
+    // The vendor shows tags, and this provider's is missing until the first call.
     let (host, account) = of_the_go_manager(&value!({"tags": ["foreign"]})).serve();
     for _ in 0..2 {
         ensure(&settings(&[]), &request(owned(FIXTURE, &[]))).unwrap();
@@ -199,7 +199,7 @@ fn each_difference_is_written_and_settles() {
             .count();
         assert_eq!(writes, 1, "{fields}");
     }
-    // What the vendor leaves to the load balancer, and what only its document's other spelling says.
+    // Fields that the vendor sets by itself, and the other spelling in its documentation.
     for fields in [
         value!({"size": "lb-large", "size_unit": 6}),
         value!({"http_idle_timeout_seconds": 90}),
@@ -269,7 +269,7 @@ fn certificates_are_found_by_name_and_followed_when_they_are_renewed() {
     )
     .unwrap_err();
     assert!(matches!(error, Error::Invalid(_)), "{error:?}");
-    // Renewed: the load balancer has the new id, the annotation the old one, which is gone.
+    // After a renewal the load balancer has the new id, and the annotation the old one, which is gone.
     account.borrow_mut().certificates = vec![certificate("c-2", "lets_encrypt")];
     account.borrow_mut().load_balancers[0]["forwarding_rules"][1]["certificate_id"] = value!("c-2");
     let before = host.requests().len();
@@ -284,7 +284,7 @@ fn certificates_are_found_by_name_and_followed_when_they_are_renewed() {
             .iter()
             .all(|line| line.starts_with("GET"))
     );
-    // Another certificate of one's own is no renewal.
+    // Another certificate of type `custom` is no renewal.
     account
         .borrow_mut()
         .certificates

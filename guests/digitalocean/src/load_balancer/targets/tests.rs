@@ -1,4 +1,4 @@
-//! Which nodes a load balancer reaches.
+//! Which nodes a load balancer can reach.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::Address;

@@ -6,7 +6,7 @@ use ccm_guest::load_balancer::ServicePort;
 use super::*;
 use crate::load_balancer::fixtures::{settings, web, worker};
 
-/// Annotations of a Service.
+/// Annotations of a Service, as key and value.
 type Said<'a> = &'a [(&'a str, &'a str)];
 
 fn wanted(annotations: Said<'_>) -> Result<Wanted, Error> {
@@ -127,7 +127,7 @@ fn each_annotation_sets_its_field() {
             "/health_check/healthy_threshold",
             json!(2),
         ),
-        // Without the override the three have no effect.
+        // Without the override, the three annotations have no effect.
         (
             &[
                 ("healthcheck-path", "/x"),

@@ -1,4 +1,4 @@
-//! Servers that were made a moment ago: in a large project, and in one that grows while it is listed.
+//! Servers that were created a moment ago: in a large project, and in one that grows while it is listed.
 
 use ccm_guest::Node;
 use ccm_guest::testing::node;
@@ -21,11 +21,11 @@ fn new_servers_of_a_large_project_are_found_on_the_page_of_the_newest() {
         (1053..=1060, 8, 8),
         (1052..=1060, 1, 9),
         (1011..=1060, 1, 50),
-        // Some are older than the newest, and some do not exist.
+        // Some servers are older than the newest page, and some do not exist.
         (1001..=1060, 1 + 10, 60),
         (1031..=1063, 1 + 3, 30),
         (1..=10, 1 + 10, 10),
-        // Those that are left are cheaper by list.
+        // The remaining servers are cheaper by list.
         (1..=60, 1 + 22, 60),
         (901..=1000, 22, 100),
     ] {

@@ -1,5 +1,5 @@
-//! Nodes that are not ready, beside known-good ones: what the host asks about every few seconds before it deletes a node.
-//! Each check has to be of use by itself, and cheap.
+//! Nodes that are not ready, beside known-good ones: the calls that the host makes every few seconds before it deletes
+//! a node. Each of them has to be useful by itself, and cheap.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::Node;
@@ -38,8 +38,9 @@ fn requests_of(host: &TestHost, nodes: &[Node], expected: &str) -> (usize, usize
 
 #[test]
 fn a_check_costs_one_list_of_one_page_or_one_request_for_each_node() {
-    // Servers in the project; list pages and servers asked for: where nothing is known about the list's length, as in
-    // every confirming look-up, and after that. For a server that is there; for one that is not, and is asked for itself.
+    // Servers in the project; list pages and servers asked for: without knowledge of the list's length, as in every
+    // confirming look-up, and after that. First for an existing server; then for a missing one, which is asked for by
+    // itself.
     let table = [
         (5, (1, 0), (1, 0), (1, 1), (1, 1)),
         (50, (1, 0), (1, 0), (1, 1), (1, 1)),
@@ -63,7 +64,8 @@ fn a_check_costs_one_list_of_one_page_or_one_request_for_each_node() {
     }
 }
 
-/// The table of `guests/README.md`: the most requests about one node, wherever in the list the known-good ones beside it are.
+/// The table of `guests/README.md`: the maximum of requests about one node, wherever in the list the known-good ones
+/// are.
 #[test]
 fn the_readme_has_what_a_check_costs() {
     const NETWORK: &[(&str, &str)] = &[("HCLOUD_NETWORK", "4711")];
@@ -76,7 +78,7 @@ fn the_readme_has_what_a_check_costs() {
         let mut rows = std::collections::BTreeSet::new();
         for &servers in projects {
             let good = [[1, 2, 3], [servers, servers - 1, servers - 2]];
-            // Of a call with these values; after another one, or as one that remembers nothing.
+            // Requests of a call with these values: after another call, or without any cached state.
             let costs = |id: u64, values: &[(&str, &str)], remembers: bool| {
                 good.map(|good| {
                     let host = Project::of(servers).serve();
@@ -126,7 +128,7 @@ fn many_nodes_that_are_not_ready_are_one_list() {
         let host = Project::of(servers).serve();
         find_with(&[], &by_id([1, 2])).unwrap();
         let mut nodes = by_id(servers - 2..=servers);
-        // Spread over all pages.
+        // The missing servers are spread over all pages.
         let ids = (0..not_ready).map(|index| 1 + index * (servers - 3) / not_ready);
         nodes.extend(ids.map(|id| node("x", Some(&format!("hcloud://{id}")))));
         let before = host.requests().len();
@@ -200,7 +202,7 @@ fn a_list_that_lacks_a_server_and_agrees_with_itself_does_not_make_its_node_gone
 
 #[test]
 fn many_servers_that_one_list_lacks_are_not_asked_for_one_by_one() {
-    // Not ready and gone, requests for one server.
+    // Nodes that are not ready and gone, requests for one server.
     for (gone, look_ups) in [(8, 8), (9, 0), (60, 0)] {
         let host = Project::of(3).serve();
         let mut nodes = by_id(1..=3);
@@ -230,7 +232,7 @@ fn absence_alone_is_said_beside_a_page_of_the_list() {
         find_with(&[], &nodes).unwrap();
         assert_eq!(host.requests(), requests);
     }
-    // Ready nodes are no matter of deletion.
+    // Ready nodes are not about to be deleted.
     let host = Project::of(3).serve();
     find_with(&[], &by_id([99])).unwrap();
     assert_eq!(host.requests(), ["GET /servers/99"]);

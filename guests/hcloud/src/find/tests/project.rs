@@ -15,12 +15,12 @@ type Change = Box<dyn FnOnce(&mut Project)>;
 pub(super) struct Project {
     servers: Vec<(u64, String)>,
     change: Option<(usize, Change)>,
-    /// Number and name of dedicated servers; their power states.
+    /// Numbers and names of dedicated servers.
     dedicated: Vec<(u64, String)>,
     power: &'static str,
-    /// Dedicated servers that the list lacks, although they are there.
+    /// Dedicated servers that exist and that the list lacks.
     unlisted: Vec<(u64, String)>,
-    /// What Robot answers in place of everything.
+    /// Robot's answer to every request, if set.
     refusal: Option<Answer>,
 }
 
@@ -38,7 +38,7 @@ impl Project {
         }
     }
 
-    /// With these dedicated servers.
+    /// A project with these dedicated servers.
     pub(super) fn dedicated(mut self, servers: &[(u64, &str)]) -> Project {
         let servers = servers
             .iter()
@@ -47,19 +47,19 @@ impl Project {
         self
     }
 
-    /// The list ends before its second half.
+    /// Ends the list before its second half.
     pub(super) fn half_listed(mut self) -> Project {
         self.unlisted = self.dedicated.split_off(self.dedicated.len() / 2);
         self
     }
 
-    /// The operating status of all dedicated servers.
+    /// Sets the operating status of all dedicated servers.
     pub(super) fn power(mut self, status: &'static str) -> Project {
         self.power = status;
         self
     }
 
-    /// Robot answers everything with this.
+    /// Sets Robot's answer to every request.
     pub(super) fn robot_says(mut self, answer: Answer) -> Project {
         self.refusal = Some(answer);
         self

@@ -1,4 +1,4 @@
-//! Dedicated servers among the nodes: what is said about them.
+//! Lookups of dedicated servers.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::{TestHost, config, granting, json, node, ready};
@@ -43,7 +43,7 @@ fn robot_requests(host: &TestHost) -> (usize, usize, usize) {
 
 #[test]
 fn instance_exists_of_the_go_manager() {
-    // Name of the case there, name of the node, provider ID, what is said.
+    // Name of the case, name of the node, provider ID, lookup.
     let table = [
         (
             "existing server by id",
@@ -93,7 +93,7 @@ fn instance_exists_of_the_go_manager() {
             None,
             "found hrobot://321",
         ),
-        // A node without provider ID is nobody's, not gone.
+        // Without provider ID the node is not this provider's, rather than gone.
         ("missing server by name", "server-99", None, "not mine"),
         (
             "missing robot server by name",
@@ -143,7 +143,8 @@ fn the_power_state_is_asked_for_nodes_that_are_not_ready_and_no_other() {
     not_ready.ready = Some(false);
     let mut untold = node("e", Some("hrobot://325"));
     untold.extra = Vec::new();
-    // Ready; not ready; silent; new; of a host that does not say; of another machine now.
+    // Ready; not ready; readiness unknown; new; from a host that states no readiness; on a server that has another name
+    // now.
     let nodes = [
         (ready(node("a", Some("hrobot://321"))), None),
         (not_ready, Some(true)),
@@ -256,7 +257,7 @@ fn with_robot_off_its_nodes_are_nobodys_and_nothing_is_asked() {
     ];
     let reply = find_with(&[("ROBOT_ENABLED", "false")], &nodes).unwrap();
     assert_eq!(brief(&reply), ["not mine", "not mine", "not mine"]);
-    // On, and without credentials: the Go manager's look-ups fail, so that such nodes stay as they are.
+    // Robot is enabled without credentials: the Go manager's look-ups fail, so that such nodes stay as they are.
     let ungranted = granting(config(ON), &["api"]);
     let reply = super::find(&Settings::read(&ungranted).unwrap(), &nodes).unwrap();
     assert_eq!(brief(&reply), ["not mine", "not mine", "not mine"]);
@@ -305,8 +306,8 @@ fn a_failure_of_robot_is_never_absence() {
 #[test]
 fn a_rename_that_cannot_be_confirmed_is_unknown() {
     let project = std::rc::Rc::new(std::cell::RefCell::new(Project::of(0).dedicated(SERVERS)));
-    // Two lists answer: one before the server was renamed, and the one that shows it. The one that is to confirm it does
-    // not.
+    // Robot's two lists: one from before the server was renamed, and one that shows the new name. The confirming list
+    // fails.
     let mut lists = 0;
     let served = std::rc::Rc::clone(&project);
     let _host = TestHost::new(super::project::MANIFEST, move |seen| {

@@ -1,4 +1,4 @@
-//! What only Hetzner's annotations have: whole seconds, lists as they are, ranges.
+//! Readers for Hetzner's annotations: whole seconds, untrimmed lists, ranges.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::super::fixtures::service;
@@ -6,7 +6,7 @@ use super::*;
 
 const KEY: &str = "load-balancer.hetzner.cloud/some";
 
-/// Reads the annotation with this value: what came of it, and whether that was no mistake.
+/// Reads the annotation with this value: the result, and whether there was no mistake.
 fn read<T>(value: &str, get: fn(&mut Values<'_>, &str) -> Option<T>) -> (Option<T>, bool) {
     let service = service(&[(KEY, value)]);
     let mut annotations = service.values();

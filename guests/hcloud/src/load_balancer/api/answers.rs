@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use crate::api::actions::ActionError;
 use crate::load_balancer::names::SERVICE_UID;
 
-/// A load balancer.
+/// A load balancer of the project.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct LoadBalancer {
     /// Unique; never reused.
@@ -17,20 +17,20 @@ pub struct LoadBalancer {
     /// Labels, including the owner's.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Its public addresses.
+    /// The public addresses.
     pub public_net: PublicNet,
     /// Attached networks; the vendor allows one.
     #[serde(default)]
     pub private_net: Vec<PrivateNet>,
     /// The type and its limits.
     pub load_balancer_type: Type,
-    /// Protected operations.
+    /// The operations that the API refuses.
     #[serde(default)]
     pub protection: Protection,
-    /// Ports that it listens on.
+    /// The ports that it listens on.
     #[serde(default)]
     pub services: Vec<Service>,
-    /// The targets.
+    /// The servers and addresses that receive traffic.
     #[serde(default)]
     pub targets: Vec<Target>,
     /// The algorithm that selects a target.
@@ -56,13 +56,13 @@ impl LoadBalancer {
 pub struct PublicNet {
     /// Whether the public interface is enabled.
     pub enabled: bool,
-    /// IPv4.
+    /// The IPv4 address.
     pub ipv4: PublicIp,
-    /// IPv6.
+    /// The IPv6 address.
     pub ipv6: PublicIp,
 }
 
-/// One public address.
+/// A public address with its reverse DNS name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct PublicIp {
     /// The address as text.
@@ -73,7 +73,7 @@ pub struct PublicIp {
     pub dns_ptr: Option<String>,
 }
 
-/// A network attachment.
+/// A load balancer's attachment to a network.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PrivateNet {
     /// The network's id.
@@ -86,20 +86,20 @@ pub struct PrivateNet {
 /// A load balancer type.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Type {
-    /// Such as `lb11`.
+    /// The type's name, such as `lb11`.
     pub name: String,
     /// Maximum number of targets. `None`: unknown; the API refuses too many.
     #[serde(default)]
     pub max_targets: Option<usize>,
-    /// Maximum number of services.
+    /// Maximum number of listening ports.
     #[serde(default)]
     pub max_services: Option<usize>,
-    /// Date from which it is no longer available.
+    /// Date from which the type is no longer available; `None`: not announced.
     #[serde(default)]
     pub deprecated: Option<String>,
 }
 
-/// Protected operations of an object.
+/// The operations of an object that the API refuses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Protection {
     /// Whether deletion is refused.
@@ -120,14 +120,14 @@ pub struct Algorithm {
 pub struct Service {
     /// `tcp`, `http` or `https`.
     pub protocol: String,
-    /// Unique within the load balancer.
+    /// The port that it listens on, unique within the load balancer.
     pub listen_port: u16,
     /// The targets' port.
     pub destination_port: u16,
     /// Whether connections begin with a PROXY header.
     #[serde(default)]
     pub proxyprotocol: bool,
-    /// Only for `http` and `https`.
+    /// HTTP options; only for `http` and `https`.
     #[serde(default)]
     pub http: Option<Http>,
     /// The health check of targets.
@@ -135,16 +135,16 @@ pub struct Service {
     pub health_check: Option<HealthCheck>,
 }
 
-/// HTTP options.
+/// The HTTP options of a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Http {
     /// Name of the sticky session cookie.
     #[serde(default)]
     pub cookie_name: Option<String>,
-    /// In seconds.
+    /// Lifetime of the cookie in seconds.
     #[serde(default)]
     pub cookie_lifetime: Option<u64>,
-    /// Certificate ids.
+    /// Ids of the certificates for TLS.
     #[serde(default, deserialize_with = "or_default")]
     pub certificates: Vec<u64>,
     /// Whether port 80 redirects to this port.
@@ -153,7 +153,7 @@ pub struct Http {
     /// Whether sessions are sticky.
     #[serde(default, deserialize_with = "or_default")]
     pub sticky_sessions: bool,
-    /// In seconds.
+    /// Seconds until an idle connection is closed.
     #[serde(default)]
     pub timeout_idle: Option<u64>,
 }
@@ -163,18 +163,18 @@ pub struct Http {
 pub struct HealthCheck {
     /// `tcp`, `http` or `https`.
     pub protocol: String,
-    /// The targets' port.
+    /// The port of the targets.
     pub port: u16,
-    /// In seconds.
+    /// Seconds between two checks.
     #[serde(default)]
     pub interval: Option<u64>,
-    /// In seconds.
+    /// Seconds until a check without an answer fails.
     #[serde(default)]
     pub timeout: Option<u64>,
     /// Number of failures before a target counts as unhealthy.
     #[serde(default)]
     pub retries: Option<u64>,
-    /// Only for `http` and `https`.
+    /// The check's HTTP request; only for `http` and `https`.
     #[serde(default)]
     pub http: Option<HealthCheckHttp>,
 }
@@ -182,30 +182,30 @@ pub struct HealthCheck {
 /// The HTTP request of a health check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct HealthCheckHttp {
-    /// The `Host` header.
+    /// The request's `Host` header.
     #[serde(default)]
     pub domain: Option<String>,
-    /// The path.
+    /// The request's path.
     #[serde(default)]
     pub path: Option<String>,
     /// Status codes of a healthy target, such as `2??`.
     #[serde(default, deserialize_with = "or_default")]
     pub status_codes: Vec<String>,
-    /// Whether the target needs a valid certificate.
+    /// Whether the target's certificate must be valid.
     #[serde(default, deserialize_with = "or_default")]
     pub tls: bool,
 }
 
-/// A target.
+/// A target of a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Target {
     /// `server`, `ip` or `label_selector`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Set for `server`.
+    /// The server; only for the kind `server`.
     #[serde(default)]
     pub server: Option<TargetServer>,
-    /// Set for `ip`.
+    /// The address; only for the kind `ip`.
     #[serde(default)]
     pub ip: Option<TargetIp>,
     /// Whether the server is reached by its private address.
@@ -216,7 +216,7 @@ pub struct Target {
 /// A server that is a target.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TargetServer {
-    /// Its id.
+    /// The server's id.
     pub id: u64,
 }
 
@@ -227,7 +227,7 @@ pub struct TargetIp {
     pub ip: String,
 }
 
-/// A certificate.
+/// A TLS certificate of the project.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Certificate {
     /// Unique; never reused.
@@ -243,7 +243,7 @@ pub struct Certificate {
     /// Issuance status of a managed certificate.
     #[serde(default)]
     pub status: Option<CertificateStatus>,
-    /// Load balancers that use it.
+    /// The load balancers that use it.
     #[serde(default, deserialize_with = "or_default")]
     pub used_by: Vec<User>,
 }
@@ -251,7 +251,7 @@ pub struct Certificate {
 /// A load balancer that uses a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct User {
-    /// Its id.
+    /// The load balancer's id.
     pub id: u64,
 }
 
@@ -261,7 +261,7 @@ pub struct CertificateStatus {
     /// `pending`, `completed` or `failed`.
     #[serde(default)]
     pub issuance: String,
-    /// The reason of the failure.
+    /// Why the issuance failed.
     #[serde(default)]
     pub error: Option<ActionError>,
 }

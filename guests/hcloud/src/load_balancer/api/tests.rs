@@ -1,4 +1,4 @@
-//! What answers and refusals mean, in the vendor's documented form.
+//! The meaning of answers and refusals, in the vendor's documented form.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::{Answer, TestHost, json};

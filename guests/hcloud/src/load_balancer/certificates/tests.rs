@@ -113,7 +113,7 @@ fn a_name_that_is_taken_is_fine_only_if_it_is_ours() {
     assert_eq!(project.borrow().certificates, before);
     assert_eq!(lines(&host), [LOOK, ORDER, LOOK]);
     drop(host);
-    // Our own order, whose answer was lost, and which the list did not show yet.
+    // The Service's own certificate, created by a request whose answer was lost, and not in the list yet.
     let mut project = Project::new();
     project.trouble = BTreeMap::from([(1, Trouble::AnswerLost)]);
     let (_host, _project) = project.serve();

@@ -57,7 +57,7 @@ fn known() -> Known {
     }
 }
 
-/// The writes in short: which, and the body.
+/// Each write as its action and its body.
 fn writes(changes: Vec<Change>) -> Vec<(String, Value)> {
     let short = changes.into_iter().map(|change| {
         let name = match change.node {
@@ -75,7 +75,7 @@ fn the_label_of_a_managed_certificate_is_written_where_no_port_shows_one() {
     wanted.labels.insert(ORDERED.to_owned(), "true".to_owned());
     let mut found = found();
     assert_eq!(of_itself(&wanted, &known(), &read(found.clone())), []);
-    // With whatever else is written to the labels.
+    // Other labels are kept when labels are written.
     found["labels"] = json!({"mine": "yes"});
     let changes = writes(of_itself(&wanted, &known(), &read(found.clone())));
     assert_eq!(changes[0].1["labels"][ORDERED], "true", "{changes:?}");
@@ -169,7 +169,7 @@ fn every_property_of_the_load_balancer_itself_is_compared() {
             "disable_public_interface",
             json!({}),
         ),
-        // Where it is cannot be changed.
+        // The location cannot be changed.
         (annotations::LOCATION, "hel1", "", Value::Null),
     ];
     for (key, value, write, body) in table {
@@ -251,12 +251,12 @@ fn a_public_interface_that_nobody_spoke_of_is_switched_on_only_where_it_has_to_b
     let mut private = wanted_with(&[]);
     private.targets = targets_of(&[(server(1, true), "a")]);
     let switched_off = wanted_with(&[(annotations::DISABLE_PUBLIC_NETWORK, "true")]);
-    // What is wanted, whether it has no service, whether it is in the network.
+    // The wanted state, whether there are no services, whether it is attached to the network; the writes.
     let table: [(&Wanted, bool, bool, &[&str]); 6] = [
         (&private, false, true, &[]),
         (&public, false, true, &[enable]),
         (&private, false, false, &[attach]),
-        // What a failed order leaves behind.
+        // The state after a failed create action.
         (&private, true, false, &[enable, attach]),
         (&public, true, false, &[enable, attach]),
         (&switched_off, true, false, &[attach]),
@@ -347,7 +347,7 @@ fn targets_are_made_equal_to_the_nodes() {
             &["remove_target", "add_target of b"],
             &[],
         ),
-        // Reached by another address: first away, then there again, and its place is kept.
+        // Another address: the target is removed and added again, and keeps its place.
         (
             json!([is_server(1), is_server(2), selector]),
             &[
@@ -364,7 +364,7 @@ fn targets_are_made_equal_to_the_nodes() {
             &["remove_target", "add_target of y"],
             &[],
         ),
-        // Targets by label selector stay, and take room.
+        // Targets by label selector stay, and count towards the maximum.
         (
             json!([selector, selector, selector]),
             &[(server(1, false), "a")],

@@ -1,4 +1,4 @@
-//! What is removed with a Service, and what is not.
+//! Which objects are removed with a Service, and which are not.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::cell::RefCell;
@@ -33,7 +33,7 @@ fn serve(project: Project) -> (TestHost, Rc<RefCell<Project>>) {
     project.serve()
 }
 
-/// Deletes until it is done. The events of all calls.
+/// Calls `delete` until it is done; returns the events of all calls.
 fn to_the_end(service: &Service, forgetful: bool) -> Vec<Event> {
     let mut hint = None;
     let mut events = Vec::new();
@@ -64,7 +64,7 @@ fn one_that_is_protected_stays_and_is_nobodys() {
         let protected = project.load_balancers.get_mut(&id).unwrap();
         protected["protection"]["delete"] = json!(known_before);
         if !known_before {
-            // Somebody protects it between the look and the request.
+            // A person protects it between the read and the request.
             project
                 .trouble
                 .insert(1, Trouble::Refused(403, "protected"));
@@ -83,7 +83,7 @@ fn one_that_is_protected_stays_and_is_nobodys() {
 
 #[test]
 fn managed_certificates_go_and_uploaded_ones_stay() {
-    // The list, the load balancer, the certificates, the certificate.
+    // The failing request: the list, the load balancer, the certificates, the certificate.
     for trouble in [None, Some(0), Some(1), Some(2), Some(3)] {
         for forgetful in [false, true] {
             let mut project = Project::new();
@@ -131,7 +131,7 @@ fn a_load_balancer_shows_that_there_may_be_a_certificate() {
             }
         }
         project.certificates = [(1, certificate(1, "managed", &[id]))].into();
-        // The hint is all that is left of it when the certificates cannot be asked for.
+        // When the certificates cannot be listed, only the hint still refers to them.
         project
             .trouble
             .insert(2, Trouble::Refused(500, "server_error"));

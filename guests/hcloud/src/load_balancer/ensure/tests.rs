@@ -1,4 +1,4 @@
-//! Which requests make the cloud agree with which Service, and what is left when some of them fail.
+//! Which requests make the cloud match a Service, and what remains when some of them fail.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::cell::RefCell;
@@ -18,10 +18,10 @@ mod failures;
 mod owners;
 mod requests;
 
-/// More calls than any of the tests needs.
+/// More calls than any test needs.
 const MOST_CALLS: usize = 200;
 
-/// A Service, the nodes behind it, and the cloud.
+/// A Service, its nodes, and the cloud.
 struct World {
     host: TestHost,
     project: Rc<RefCell<Project>>,
@@ -29,7 +29,7 @@ struct World {
     service: Service,
     nodes: Vec<Node>,
     adopt: Option<String>,
-    /// Whether the host forgets every hint.
+    /// Whether the host drops every hint.
     forgetful: bool,
     events: Vec<Event>,
 }
@@ -39,7 +39,7 @@ impl World {
         World::with(project, &[])
     }
 
-    /// Two ports, four nodes, and more configuration.
+    /// A Service with two ports, four nodes, and this configuration.
     fn with(project: Project, values: &[(&str, &str)]) -> World {
         let (host, project) = project.serve();
         let mut values = values.to_vec();
@@ -69,7 +69,7 @@ impl World {
             .push((key.to_owned(), value.to_owned()));
     }
 
-    /// Calls until it is ready, as the host does. An error that passes is followed by another call without a hint.
+    /// Calls `ensure` until it is ready, as the host does. After a temporary error it calls again, without a hint.
     fn ensure(&mut self) -> Result<LoadBalancerStatus, Error> {
         let mut hint = None;
         for _ in 0..MOST_CALLS {
@@ -137,7 +137,7 @@ impl World {
         panic!("it does not come to an end: {:?}", self.host.requests());
     }
 
-    /// The requests since the last time this was asked, without queries.
+    /// The requests since request number `since`, without queries.
     fn requests(&self, since: usize) -> Vec<String> {
         let seen = self.host.seen();
         let seen = seen.iter().skip(since);
@@ -149,7 +149,7 @@ impl World {
         self.host.seen().len()
     }
 
-    /// The only load balancer there is.
+    /// The project's only load balancer.
     fn only(&self) -> Value {
         let project = self.project.borrow();
         let all: Vec<&Value> = project.load_balancers.values().collect();
@@ -166,14 +166,14 @@ fn server(id: u64) -> Node {
     node(&format!("node-{id}"), Some(&format!("hcloud://{id}")))
 }
 
-/// A hint within what the contract allows.
+/// The hint, checked against the contract's limits.
 fn checked(pending: Pending) -> Option<Vec<u8>> {
     assert!((100..=600_000).contains(&pending.retry_after_ms));
     assert!(pending.hint.as_ref().is_none_or(|hint| hint.len() <= 4096));
     pending.hint
 }
 
-/// Ports and targets of a load balancer in short, sorted.
+/// A load balancer's ports and targets in short, sorted.
 fn brief(found: &Value) -> (Vec<String>, Vec<String>) {
     let list = |key: &str| found[key].as_array().cloned().unwrap_or_default();
     let mut services: Vec<String> = list("services")

@@ -1,4 +1,4 @@
-//! How long a wait is, and what a hint may hold.
+//! Delays, and the size of hints.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The names that the Go manager gave, letter by letter.
+//! The names are exactly those of the Go manager.
 
 use super::*;
 

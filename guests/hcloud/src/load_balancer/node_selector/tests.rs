@@ -1,4 +1,4 @@
-//! The selectors of Kubernetes' own tests, and those of the Go manager's.
+//! The selectors of Kubernetes' own tests, and of the Go manager's tests.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -12,7 +12,7 @@ fn labels(text: &str) -> Vec<(String, String)> {
 #[test]
 fn a_selector_matches_what_kubernetes_says_it_matches() {
     let table = [
-        // (selector, labels, whether)
+        // Selector, labels, whether it matches.
         ("", "x=y", true),
         (" \t\r\n", "x=y", true),
         ("x=y", "x=y", true),
@@ -191,7 +191,7 @@ fn the_longest_that_kubernetes_takes_is_taken() {
     }
 }
 
-/// Every text of up to four of these parts: what is accepted has to be what the grammar says, and nothing may panic.
+/// Every text of up to four of these parts: accepted texts must follow the grammar, and none may panic.
 #[test]
 fn every_short_text_is_read_without_panic_and_only_whole_requirements_are_accepted() {
     let parts = ["a", "1", "in", " ", ",", "=", "!", "(", ")", ">", "ü"];

@@ -1,4 +1,4 @@
-//! How many writes are sent before anything is waited for.
+//! How many writes are sent before the call waits.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::super::fixtures::project::{Project, Trouble};
@@ -17,7 +17,7 @@ fn additions(nodes: std::ops::Range<u64>) -> Vec<Change> {
         .collect()
 }
 
-/// What is sent of so many additions, and what is left.
+/// Sends this many additions: returns the number sent, and the result.
 fn sent(project: Project, changes: u64) -> (usize, Done) {
     let mut project = project;
     let id = project.put("shop", &json!({}));
@@ -37,7 +37,7 @@ fn project(polls: u32, locks: bool) -> Project {
 
 #[test]
 fn a_running_action_ends_the_call_unless_there_are_many_and_the_cloud_takes_them() {
-    // How long actions run, whether they lock, writes wanted, sent, left.
+    // Polls until an action ends, whether actions lock, writes wanted, sent, left.
     for (polls, locks, wanted, expected, left) in [
         (0, false, 3, 3, 0),
         (0, false, 30, 30, 0),
@@ -46,7 +46,7 @@ fn a_running_action_ends_the_call_unless_there_are_many_and_the_cloud_takes_them
         (1, false, 4, 4, 0),
         (1, false, 30, 25, 5),
         (1, true, 3, 1, 2),
-        // The second one is refused, and comes first the next time.
+        // The second write is refused, and comes first the next time.
         (1, true, 30, 2, 29),
     ] {
         let (requests, done) = sent(project(polls, locks), wanted);
@@ -63,7 +63,7 @@ fn a_cloud_that_locks_is_not_tried_again() {
     let (host, _project) = project.serve();
     for expected in [2, 1] {
         let before = host.requests().len();
-        // The action of the round before ends when it is asked about.
+        // The action of the last call ends when its status is read.
         let mut done = Done::default();
         done.carry_out(id, additions(before as u64..before as u64 + 9))
             .unwrap();

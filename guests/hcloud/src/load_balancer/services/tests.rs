@@ -1,4 +1,4 @@
-//! Ports: the Go manager's cases of `TestHCLBServiceOptsBuilder`, and what it leaves out.
+//! Ports: the Go manager's cases of `TestHCLBServiceOptsBuilder`, and further ones.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::load_balancer::ServicePort;
@@ -8,7 +8,7 @@ use super::super::annotations::*;
 use super::super::fixtures::{Pairs, port, service, settings};
 use super::*;
 
-/// What is read of a Service with these annotations and ports, where certificates are wanted if any are annotated.
+/// The services of a Service with these annotations and ports; it wants certificates if any are annotated.
 fn wanted(
     configured: Pairs<'_>,
     annotated: Pairs<'_>,
@@ -32,7 +32,7 @@ fn wanted(
     (annotations.finish().map(|()| services), events)
 }
 
-/// The one service of port 83 and node port 8083.
+/// The service of port 83 and node port 8083.
 fn one(configured: Pairs<'_>, annotated: Pairs<'_>) -> WantedService {
     let (services, events) = wanted(
         configured,
@@ -56,7 +56,7 @@ fn check_of(protocol: ServiceProtocol) -> WantedHealthCheck {
     }
 }
 
-/// TCP, and nothing said.
+/// A TCP service with defaults only.
 fn plain() -> WantedService {
     WantedService {
         destination_port: 8083,
@@ -80,7 +80,7 @@ fn a_port_is_forwarded_as_it_is_unless_something_else_is_said() {
         proxy_protocol: Some(proxy_protocol),
         ..plain()
     };
-    // Certificates stand beside the services: what counts here is that there are options of HTTP.
+    // Certificates are kept beside the services: this checks only that there are HTTP options.
     let with_certificates = WantedService {
         protocol: ServiceProtocol::Https,
         http: Some(WantedHttp::default()),
@@ -223,7 +223,7 @@ fn a_health_check_tries_the_port_unless_something_else_is_said() {
             [&times[..], &only_http, &[(HEALTH_CHECK_PROTOCOL, "http")]].concat(),
             over_http(timed.clone(), 8083),
         ),
-        // The port's own protocol counts once anything is said about the check, and not before.
+        // The health check uses the port's own protocol once any of its settings is given, and not before.
         (
             &[],
             vec![(PROTOCOL, "https"), (HEALTH_CHECK_RETRIES, "0")],
@@ -247,7 +247,7 @@ fn a_health_check_tries_the_port_unless_something_else_is_said() {
             [&only_http[..], &[(PROTOCOL, "http")]].concat(),
             check_of(Tcp),
         ),
-        // What only matters to HTTP is not even read.
+        // Settings for HTTP only are not even read.
         (&[], only_http.to_vec(), check_of(Tcp)),
         (
             &[],

@@ -1,4 +1,4 @@
-//! What a Service's status says of a load balancer's addresses.
+//! Which of a load balancer's addresses a Service's status shows.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::super::api::LoadBalancer;

@@ -1,4 +1,4 @@
-//! What is shown in a Service's status: annotations before the configuration.
+//! Which addresses a Service's status shows: annotations override the configuration.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::super::fixtures::{service, settings};
@@ -72,7 +72,7 @@ fn annotations_count_before_the_configuration() {
             Some((annotations::HOSTNAME, "lb.example.com")),
             with_hostname,
         ),
-        // A status with an empty name in it would show nothing at all.
+        // An empty host name in a status would show nothing at all.
         (None, Some((annotations::HOSTNAME, "")), ORDINARY),
     ];
     for (configured, annotated, expected) in table {

@@ -1,5 +1,5 @@
 //! Nodes as targets: the Go manager's cases of `TestLoadBalancerOps_ReconcileHCLBTargets` and
-//! `TestLoadBalancer_matchNodeSelector`, as far as they are about what is wanted.
+//! `TestLoadBalancer_matchNodeSelector`, as far as they concern the wanted state.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::node;
@@ -45,7 +45,7 @@ fn cloud_servers_are_targets_by_id_and_dedicated_servers_by_the_address_that_rob
     let nodes = [
         node("cloud-1", Some("hcloud://1")),
         node("cloud-2", Some("hcloud://2")),
-        // What a node says about itself does not count here.
+        // The addresses in the Node do not count here.
         node_at("robot-3", "hrobot://3", "10.0.1.10"),
         node("robot-4", Some("hcloud://bm-4")),
         node("robot-5", Some("hrobot://5")),
@@ -162,7 +162,7 @@ fn private_addresses_are_used_where_they_are_wanted() {
         let service = service(annotated.as_slice());
         let wanted = WantedTargets::read(&settings(configured), &service, &nodes).unwrap();
         assert_eq!(targets(&wanted), expected, "{configured:?} {annotated:?}");
-        // Robot is asked for nothing where it is not needed.
+        // Robot is asked only about servers whose address is needed.
         let asked = wanted.dedicated.len();
         assert_eq!(asked, 2 - expected.len(), "{configured:?} {annotated:?}");
     }

@@ -63,10 +63,10 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Where to create it.
+    /// The place for the creation of the load balancer.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it is not configured.
+    /// [`Error::Invalid`] if no place is configured.
     pub fn place(&self) -> Result<&Place, Error> {
         self.place.as_ref().ok_or_else(|| {
             Error::invalid(format!(

@@ -1,5 +1,5 @@
-//! A whole load balancer: the Go manager's cases of `TestLoadBalancerOps_Create` and `_ReconcileHCLB`, as far as they are
-//! about what is wanted; in `every` each annotation.
+//! A whole load balancer: the Go manager's cases of `TestLoadBalancerOps_Create` and `_ReconcileHCLB`, as far as they
+//! concern the wanted state; `every` has each annotation.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::Error;
@@ -225,7 +225,7 @@ fn a_network_is_wanted_where_one_is_configured_and_nowhere_else() {
             &[(PRIVATE_SUBNET_IP_RANGE, "")],
             network(None, None),
         ),
-        // Without a network the Go manager does not even read them.
+        // Without a network the Go manager does not even read these annotations.
         (&[subnet], &[], None),
         (
             &[],

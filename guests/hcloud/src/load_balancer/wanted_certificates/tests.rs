@@ -1,4 +1,4 @@
-//! Which certificates are wanted, and which words say nothing about any.
+//! Which annotation values request certificates, and which request none.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::Error;
@@ -42,7 +42,7 @@ fn certificates_that_are_there_are_named_by_id_or_name() {
             vec![(NAMED, "5,cert-1,5")],
             Certificates::Uploaded(vec![id(5), name("cert-1"), id(5)]),
         ),
-        // Not trimmed; and what is no number of 64 bits is a name.
+        // Values are not trimmed, and a value that is no number of 64 bits is a name.
         (
             vec![(NAMED, "1, 2,9999999999999999999")],
             Certificates::Uploaded(vec![id(1), name(" 2"), name("9999999999999999999")]),
@@ -65,7 +65,7 @@ fn a_managed_certificate_is_named_and_labelled_as_by_the_go_manager() {
         (&[(STAGING, "true")], &own, true),
         (&[(STAGING, "1")], &own, true),
         (&[(STAGING, "false")], &own, false),
-        // Only what is plainly true.
+        // Only values that are plainly true request the staging CA.
         (&[(STAGING, "yes")], &own, false),
         (&[(STAGING, "")], &own, false),
     ];

@@ -1,4 +1,4 @@
-//! What a dedicated server of the vendor's documented form becomes.
+//! A dedicated server in the vendor's documented form as an instance of the contract.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::{config, node};
@@ -11,7 +11,7 @@ struct Envelope {
     server: Server,
 }
 
-/// The documented server, and one that has no IPv4 address and no name yet.
+/// The documented server, and one without IPv4 address and name.
 fn servers() -> Vec<Server> {
     let envelopes: Vec<Envelope> =
         serde_json::from_str(include_str!("../../../fixtures/robot-servers.json")).unwrap();
@@ -79,7 +79,8 @@ fn node_addresses_of_robot_servers_in_the_go_manager() {
     use AddressFamily::{DualStack, Ipv4, Ipv6};
     const V4: &str = "203.0.113.7";
     const V6: &str = "2001:db8:1234::1";
-    // Name of the case there, family, the kubelet's InternalIP, what is expected after the hostname, whether an event is.
+    // Name of the case, family, the kubelet's InternalIP, expected addresses after the host name, whether an event is
+    // expected.
     type Row = (
         &'static str,
         AddressFamily,
@@ -112,7 +113,7 @@ fn node_addresses_of_robot_servers_in_the_go_manager() {
             &[V4],
             true,
         ),
-        // Ours.
+        // Cases of this provider's own.
         (
             "IPv4 in an IPv6 cluster",
             Ipv6,

@@ -1,4 +1,4 @@
-//! Which requests make a route and delete one, and what is left when some of them fail.
+//! Which requests create and delete a route, and what remains when some of them fail.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ use super::super::fixtures::{Project, Trouble, node, settings};
 use super::*;
 use crate::api::network_id;
 
-/// More calls than any of the tests needs.
+/// More calls than any test needs.
 const MOST_CALLS: usize = 40;
 
 const NETWORK: &str = "GET /networks?name=cluster";
@@ -54,8 +54,8 @@ fn body(destination: &str, gateway: &str) -> Value {
     value!({"destination": destination, "gateway": gateway})
 }
 
-/// A project of which the network's id is known, as it is after any look-up of nodes: that was one request. What a listing
-/// learns is of no use to other calls, because the host gives it a state of its own.
+/// A project whose network id is cached, as after any look-up of nodes: that was one request. A listing's cached data
+/// does not help other calls, because the host gives it a state store of its own.
 fn served(project: Project) -> (TestHost, Rc<RefCell<Project>>) {
     let trouble = project.trouble.clone();
     let mut project = project;
@@ -81,7 +81,8 @@ fn hint(progress: &Progress) -> Option<Vec<u8>> {
     }
 }
 
-/// Calls until it is done, as core does; `forgetful`: as after a swap or a change of leader.
+/// Calls `create` until it is done, as the controllers do; `forgetful`: without cached state, as after a swap or a
+/// change of leader.
 fn create_whole(node: &Node, forgetful: bool) -> Result<usize, Error> {
     let mut request = wish(node);
     for calls in 1..=MOST_CALLS {
@@ -143,7 +144,7 @@ fn a_removal_costs_its_order_and_its_polls() {
     assert_eq!(project.borrow().routes(), []);
 }
 
-/// The Go manager looks the gateway up by the destination, finds none, and asks the cloud to delete the route through
+/// The Go manager looks up the gateway by the destination, finds none, and asks the cloud to delete the route through
 /// `<nil>`.
 #[test]
 fn the_removal_of_a_route_that_is_not_there_is_done_and_names_no_other_gateway() {
@@ -186,7 +187,7 @@ fn two_creations_at_the_same_time_do_not_disturb_each_other() {
     let (host, project) = served(project);
     let mut open: Vec<CreateRequest> = vec![wish(&first()), wish(&second())];
     for _ in 0..MOST_CALLS {
-        // Turn by turn, as if they ran side by side.
+        // The calls alternate, as if they ran side by side.
         open.retain_mut(|request| {
             let reply = create(&settings(), request).unwrap();
             request.hint = hint(&reply.progress);
@@ -215,7 +216,7 @@ fn creations_that_do_not_know_of_each_other_wait_until_the_cloud_is_free() {
     let project = Project::slow(2, &[]);
     let (host, project) = served(project);
     let one = create(&settings(), &wish(&first())).unwrap();
-    // Another replica, or a person: nothing of ours says that somebody is at it.
+    // Another replica, or a person: this replica's state has no marker of the running change.
     host.forget_state();
     let mut other = wish(&second());
     let reply = create(&settings(), &other).unwrap();
@@ -245,7 +246,7 @@ fn a_note_that_nobody_takes_back_is_not_waited_for_long() {
     let waiting = create(&settings(), &wish(&second())).unwrap();
     assert!(hint(&waiting.progress).is_some());
     assert_eq!(requests(&host), [ADD]);
-    // Its caller was swapped away; at the cloud the change has ended.
+    // The call that set the marker did not return; at the cloud the change has ended.
     host.advance(NOTED);
     project.borrow_mut().end_all();
     create_whole(&second(), false).unwrap();
@@ -357,7 +358,7 @@ fn refusals_are_told_by_what_they_ask_of_whom() {
         };
         assert_eq!(said, *expected, "{code}");
         assert_eq!(requests(&host).len(), *requested, "{code}");
-        // Nobody has to wait for what was refused.
+        // After a refusal no call has to wait.
         assert_eq!(create_whole(&first(), false), Ok(1), "{code}");
     }
 }
@@ -372,7 +373,7 @@ fn a_change_that_fails_is_told_once_and_then_begun_again() {
     request.hint = hint(&begun.progress);
     let failed = create(&settings(), &request);
     assert!(matches!(failed, Err(Error::Unavailable(_))), "{failed:?}");
-    // The host may keep the hint as long as it likes.
+    // The host may keep a hint for any time.
     let again = create(&settings(), &request).unwrap();
     request.hint = hint(&again.progress);
     let done = create(&settings(), &request).unwrap();

@@ -1,4 +1,4 @@
-//! Where each route is said to lead, by which requests, and when nothing is said.
+//! The target of each route, the requests for it, and when the list is an error.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ccm_guest::testing::json;
@@ -76,7 +76,7 @@ fn every_route_leads_somewhere_or_nowhere() {
     let with_balancers: &[&str] = &[NETWORK, SERVERS, BALANCERS];
     let table: &[(&str, &str, &str, &[&str])] = &[
         ("10.244.1.0/24", "10.0.0.2", "node node-1", &[NETWORK]),
-        // What a machine says about itself is not enough to have a route deleted.
+        // A machine's claim about its own address is not enough to have a route deleted.
         ("10.244.9.0/24", "10.0.0.2", "node node-1", with_balancers),
         ("10.244.2.0/24", "10.0.0.33", "node node-2", with_balancers),
         (
@@ -104,7 +104,7 @@ fn every_route_leads_somewhere_or_nowhere() {
             with_balancers,
         ),
         ("10.244.9.0/24", "10.0.0.6", "blackhole", with_balancers),
-        // Of another network with the same addresses.
+        // A server of another network with the same addresses.
         ("10.244.9.0/24", "10.0.0.250", "blackhole", with_balancers),
         (
             "10.244.1.0/24",

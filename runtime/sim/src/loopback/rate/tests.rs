@@ -17,7 +17,7 @@ fn a_bucket_empties_refuses_and_refills_up_to_its_size() {
         },
         start,
     );
-    // Seconds after the start, whether allowed, what remains, seconds until full.
+    // Seconds after the start, whether allowed, remaining requests, seconds until full.
     let steps = [
         (0, true, 2, 10),
         (0, true, 1, 20),

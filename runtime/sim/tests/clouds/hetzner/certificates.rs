@@ -1,4 +1,4 @@
-//! Certificates, driven by the foreign crate: uploaded and managed, in use and out of it.
+//! Certificates, driven by the foreign crate: uploaded and managed, in use and unused.
 
 use std::collections::HashMap;
 

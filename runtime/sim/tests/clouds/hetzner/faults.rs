@@ -1,4 +1,4 @@
-//! Faults on demand, seen from the client's side of the wire.
+//! Injected faults, from the client's side of the connection.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -11,8 +11,8 @@ use tokio::net::TcpStream;
 
 use super::{TOKEN, cloud, cloud_with, reqwest_client, specs};
 
-/// Everything a client sees of one exchange: the status line and headers in lower case, and the
-/// body; or how the connection failed. Written on a bare socket, so that no library tidies up.
+/// Everything that a client sees of one exchange: the status line and headers in lower case, and the body; or how the
+/// connection failed. Uses a bare socket, so that no library hides anything.
 async fn exchange(cloud: &Hetzner, method: &str, path: &str) -> std::io::Result<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect(cloud.address()).await?;
     let request = format!(
@@ -122,7 +122,7 @@ async fn answers_that_stand_in_for_the_real_one() {
     for (trouble, status, headers) in cases {
         let name = format!("{trouble:?}");
         cloud.inject(Fault::new(trouble).times(1));
-        // Nothing is carried out: the server is still there after a DELETE.
+        // Nothing is executed: the server still exists after a DELETE.
         let (head, _) = exchange(&cloud, "DELETE", "/servers/1").await.unwrap();
         assert_eq!(status_of(&head), status, "{name}");
         assert!(

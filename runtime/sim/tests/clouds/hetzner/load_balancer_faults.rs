@@ -1,4 +1,4 @@
-//! Faults, slow actions and late news, as a client meets them when it makes and deletes load balancers.
+//! Faults, slow actions and late addresses, as a client sees them when it creates and deletes load balancers.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn each_trouble_says_whether_the_load_balancer_was_made() {
             (status, made),
             "{shown}"
         );
-        // A client that does not know asks again, by name.
+        // A client that lost the response looks the load balancer up by name.
         let listed = get(&cloud, "/load_balancers?name=web").await;
         assert_eq!(
             listed["load_balancers"].as_array().unwrap().len(),

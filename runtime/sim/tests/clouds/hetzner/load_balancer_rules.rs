@@ -1,4 +1,5 @@
-//! What the cloud takes and refuses about load balancers: tables of requests and answers, sent without any client library.
+//! Which requests about load balancers the cloud accepts and refuses: tables of requests and answers, without any
+//! client library.
 
 use std::time::SystemTime;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use super::{TOKEN, cloud, cloud_with, reqwest_client};
 
 thread_local! {
-    /// One for each test: making a client takes longer than most tests.
+    /// One client for each test: creating it takes longer than most tests.
     static CLIENT: reqwest::Client = reqwest_client();
 }
 
@@ -35,7 +36,7 @@ pub(super) async fn post(cloud: &Hetzner, path: &str, body: Value) -> (u16, Valu
     ask(cloud, Method::POST, path, body).await
 }
 
-/// A refusal in short: the code and, where there is one, the field or the limit.
+/// A refusal in short: the code and, if there is one, the field or the limit.
 pub(super) fn brief(body: &Value) -> String {
     let error = &body["error"];
     let code = error["code"].as_str().unwrap_or("no error");

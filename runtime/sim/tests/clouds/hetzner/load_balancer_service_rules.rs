@@ -1,4 +1,4 @@
-//! What the cloud takes and refuses about services: tables of requests and answers.
+//! Which services the cloud accepts and refuses: tables of requests and answers.
 
 use ccm_sim::hetzner::LoadBalancerSpec;
 use serde_json::{Value, json};
@@ -133,7 +133,7 @@ async fn a_service_outside_the_documented_bounds_is_refused() {
     ];
     refuses(&cloud, &path, rows).await;
 
-    // What is left out gets the vendor's defaults.
+    // Omitted fields get the vendor's defaults.
     let (status, _) = post(
         &cloud,
         &path,

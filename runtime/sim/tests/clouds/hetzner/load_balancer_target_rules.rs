@@ -1,4 +1,4 @@
-//! What the cloud takes and refuses about targets and networks: tables of requests and answers.
+//! Which targets and networks the cloud accepts and refuses: tables of requests and answers.
 
 use ccm_sim::hetzner::{LoadBalancerSpec, Location, ServerSpec};
 use serde_json::{Value, json};
@@ -195,7 +195,7 @@ async fn networks_and_the_public_interface_depend_on_each_other() {
         "load_balancer_public_interface_disabled",
     )];
     refuses(&cloud, &path(id, "add_target"), rows).await;
-    // The address comes back, for the next one.
+    // The address of a deleted load balancer can be used again.
     assert_eq!(
         cloud.load_balancer(id).unwrap()["private_net"][0]["ip"],
         "10.0.0.3"

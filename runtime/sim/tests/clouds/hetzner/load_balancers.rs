@@ -1,4 +1,4 @@
-//! The life of a load balancer, driven by the foreign crate, and what the simulator shows of it.
+//! The life of a load balancer, driven by the foreign crate, and the simulator's views of it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -140,7 +140,7 @@ async fn one_request_makes_a_load_balancer_with_services_targets_network_and_add
         serde_json::json!([balancer.id])
     );
 
-    // A server that is gone is no target, and one that left with the network is none either.
+    // A deleted server is no target any more, nor is one that was reached through the deleted network.
     assert!(cloud.remove_server(node) && cloud.remove_network(network));
     let balancer = get(&client, balancer.id).await;
     assert_eq!((balancer.targets, balancer.private_net), (vec![], vec![]));

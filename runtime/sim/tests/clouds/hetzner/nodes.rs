@@ -1,5 +1,5 @@
-//! What clouds do to those who look after nodes: addresses of every kind, two projects behind one
-//! endpoint, lists that fail half-way, and lists that lag behind.
+//! Cases that matter to node controllers: addresses of every kind, two projects behind one endpoint, lists that fail
+//! half-way, and lists that lag behind.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -202,7 +202,7 @@ async fn a_new_server_is_found_by_its_id_before_any_list_shows_it() {
         let read = servers_api::get_server(&client, params).await.unwrap();
         assert_eq!(read.server.unwrap().name, "new");
     }
-    // A server that is gone is gone at once.
+    // A deleted server disappears at once.
     cloud.remove_server(id);
     assert_eq!(list(&cloud, page(1, 50)).await, ["old"]);
 }

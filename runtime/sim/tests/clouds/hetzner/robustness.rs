@@ -1,4 +1,4 @@
-//! Requests that make no sense, and the end of a simulator.
+//! Malformed requests, and the end of a simulator.
 
 use ccm_sim::hetzner::{Location, ServerSpec};
 

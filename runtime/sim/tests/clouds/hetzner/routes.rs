@@ -1,4 +1,4 @@
-//! Routes of networks: what the vendor's rules allow, and how many; vSwitches; and what goes wrong on purpose.
+//! Routes of networks: the vendor's rules and limits; vSwitches; and injected faults.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! TLS: who trusts the certificate gets through, nobody else does.
+//! TLS: only a client that trusts the certificate can connect.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Writing: actions, what they lock, what they change, and what is refused.
+//! Writes: actions, the objects that they lock, their effects, and refusals.
 
 use std::time::Duration;
 

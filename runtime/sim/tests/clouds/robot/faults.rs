@@ -1,4 +1,4 @@
-//! Faults on demand, and the record of what was asked.
+//! Injected faults, and the record of requests.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Logins, lockouts, and how many requests are answered in which time.
+//! Logins, lockouts, and the request limits.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Reset options, the operating status, and what resets do to it.
+//! Reset options, the operating status, and the effects of resets.
 
 use ccm_sim::robot::{OperatingStatus, ResetType, ServerSpec};
 use http::Method;

@@ -1,5 +1,5 @@
-//! What each event costs. The same rows stand in the README, beside the Go manager's requests, which are counted in its
-//! source.
+//! The requests that each event costs. The README has the same rows, beside the Go manager's requests, which are
+//! counted in its source.
 
 use super::*;
 
@@ -99,7 +99,7 @@ fn what_each_event_costs() {
     );
 }
 
-/// Makes a load balancer that needs a minute, and looks once more at the end.
+/// Creates a load balancer whose creation takes a minute, and reads once more at the end.
 fn made_in_a_minute(annotations: &[(&str, &str)]) -> Vec<String> {
     let mut account = Account {
         status: "new",

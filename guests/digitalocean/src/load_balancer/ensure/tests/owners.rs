@@ -1,4 +1,4 @@
-//! Whose load balancer is taken, given up and deleted.
+//! Which load balancers are taken over, released and deleted.
 
 use super::*;
 use ccm_guest::Owner;
@@ -26,7 +26,7 @@ fn a_load_balancer_of_another_is_taken_only_if_the_host_says_so() {
         (result, tags, host.requests())
     };
     let ours = value!(["k8s-service-uid:uid-of-web"]);
-    // By id or by name, nobody's needs permission.
+    // By id or by name, a load balancer without an owner needs the host's permission.
     for annotations in [[(ID, FIXTURE)], [("name", "shop")]] {
         let (result, _, requests) = take(foreign(value!([])), &annotations, &[], None);
         assert!(
@@ -37,7 +37,7 @@ fn a_load_balancer_of_another_is_taken_only_if_the_host_says_so() {
         let (result, tags, _) = take(foreign(value!([])), &annotations, &[], Some(""));
         assert!(result.is_ok() && tags == ours, "{result:?} {tags}");
     }
-    // Another's needs its name.
+    // One of another owner needs permission that names this owner.
     let mark = value!(["k8s-service-uid:other"]);
     for adopt in [None, Some(""), Some("someone")] {
         let (result, tags, _) = take(foreign(mark.clone()), &[(ID, FIXTURE)], &[], adopt);
@@ -49,7 +49,7 @@ fn a_load_balancer_of_another_is_taken_only_if_the_host_says_so() {
     }
     let (result, tags, _) = take(foreign(mark), &[(ID, FIXTURE)], &[], Some("other"));
     assert!(result.is_ok() && tags == ours, "{result:?} {tags}");
-    // Another cluster's is not taken at all.
+    // One of another cluster is never taken over.
     let cluster = [("DO_CLUSTER_ID", "c1")];
     let (result, _, _) = take(
         foreign(value!(["k8s:c2"])),

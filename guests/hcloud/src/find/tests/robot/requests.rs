@@ -1,4 +1,4 @@
-//! Dedicated servers among the nodes: which requests to Robot they cost, and which they are spared.
+//! Which requests to Robot dedicated servers cost, and which are saved.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
@@ -75,7 +75,7 @@ fn a_server_that_the_list_lacks_is_looked_up_before_it_is_gone() {
     assert_eq!(brief(&find(&nodes)), expected);
     assert_eq!(robot_requests(&host), (1, 2, 0));
 
-    // That a number is gone is remembered; what is there is asked for again.
+    // The absence of a number is cached; existing numbers are asked for again.
     assert_eq!(brief(&find(&nodes)), expected);
     assert_eq!(robot_requests(&host), (3, 3, 0));
     host.advance(Duration::from_secs(600));
@@ -145,7 +145,7 @@ fn a_limit_at_robot_leaves_the_cloud_alone() {
     assert_eq!(brief(&find(&nodes)), expected);
     assert_eq!(robot_requests(&host), (1, 0, 0));
 
-    // Until the wait is over Robot is not asked again, whatever it would answer now.
+    // Until the pause is over, no request is sent to Robot, whatever it would answer now.
     project.borrow_mut().robot_recovers();
     host.advance(Duration::from_secs(299));
     assert_eq!(brief(&find(&nodes)), expected);
@@ -164,7 +164,8 @@ fn a_limit_at_robot_leaves_the_cloud_alone() {
         ]
     );
 
-    // A name that the last list did not have is not waited for; one that nobody has is.
+    // While Robot refuses, a name that its last list lacked can be found in the cloud; a name that is found nowhere is
+    // unknown.
     project.borrow_mut().robot_fails(json(403, RATE_LIMIT));
     assert_eq!(
         brief(&find(&nodes)),

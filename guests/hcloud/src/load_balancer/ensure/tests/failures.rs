@@ -1,8 +1,8 @@
-//! Refusals, lost answers and crashes: the end is the same, and nothing is made twice or left behind.
+//! Refusals, lost answers and crashes: the result is the same, and nothing is created twice or left behind.
 
 use super::*;
 
-/// A Service with everything that takes more than one request.
+/// A Service whose load balancer takes more than one request in every step.
 fn demanding(project: Project) -> World {
     let mut world = World::with(project, &[("HCLOUD_NETWORK", "4711")]);
     for (key, value) in [
@@ -18,7 +18,7 @@ fn demanding(project: Project) -> World {
     world
 }
 
-/// Creates, changes and deletes, and looks at the cloud in between. How many requests that took.
+/// Creates, changes and deletes the load balancer, and checks the cloud in between. Returns the number of requests.
 fn live(world: &mut World) -> usize {
     world.ensure().unwrap();
     assert_eq!(brief(&world.only()), as_wanted());
@@ -151,7 +151,7 @@ fn an_action_that_fails_is_an_error_once_and_then_there_is_a_new_look() {
     };
     let failed = ensure(&world.settings, &request(&world, pending.hint.clone()));
     assert!(matches!(failed, Err(Error::Unavailable(_))), "{failed:?}");
-    // A host that keeps the hint of a call that failed is not stuck with it.
+    // A host that keeps the hint of a failed call is not stuck with it.
     let again = ensure(&world.settings, &request(&world, pending.hint)).unwrap();
     assert!(matches!(again.ensured, Ensured::Pending(_)), "{again:?}");
 }

@@ -1,4 +1,4 @@
-//! Whose a load balancer is, and what is done with that of somebody else.
+//! The owner of a load balancer, and the treatment of another owner's.
 
 use super::*;
 use ccm_guest::Owner;
@@ -7,7 +7,7 @@ const NAME: &str = "shop";
 
 #[test]
 fn only_what_may_be_adopted_is_taken_over() {
-    // Labels of the one that has the name, `adopt`, and what comes of it: taken over, or whose it is.
+    // Labels of the load balancer with the name, `adopt`, and the outcome: taken over, or the owner in the conflict.
     type Outcome = Result<(), Option<&'static str>>;
     let other = json!({"hcloud-ccm/service-uid": "other", "team": "a"});
     let nobodys = json!({"team": "a"});

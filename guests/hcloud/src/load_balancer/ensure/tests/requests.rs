@@ -1,11 +1,11 @@
-//! What is asked of the cloud, request by request.
+//! The requests to the cloud, one by one.
 
 use super::*;
 
 const LOOK: &str = "GET /load_balancers";
 const POLL: &str = "GET /actions";
 
-/// A load balancer that agrees with the Service, with actions that are asked about once.
+/// A load balancer that matches the Service, in a project whose actions run for one poll.
 fn agreed() -> World {
     let mut project = Project::new();
     project.polls = 1;
@@ -118,7 +118,8 @@ fn every_change_costs_the_fewest_requests() {
         let before = world.count();
         call(&mut world).unwrap();
         let mut expected = vec![LOOK.to_owned()];
-        // The cloud locks a load balancer while an action runs: one after the other, and no look in between.
+        // The cloud locks a load balancer while an action runs: the writes are sent one after the other, without a read
+        // in between.
         for write in writes {
             expected.extend([act(write), POLL.to_owned()]);
         }
@@ -136,7 +137,7 @@ fn a_name_is_written_at_once_and_there_is_nothing_to_wait_for() {
     let before = world.count();
     world.ensure().unwrap();
     assert_eq!(world.requests(before), [LOOK, "PUT /load_balancers/101"]);
-    // Who takes the annotation away does not ask for another name.
+    // Removing the annotation does not request another name.
     world.service.annotations.clear();
     let before = world.count();
     world.ensure().unwrap();
@@ -226,7 +227,7 @@ fn the_network_is_in_the_order_and_targets_are_reached_through_it() {
     assert_eq!(ips, ["203.0.113.10", "2001:db8:c17::1", "10.0.0.2"]);
     let order = [LOOK, "GET /networks/4711", "POST /load_balancers", POLL];
     assert_eq!(world.requests(0), order);
-    // To be reached otherwise, every target goes and comes again.
+    // To change the address, every target is removed and added again.
     let before = world.count();
     world.annotate(annotations::USE_PRIVATE_IP, "false");
     world.ensure().unwrap();
@@ -289,7 +290,7 @@ fn dedicated_servers_are_targets_by_the_address_that_robot_knows() {
     world.ensure().unwrap();
     assert_eq!(brief(&world.only()).1, ["233.252.0.123"]);
     assert!(world.reasons().contains(&"ServerNotFound"));
-    // Addresses that are no node's any more go.
+    // Targets with addresses of former nodes are removed.
     world.nodes = vec![server(1)];
     world.update_targets().unwrap();
     assert_eq!(brief(&world.only()).1, ["1"]);

@@ -1,8 +1,8 @@
-//! Every annotation, with a value that means something and with hostile ones.
+//! Every annotation, with a valid value that has an effect, and with hostile ones.
 
 use super::*;
 
-/// All 39, each with a value that says something else than an ordinary Service does.
+/// All 39 annotations, each with a value that differs from the default.
 const EVERY: [(&str, &str); 36] = [
     (IPV4_RDNS, "a.example"),
     (IPV6_RDNS, "a.example"),
@@ -42,7 +42,7 @@ const EVERY: [(&str, &str); 36] = [
     (HTTP_STATUS_CODES, "200"),
 ];
 
-/// What an annotation needs beside it to say anything.
+/// The other annotations that an annotation needs to have an effect.
 fn beside(key: &str) -> Vec<Pair> {
     match key {
         CERTIFICATE_TYPE => vec![(HTTP_MANAGED_CERTIFICATE_DOMAINS, "a.example")],
@@ -64,7 +64,7 @@ fn beside(key: &str) -> Vec<Pair> {
     }
 }
 
-/// With a network, a node that is not selected by `mine`, and every annotation of `annotated`.
+/// The wanted state with a network, a node that `mine` does not select, and all of `annotated`.
 fn full(annotated: &[(&str, &str)]) -> Result<Wanted, Error> {
     let nodes = [node("cloud-1", Some("hcloud://1"))];
     Wanted::read(&settings(&[NETWORK]), &service(annotated), &nodes)
@@ -76,7 +76,7 @@ fn every_annotation_changes_what_is_wanted() {
         let mut annotated = beside(key);
         let mut without = full(&annotated);
         if key == HTTP_MANAGED_CERTIFICATE_DOMAINS {
-            // A managed certificate cannot be without.
+            // A managed certificate is an error without this annotation.
             assert!(without.is_err());
             without = full(&[beside(key), vec![(key, "a.example")]].concat());
         }
