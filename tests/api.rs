@@ -1,6 +1,6 @@
-//! The agreement table: one list of requests, answered by the in-memory API as the table says, and by a real
-//! kube-apiserver likewise. Neither side may agree only with itself: the expected fields stand in the table, and
-//! both whole answers are compared. The second half is `api/agreement.rs`, which the suite `apiserver` runs.
+//! The agreement table: a list of requests. The in-memory API and a real kube-apiserver must both answer each as the
+//! table says. The expected fields stand in the table, so that the two cannot merely agree with each other, and both
+//! whole answers are compared. The second half is `api/agreement.rs`, which the suite `apiserver` runs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "api/table.rs"]

@@ -1,5 +1,5 @@
-//! The harness of the cluster suites, on its own: if these fail, the harness is broken and not the product. And the agreement
-//! table on a real API server.
+//! Tests of the harness of the cluster suites: if these fail, the harness is broken and not the product. And the
+//! agreement table on a real API server.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -216,7 +216,7 @@ async fn a_link_that_is_cut_passes_nothing_and_one_that_is_mended_only_what_is_n
     link.cut(Cut::Reset);
     let error = new.read(&mut buffer).await.unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
-    // It may be too late for the connection, or for what is asked on it.
+    // The refusal may break the connection, or only the request on it.
     let refused = async {
         let mut connection = TcpStream::connect(link.address()).await?;
         connection.read(&mut buffer).await

@@ -1,5 +1,5 @@
-//! `ccm run` as a process, on a real kube-apiserver, with the shipped guest in its sandbox before a simulated
-//! Hetzner API. Everywhere it acts as the service account of `deploy/`, with the rights that are granted there.
+//! `ccm run` as a process, on a real kube-apiserver, with the shipped guest in its sandbox before a simulated Hetzner
+//! API. It always acts as the service account of `deploy/`, with the rights that `deploy/` grants.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,12 +1,14 @@
-//! A guest that others' tools build, and no line of ours but the contract: `cargo component` makes it, the binary checks
-//! it, the host runs it; and the shipped guest, built by the same tool. Both need cargo-component 0.21 and the target
-//! wasm32-wasip1, and say so when they are missing.
-//! And clients of others before our simulators; they need Python 3.11 with pip. And what a scrape looks like to Prometheus'
-//! promtool, the status page to Chromium; the cloud behind proxies of others; and the alerts and the dashboard of `deploy/monitoring` before a real Prometheus.
-//! And providers in other languages, built by the commands of their page.
-//! And the AWS guest before moto, a simulator of others.
-//! And builds that embed some of the providers. And the bill of materials of a release, before CycloneDX' schema. And our signatures for AWS before moto, which checks them
-//! with AWS's own library for Python.
+//! The product before tools and services that others made.
+//!
+//! - A guest that `cargo component` builds from the contract alone, and the shipped guest built by the same tool. Needs
+//!   cargo-component 0.21 and the target wasm32-wasip1; the tests say so when they are missing.
+//! - Clients of others before our simulators. Needs Python 3.11 with pip.
+//! - A scrape before Prometheus' promtool, the status page in Chromium, and the cloud behind proxies; the alerts and
+//!   the dashboard of `deploy/monitoring` before a real Prometheus.
+//! - Providers in other languages, built by the commands of their page.
+//! - The AWS guest before moto, a simulator of others; our signatures for AWS, which moto checks with AWS's own library
+//!   for Python.
+//! - Builds that embed some of the providers; a release's bill of materials before CycloneDX' schema.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "foreign/aws.rs"]
@@ -137,7 +139,7 @@ fn host() -> Host {
     };
     Host::new(HostOptions {
         compiler,
-        // What others have compiled of a module is as good.
+        // Other tests may have compiled a module already: the cache is shared.
         cache_dir: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign")),
         isolation: Isolation::InProcess,
     })

@@ -1,7 +1,7 @@
-//! Laws that hold in worlds made at random, whatever happens in them.
+//! Laws that hold in randomly made worlds, whatever happens in them.
 //!
 //! - `cloud_lies`: thousands of small clusters whose cloud lies.
-//! - `modes`: what plan mode says is what enforce mode does.
+//! - `modes`: enforce mode does what plan mode announces.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "properties/cloud_lies.rs"]

@@ -1,5 +1,5 @@
-//! What the files of the repository have to be like: lints that clippy does not have, and the lists of upstream's statements and of hostile
-//! cases.
+//! Rules for the files of the repository: lints that clippy does not have, and the lists of upstream's statements and
+//! of hostile cases.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "rules/architecture.rs"]

@@ -19,7 +19,7 @@ pub const MAX_HINT: usize = 4096;
 /// Interval of the first polls.
 const FIRST_POLL: Duration = Duration::from_millis(500);
 /// Number of polls at the same interval before it grows.
-const PATIENCE: u64 = 8;
+const POLLS_AT_FIRST_INTERVAL: u64 = 8;
 /// Delay after a busy cloud refused something.
 const BUSY: Duration = Duration::from_secs(1);
 /// Longest delay that this module asks for.
@@ -60,7 +60,7 @@ impl Polls {
 /// The delay before the next poll of an object that takes seconds: 500 ms for the first eight polls, then growing, at
 /// most 10 s.
 pub fn poll_delay(polls: u64) -> Duration {
-    growing(FIRST_POLL, 1 + polls / PATIENCE)
+    growing(FIRST_POLL, 1 + polls / POLLS_AT_FIRST_INTERVAL)
 }
 
 /// The delay after a busy cloud has refused a request `refusals` times: a second for each, at most 10 s.

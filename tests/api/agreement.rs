@@ -1,4 +1,4 @@
-//! The agreement table on a real kube-apiserver: its answers against the table and against the in-memory ones.
+//! The agreement table on a real kube-apiserver: its answers compared with the table and with the in-memory ones.
 
 #[path = "normal.rs"]
 mod normal;
@@ -10,7 +10,7 @@ use ccm_tests::apiserver::{ApiServer, StartOptions};
 use kube::Client;
 
 use crate::table::row::{self, Row};
-use crate::table::run::{self, Answer, Names, PATIENCE, send, succeed};
+use crate::table::run::{self, Answer, Names, TIMEOUT, send, succeed};
 use crate::table::{differences, in_memory, reason_of, table};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,7 +55,7 @@ async fn a_real_api_server_forgets_like_the_in_memory_one() {
         let names = run::prepare(&client, &row, number).await.expect(row.name);
         prepared.push((number, row, names));
     }
-    // A restarted server remembers nothing of its own, so only etcd could still know.
+    // A restarted server has no memory of its own, so only etcd could still know.
     server.restart().await.expect("a restart");
     let client = server.client_for("admin").await.expect("a client for it");
     until_forgotten(&client).await.expect("a compaction");
@@ -71,7 +71,7 @@ async fn a_real_api_server_forgets_like_the_in_memory_one() {
     );
 }
 
-/// In what the real answer differs from the table and from the in-memory one.
+/// The differences of the real answer from the table and from the in-memory one.
 async fn compare(row: &Row, number: usize, theirs: Result<Answer>) -> Vec<String> {
     let (ours, theirs) = match (in_memory(row, number).await, theirs) {
         (Ok(ours), Ok(theirs)) => (ours, theirs),
@@ -96,7 +96,7 @@ async fn compare(row: &Row, number: usize, theirs: Result<Answer>) -> Vec<String
     wrong
 }
 
-/// Waits until a real server has forgotten what it knows now.
+/// Waits until a real server has forgotten its current history.
 async fn until_forgotten(client: &Client) -> Result<()> {
     let list = row::get("/api/v1/configmaps");
     let now = succeed(client, &list, &Names::default()).await?;
@@ -105,7 +105,7 @@ async fn until_forgotten(client: &Client) -> Result<()> {
         .context("a list has a version")?;
     let path = format!("/api/v1/configmaps?resourceVersion={revision}&resourceVersionMatch=Exact");
     let exact = row::get(&path);
-    tokio::time::timeout(PATIENCE, async {
+    tokio::time::timeout(TIMEOUT, async {
         while send(client, &exact, &Names::default()).await?.0 != 410 {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -122,7 +122,7 @@ async fn define_providers(client: &Client) -> Result<()> {
     let names = Names::default();
     succeed(client, &define, &names).await?;
     let list = row::get("/apis/wasm-ccm.dev/v1alpha1/providers");
-    tokio::time::timeout(PATIENCE, async {
+    tokio::time::timeout(TIMEOUT, async {
         while send(client, &list, &names).await?.0 != 200 {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

@@ -1,5 +1,5 @@
-//! What two servers that agree may still differ in: identities, times, revisions, addresses and ports they chose.
-//! Everything else stays, and is compared.
+//! The permitted differences of two servers that agree: identities, times, revisions, addresses and ports that they
+//! chose. Everything else is compared.
 
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ fn walk(value: &mut Value, key: &str, words: bool) {
     }
 }
 
-/// Revisions and uids stand in messages; a run of hexadecimal digits and hyphens that holds a digit is one of them.
+/// Replaces revisions and UIDs in messages: a run of hexadecimal digits and hyphens with a digit counts as one of them.
 fn without_numbers(text: &str) -> String {
     let mut out = String::new();
     let mut run = String::new();

@@ -1,4 +1,4 @@
-//! Rows about our own kind Provider: what servers do with a kind that a CustomResourceDefinition defines.
+//! Rows about our own kind Provider: a server's behaviour for a kind that a CustomResourceDefinition defines.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Rows about reading: one object, lists, pages, selectors, versions, and what is not there.
+//! Rows about reading: one object, lists, pages, selectors, versions, and absent objects.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! One row of the agreement table as a value: what is set up, what is asked, what must come back.
-//! It holds no transport and compares nothing.
+//! One row of the agreement table as a value: its set-up, its request, and the expected answer. Holds no transport and
+//! compares nothing.
 
 use serde_json::Value;
 
@@ -32,13 +32,13 @@ impl Ask {
         }
     }
 
-    /// The same, accepting another form of answer.
+    /// The same request, accepting another form of answer.
     pub(crate) fn accepting(mut self, accept: &'static str) -> Self {
         self.accept = accept;
         self
     }
 
-    /// The same with a body of another type.
+    /// The same request with a body of another type.
     pub(crate) fn typed(mut self, content_type: &'static str) -> Self {
         self.content_type = content_type;
         self
@@ -69,31 +69,31 @@ pub(crate) fn delete_with(path: &str, options: impl ToString) -> Ask {
     Ask::new("DELETE", path, "application/json", options.to_string())
 }
 
-/// One row.
+/// One row of the table: set-up, request and expected answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) given: Vec<Ask>,
     pub(crate) ask: Ask,
-    /// How many lines of a watch make the answer; 0: no watch.
+    /// Number of watch events in the answer; 0: the request is no watch.
     pub(crate) events: usize,
-    /// What happens after the watch is open.
+    /// The requests that follow when the watch is open.
     pub(crate) meanwhile: Vec<Ask>,
     pub(crate) code: u16,
     pub(crate) reason: &'static str,
-    /// Pointers into the answer and what must stand there; `null` stands for absence.
+    /// JSON pointers into the answer, and the expected values; `null` stands for absence.
     pub(crate) fields: Vec<(&'static str, Value)>,
-    /// Whether the words of refusals are compared, too.
+    /// Whether the messages of refusals are compared, too.
     pub(crate) words: bool,
     /// Pointers that are left out of the comparison of both answers, because the value is the server's choice.
     pub(crate) free: Vec<&'static str>,
     /// Code and reason of the real server where the in-memory one deliberately differs, and why.
     pub(crate) real: Option<(u16, &'static str, &'static str)>,
-    /// Whether the in-memory server forgets its history first. A real one has forgotten its first revision anyway.
+    /// Whether the in-memory server forgets its history first. A real one has already forgotten its first revision.
     pub(crate) forgets: bool,
 }
 
-/// Starts a row.
+/// A row of this name without set-up, request and expectations.
 pub(crate) fn row(name: &'static str) -> Row {
     Row {
         name,
@@ -118,14 +118,14 @@ impl Row {
         self
     }
 
-    /// The request, and the HTTP status that it is answered with.
+    /// Sets the request, and the expected HTTP status.
     pub(crate) fn when(mut self, ask: Ask, code: u16) -> Self {
         self.ask = ask;
         self.code = code;
         self
     }
 
-    /// A watch that is read until so many events have come.
+    /// Sets a watch that is read until this many events have come.
     pub(crate) fn watching(mut self, path: &str, events: usize) -> Self {
         self.ask = get(path);
         self.events = events;
@@ -138,37 +138,37 @@ impl Row {
         self
     }
 
-    /// The reason in the `Status` of a refusal.
+    /// Sets the expected reason in the `Status` of a refusal.
     pub(crate) fn refused(mut self, reason: &'static str) -> Self {
         self.reason = reason;
         self
     }
 
-    /// What must stand at a place of the answer.
+    /// Adds an expected value at a place of the answer.
     pub(crate) fn has(mut self, pointer: &'static str, value: impl Into<Value>) -> Self {
         self.fields.push((pointer, value.into()));
         self
     }
 
-    /// The two servers may use different words for the same refusal.
+    /// Excludes messages from the comparison: the two servers may have different ones for the same refusal.
     pub(crate) fn any_words(mut self) -> Self {
         self.words = false;
         self
     }
 
-    /// The value at this place is the server's own choice.
+    /// Excludes the value at this place from the comparison: the server chooses it.
     pub(crate) fn free(mut self, pointer: &'static str) -> Self {
         self.free.push(pointer);
         self
     }
 
-    /// The in-memory server deliberately answers otherwise than the real one.
+    /// Sets the real server's answer where the in-memory one deliberately differs, and the reason.
     pub(crate) fn really(mut self, code: u16, reason: &'static str, why: &'static str) -> Self {
         self.real = Some((code, reason, why));
         self
     }
 
-    /// History is forgotten before the request.
+    /// Lets the server forget its history before the request.
     pub(crate) fn after_forgetting(mut self) -> Self {
         self.forgets = true;
         self

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::row::{Ask, Row};
 
-/// How long the real server may take for one answer. Only a broken server needs it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of one answer of the real server. Only a broken server needs it.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// One answer.
+/// A server's answer to the request of a row.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -25,12 +25,12 @@ pub(crate) struct Answer {
     pub(crate) names: Names,
 }
 
-/// Placeholders and what they stand for.
+/// Placeholders and their values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(Vec<(String, String)>);
 
 impl Names {
-    /// Puts the values into a text.
+    /// Replaces the placeholders in a text.
     pub(crate) fn fill(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, (name, value)| {
             text.replace(name, value)
@@ -67,7 +67,7 @@ pub(crate) async fn prepare(client: &Client, row: &Row, number: usize) -> Result
     Ok(names)
 }
 
-/// Asks what the row is about.
+/// Sends the request of a row.
 pub(crate) async fn ask(client: &Client, row: &Row, names: Names) -> Result<Answer> {
     let (code, body) = if row.events == 0 {
         send(client, &row.ask, &names).await?
@@ -84,9 +84,9 @@ pub(crate) async fn succeed(client: &Client, ask: &Ask, names: &Names) -> Result
 }
 
 pub(crate) async fn send(client: &Client, ask: &Ask, names: &Names) -> Result<(u16, Value)> {
-    let response = tokio::time::timeout(PATIENCE, client.send(request(ask, names)?)).await??;
+    let response = tokio::time::timeout(TIMEOUT, client.send(request(ask, names)?)).await??;
     let code = response.status().as_u16();
-    let bytes = tokio::time::timeout(PATIENCE, response.into_body().collect_bytes()).await??;
+    let bytes = tokio::time::timeout(TIMEOUT, response.into_body().collect_bytes()).await??;
     let body = serde_json::from_slice(&bytes)
         .unwrap_or_else(|_| json!({"text": String::from_utf8_lossy(&bytes)}));
     Ok((code, body))
@@ -94,7 +94,7 @@ pub(crate) async fn send(client: &Client, ask: &Ask, names: &Names) -> Result<(u
 
 /// Opens a watch, takes the steps that belong to it, and reads the lines that make the answer.
 async fn follow(client: &Client, row: &Row, names: &Names) -> Result<(u16, Value)> {
-    let response = tokio::time::timeout(PATIENCE, client.send(request(&row.ask, names)?)).await??;
+    let response = tokio::time::timeout(TIMEOUT, client.send(request(&row.ask, names)?)).await??;
     let code = response.status().as_u16();
     let mut chunks = response.into_body().into_data_stream();
     if code != 200 {
@@ -107,7 +107,7 @@ async fn follow(client: &Client, row: &Row, names: &Names) -> Result<(u16, Value
     }
     let (mut text, mut events): (Vec<u8>, Vec<Value>) = (Vec::new(), Vec::new());
     while events.len() < row.events {
-        let chunk = tokio::time::timeout(PATIENCE, chunks.try_next())
+        let chunk = tokio::time::timeout(TIMEOUT, chunks.try_next())
             .await
             .with_context(|| format!("only {} events: {events:?}", events.len()))??
             .with_context(|| format!("the watch ended after {} events", events.len()))?;

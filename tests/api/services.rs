@@ -118,12 +118,12 @@ fn finalized(finalizers: &[&str]) -> Ask {
     post(ALL, service)
 }
 
-/// With our finalizer behind somebody else's.
+/// A row about a Service with another controller's finalizer and ours.
 fn guarded(name: &'static str) -> Row {
     row(name).given(finalized(&["example.com/other", CLEANUP]))
 }
 
-/// Takes our finalizer away, by somebody who knows of these others.
+/// A patch that removes our finalizer, from a client that knows these others.
 fn without_cleanup(others: &[&str]) -> Value {
     json!({"metadata": {"$setElementOrder/finalizers": others, "$deleteFromPrimitiveList/finalizers": [CLEANUP]}})
 }

@@ -1,4 +1,4 @@
-//! Rows about strategic merge patches: which lists merge and by which key, and all directives.
+//! Rows about strategic merge patches: the lists that merge, their keys, and all directives.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The rows of the agreement table, how the in-memory API answers them, and what an answer lacks of what a row says.
+//! The rows of the agreement table, the in-memory API's answers, and the comparison of an answer with its row.
 
 mod creates;
 mod deletes;
@@ -18,7 +18,7 @@ use row::Row;
 use run::Answer;
 use serde_json::Value;
 
-/// All rows.
+/// The rows of all files.
 pub(crate) fn table() -> Vec<Row> {
     let mut table = reads::rows();
     table.extend(creates::rows());
@@ -33,7 +33,7 @@ pub(crate) fn table() -> Vec<Row> {
     table
 }
 
-/// What the in-memory API answers to a row.
+/// The in-memory API's answer to a row.
 pub(crate) async fn in_memory(row: &Row, number: usize) -> anyhow::Result<Answer> {
     let cluster = Cluster::new();
     let client = cluster.client();
@@ -44,7 +44,7 @@ pub(crate) async fn in_memory(row: &Row, number: usize) -> anyhow::Result<Answer
     run::ask(&client, row, names).await
 }
 
-/// What an answer lacks of what the table says.
+/// The differences of an answer from its row, as text.
 pub(crate) fn differences(row: &Row, answer: &Answer, code: u16, reason: &str) -> Option<String> {
     let mut wrong = Vec::new();
     if answer.code != code {

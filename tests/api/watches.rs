@@ -1,4 +1,4 @@
-//! Rows about watching: where a watch starts, what a selector sees, streaming lists, and the end of history.
+//! Rows about watching: the start of a watch, the effect of selectors, streaming lists, and the end of history.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
-//! W2: nodes arrive, one after the other at an even pace, while the manager runs. A machine is in the cloud's list
-//! just before its node registers, as when a cluster grows. The limit is the bare client at the same pace: what the API
-//! server needs by itself for the writes.
+//! W2: nodes arrive, one after the other at an even pace, while the manager runs. A machine is in the cloud's list just
+//! before its node registers, as when a cluster grows. The limit is the bare client at the same pace: the API server's
+//! own time for the writes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::start::{World, owner};
 use crate::watch::Watch;
 use crate::{fat, gate, progress};
 
-/// The goal at this many nodes a second, for the 99th percentile against the limit.
+/// The goal at this many nodes a second: the 99th percentile divided by the limit.
 const GOAL: (u32, f64) = (100, 2.0);
 
-/// Lets so many nodes arrive at a rate a second, for every program and for the bare client.
+/// Lets `nodes` nodes arrive, `rate` a second, for every program and for the bare client.
 pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize, rate: u32) -> Result<()> {
     let mut subjects = vec![Subject::Bare];
     subjects.extend(course.options.subjects(false));
@@ -46,7 +46,7 @@ pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize, rate: u32) ->
 struct Arrivals {
     /// From the answer to a node's creation until the driver has seen it initialised, shortest first.
     delays: Vec<Duration>,
-    /// None of the bare client.
+    /// Number of requests to the cloud; `None` for the bare client.
     cloud_calls: Option<usize>,
 }
 
@@ -79,7 +79,7 @@ fn add(course: &mut Course<'_>, nodes: usize, rate: u32, subject: Subject, arriv
     }
 }
 
-/// The manager does what is to be done.
+/// The manager initialises the nodes.
 async fn managed(
     course: &Course<'_>,
     nodes: usize,
@@ -91,7 +91,7 @@ async fn managed(
     let mut watch = Watch::nodes(world.cluster.admin.clone());
     let launch = course.launch(subject);
     let mut manager = Manager::start(course.options, &launch, &world.cluster, &world.cloud, run)?;
-    // One that is not counted: from its end on the manager is running.
+    // One node that is not counted: when it is initialised, the manager is running.
     let first = ["early".to_owned()];
     let mut ids = BTreeMap::new();
     ids.insert(first[0].clone(), world.cloud.add(&first).await?[0]);
@@ -157,11 +157,11 @@ async fn bare(nodes: usize, rate: u32) -> Result<Arrivals> {
 struct Registered {
     node: Node,
     id: u64,
-    /// The place of its server.
+    /// The number of its server, from 0.
     number: usize,
 }
 
-/// Makes servers and nodes at the pace, and says when each node was there.
+/// Creates servers and nodes at the pace, and sends each node when it is created.
 async fn arrive(
     world: &mut World,
     ids: &mut BTreeMap<String, u64>,
@@ -180,7 +180,7 @@ async fn arrive(
         registrations.spawn(async move {
             let node = cluster.register(&name).await?;
             let at = Instant::now();
-            // Nobody listens where a manager does the work.
+            // There is no receiver if a manager initialises the nodes.
             let _ = sent.send(Registered { node, id, number });
             anyhow::Ok((name, at))
         });

@@ -1,4 +1,4 @@
-//! What the manager asked of the API server, with times: the server's own log is the witness. Reads; judges nothing.
+//! The manager's requests to the API server, with times, from the server's own log. Reads; judges nothing.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Only the users under test are written down, so that filling the cluster costs no log.
+/// Only the requests of the users under test are recorded, so that filling the cluster costs no log.
 pub(crate) const POLICY: &str = r#"{
   "apiVersion": "audit.k8s.io/v1",
   "kind": "Policy",
@@ -25,9 +25,9 @@ pub(crate) const POLICY: &str = r#"{
 /// One request that the server answered.
 pub(crate) struct Entry {
     pub(crate) verb: String,
-    /// With the subresource: `nodes/status`.
+    /// The resource with the subresource: `nodes/status`.
     pub(crate) resource: String,
-    /// Of an Event: of the object it is about.
+    /// The object's name; for an Event the name of the object that it is about.
     pub(crate) name: String,
     pub(crate) code: u16,
     pub(crate) received: Timestamp,

@@ -1,5 +1,5 @@
 //! W0, the physical limit: the requests that ccm makes for each node, made by a client that decides nothing, decodes
-//! nothing but the version it has to name, and knows every body beforehand. All else is compared with it.
+//! nothing but the version it has to name, and knows every body beforehand. All figures are compared with it.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use crate::cluster::Cluster;
 use crate::usage;
 use crate::watch::Watch;
 
-/// The servers of one page of the cloud's list.
+/// Number of servers on one page of the cloud's list.
 pub(crate) const PER_PAGE: usize = 50;
 
-/// What the bare client needed for all nodes.
+/// The bare client's figures for all nodes.
 pub(crate) struct Writes {
-    /// From the first request to the last answer.
+    /// Time from the first request to the last answer.
     pub(crate) took: Duration,
-    /// Of this process, with its watch.
+    /// Processor time of this process, with its watch.
     pub(crate) cpu: Duration,
-    /// Of both patches of a node together, shortest first.
+    /// Duration of both patches of a node together, shortest first.
     pub(crate) patches: Vec<Duration>,
 }
 
@@ -56,7 +56,7 @@ impl Form {
     }
 }
 
-/// Writes every node of the cluster with so many connections.
+/// Writes every node of the cluster through this many connections.
 pub(crate) async fn write(
     cluster: &Cluster,
     ids: &[u64],
@@ -116,7 +116,7 @@ pub(crate) async fn connected(cluster: &Cluster, connections: usize) -> Result<V
     Ok(clients)
 }
 
-/// What is written for one node.
+/// The requests for one node.
 pub(crate) struct Plan {
     name: String,
     status: Value,
@@ -125,7 +125,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The plan for a node whose server is the one with this number, from 0 on.
+    /// The plan for a node whose server has this number, from 0.
     pub(crate) fn new(node: &Node, id: u64, number: usize) -> Result<Self> {
         let name = node.name_any();
         let uid = node.uid().context("a node without UID")?;
@@ -163,7 +163,7 @@ impl Plan {
         })
     }
 
-    /// Says how long the two patches took.
+    /// Sends the requests, and returns the duration of the two patches.
     pub(crate) async fn carry_out(&self, client: &Client, form: Form) -> Result<Duration> {
         let nodes = kube::core::Request::new("/api/v1/nodes");
         let params = PatchParams {
@@ -195,7 +195,7 @@ impl Plan {
     }
 }
 
-/// All that has to be read of an answer.
+/// The fields of an answer that must be read.
 #[derive(Deserialize)]
 struct Stored {
     metadata: Version,
@@ -207,8 +207,8 @@ struct Version {
     resource_version: String,
 }
 
-/// What the shipped guest says about a server of the simulated cloud. Should that change, the bodies that were sent
-/// differ, and the run fails.
+/// The shipped guest's answer about a server of the simulated cloud. If that changes, the bodies that were sent differ,
+/// and the run fails.
 fn instance(name: &str, id: u64, number: usize) -> Result<Instance> {
     let ip = u32::from(Ipv4Addr::new(198, 18, 0, 1)) + u32::try_from(number)?;
     let address = |address_type, address: String| Address {
@@ -247,7 +247,7 @@ fn event(name: &str, uid: &str) -> Value {
     })
 }
 
-/// One list of all nodes in one answer, read and dropped: how long it took, and its bytes.
+/// Lists all nodes in one answer, which is read and dropped: the duration, and its bytes.
 pub(crate) async fn list(cluster: &Cluster) -> Result<(Duration, usize)> {
     let client = cluster.client().await?;
     let began = Instant::now();
@@ -257,7 +257,7 @@ pub(crate) async fn list(cluster: &Cluster) -> Result<(Duration, usize)> {
     Ok((began.elapsed(), answer.len()))
 }
 
-/// The cloud's list of so many servers, page after page: how long each took, shortest first.
+/// Lists this many servers of the cloud, page after page: the duration of each page, shortest first.
 pub(crate) async fn list_cloud(endpoint: &str, servers: usize) -> Result<Vec<Duration>> {
     let mut config = Config::new(endpoint.parse()?);
     config.default_retry = false;

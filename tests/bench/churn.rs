@@ -13,9 +13,9 @@ use crate::start::World;
 use crate::watch::Watch;
 use crate::{gate, progress, services};
 
-/// How long the load balancers may stay as they are while they should change.
+/// How long the load balancers may stay unchanged while they should change.
 const STILL: Duration = Duration::from_secs(180);
-/// The port of the Services, which nobody changes here.
+/// The port of the Services, which stays the same here.
 const PORT: u16 = 80;
 
 pub(crate) async fn measure(course: &mut Course<'_>) -> Result<()> {
@@ -70,7 +70,7 @@ async fn one(course: &mut Course<'_>, subject: Subject) -> Result<()> {
 
     let ours = subject == Subject::Ccm;
     let key = |what: &str| Key::new("W4", Size::Nodes(nodes), subject, what);
-    // One that came and one that went.
+    // Each new node and each removed one is a change.
     let changes = (2 * created.len()).max(1) as f64;
     for percent in [50, 99] {
         let what = format!("a new node's taint gone, p{percent}");
@@ -100,7 +100,7 @@ async fn one(course: &mut Course<'_>, subject: Subject) -> Result<()> {
     Ok(())
 }
 
-/// Makes one node and removes the oldest each second; says when each new one was there.
+/// Creates one node and removes the oldest each second; returns when each new one was created.
 async fn churn(world: &mut World, length: Duration) -> Result<HashMap<String, Instant>> {
     let mut pace = tokio::time::interval(Duration::from_secs(1));
     let mut created = HashMap::new();
@@ -111,7 +111,7 @@ async fn churn(world: &mut World, length: Duration) -> Result<HashMap<String, In
         world.cluster.register(&name).await?;
         created.insert(name.clone(), Instant::now());
         world.ids.insert(name, id);
-        // As an autoscaler does: the machine, and then its node.
+        // As an autoscaler does: the machine is removed first, and then its node.
         let (oldest, id) = world.ids.pop_first().context("no node is left")?;
         world.cloud.remove(id).await?;
         let params = DeleteParams::default();

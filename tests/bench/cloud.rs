@@ -1,5 +1,5 @@
-//! The simulated cloud in a process of its own, so that its processor time and memory are nobody else's: this program
-//! again, spoken to in lines of JSON. Nothing here is measured.
+//! The simulated cloud in a process of its own, so that its processor time and memory are counted apart: this program
+//! again, controlled by lines of JSON. Nothing here is measured.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,22 +16,22 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 /// The argument that makes this program the cloud.
 pub(crate) const ARGUMENT: &str = "__cloud";
 
-/// What clients must send: as long as the vendor's, because the vendor's manager takes no other.
+/// The cloud's token: of the vendor's length, because the vendor's manager accepts no other.
 pub(crate) const TOKEN: &str = "the-token-of-the-simulated-cloud-which-opens-nothing-else-at-all";
 
-/// What the vendor's API takes for one answer, more or less.
+/// The approximate duration of an answer of the vendor's API.
 pub(crate) const LATENCY: Duration = Duration::from_millis(20);
-/// What the vendor's actions take.
+/// The duration of the vendor's actions.
 const ACTIONS: Duration = Duration::from_millis(300);
-/// Of so many requests one fails in a cloud in trouble.
+/// One of this many requests fails in a cloud in trouble.
 const TROUBLE: u64 = 20;
-/// More load balancers and targets than the vendor has: no workload is about its limits.
+/// Maximum number of load balancers and targets, above the vendor's: no workload is about these limits.
 const LIMIT: usize = 20_000;
 
-/// How the cloud is.
+/// The condition of the cloud.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weather {
-    /// It answers everything, and never counts.
+    /// It answers everything, without a request limit.
     Fair,
     /// One request of twenty is answered with 503, and the vendor's budget of requests is in force.
     Trouble,
@@ -54,18 +54,18 @@ impl Weather {
 /// One request that was answered.
 #[derive(Deserialize)]
 pub(crate) struct Asked {
-    /// With its query, after the endpoint.
+    /// The path after the endpoint, with its query.
     pub(crate) path: String,
     pub(crate) status: Option<u16>,
 }
 
-/// What there is of load balancers.
+/// Counts of the load balancers.
 #[derive(Deserialize)]
 pub(crate) struct Balancers {
     pub(crate) count: usize,
-    /// How many of them listen on the port that was asked about.
+    /// How many of them listen on the given port.
     pub(crate) listening: usize,
-    /// Of their services and targets: the fewest and the most that one has.
+    /// The smallest and the largest number of services, and of targets, of one load balancer.
     pub(crate) services: (usize, usize),
     pub(crate) targets: (usize, usize),
 }
@@ -100,7 +100,7 @@ impl Cloud {
         Ok(cloud)
     }
 
-    /// Adds servers; their ids, in the same order.
+    /// Adds servers; returns their IDs in the same order.
     pub(crate) async fn add(&mut self, names: &[String]) -> Result<Vec<u64>> {
         let answer = self.ask(json!({"add": names})).await?;
         serde_json::from_value(answer["ids"].clone()).context("not the ids of servers")
@@ -111,13 +111,13 @@ impl Cloud {
         self.ask(json!({"remove": id})).await.map(drop)
     }
 
-    /// All load balancers, and which of them listen on this port.
+    /// Counts all load balancers, and those that listen on this port.
     pub(crate) async fn balancers(&mut self, port: u16) -> Result<Balancers> {
         let answer = self.ask(json!({"balancers": port})).await?;
         serde_json::from_value(answer).context("not load balancers")
     }
 
-    /// What was asked since the last time.
+    /// The requests since this was called last.
     pub(crate) async fn take_requests(&mut self) -> Result<Vec<Asked>> {
         let answer = self.ask(json!("requests")).await?;
         serde_json::from_value(answer["requests"].clone()).context("not requests")
@@ -137,7 +137,7 @@ impl Cloud {
     }
 }
 
-/// The other side: serves until its standard input ends.
+/// The cloud's process: serves until its standard input ends.
 pub(crate) async fn serve() -> Result<()> {
     let weather = std::env::args().nth(2).unwrap_or_default();
     let weather = Weather::ALL.into_iter().find(|one| one.name() == weather);

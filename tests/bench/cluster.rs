@@ -1,5 +1,5 @@
-//! A fresh kube-apiserver with etcd for one run, the rights of `deploy/` in it, and the client that fills it. What it
-//! does is never part of a measured time.
+//! A fresh kube-apiserver with etcd for one run, the rights of `deploy/` in it, and the client that fills it. Its work
+//! is never part of a measured time.
 
 use std::path::{Path, PathBuf};
 
@@ -19,13 +19,13 @@ use tempfile::TempDir;
 use crate::audit::{self, Entry};
 use crate::fat;
 
-/// How many requests fill the cluster side by side.
+/// Number of parallel requests that fill the cluster.
 const FILLING: usize = 16;
 
 /// The Lease of every cloud-controller-manager.
 const LEASE: &str = "cloud-controller-manager";
 
-/// The user that the vendor's manager is; its requests are in the audit log, too.
+/// The user of the vendor's manager; its requests are in the audit log, too.
 const PEER: &str = "peer";
 
 /// The field manager of a kubelet's writes.
@@ -36,9 +36,9 @@ pub(crate) struct Cluster {
     _server: ApiServer,
     pub(crate) folder: TempDir,
     pub(crate) admin: Client,
-    /// Of the service account under test: ccm's, and the bare client's.
+    /// Kubeconfig of the service account under test: ccm's, and the bare client's.
     pub(crate) kubeconfig: PathBuf,
-    /// Of a user who may do everything: the vendor's manager wants rights that ours does not have.
+    /// Kubeconfig of a user with all rights: the vendor's manager needs rights that ours does not have.
     pub(crate) peer_kubeconfig: PathBuf,
 }
 
@@ -53,7 +53,7 @@ impl Cluster {
             flags: vec![
                 format!("--audit-policy-file={}", policy.display()),
                 format!("--audit-log-path={}", log.display()),
-                // One file, however much is written.
+                // One file, however large.
                 "--audit-log-maxsize=100000".to_owned(),
             ],
             ..StartOptions::default()
@@ -79,14 +79,14 @@ impl Cluster {
         Ok(Client::try_from(config)?)
     }
 
-    /// What fills the cluster, for tasks of their own.
+    /// The part that fills the cluster, for tasks of their own.
     pub(crate) fn handle(&self) -> Kubelets {
         Kubelets {
             nodes: self.nodes(),
         }
     }
 
-    /// Makes nodes that have been up for a while: registered, and reported on once more.
+    /// Creates nodes that have been up for a while: registered, and reported on once more.
     pub(crate) async fn fill(&self, names: &[String]) -> Result<()> {
         let kubelets = self.handle();
         stream::iter(names)
@@ -99,12 +99,12 @@ impl Cluster {
             .await
     }
 
-    /// Makes one node as a kubelet registers itself.
+    /// Creates one node as a kubelet registers itself.
     pub(crate) async fn register(&self, name: &str) -> Result<Node> {
         self.handle().register(name).await
     }
 
-    /// Has the kubelet of one node fall silent.
+    /// Marks one node as a node whose kubelet has stopped reporting.
     pub(crate) async fn silence(&self, name: &str) -> Result<()> {
         self.handle().patch(name, fat::silence()).await
     }
@@ -130,7 +130,7 @@ impl Cluster {
         Ok(holder.filter(|holder| !holder.is_empty()))
     }
 
-    /// How many Events there are.
+    /// Number of Events.
     pub(crate) async fn events(&self) -> Result<usize> {
         let events = Api::<Event>::default_namespaced(self.admin.clone());
         Ok(events
@@ -140,7 +140,7 @@ impl Cluster {
             .len())
     }
 
-    /// What the manager under test has asked so far.
+    /// The requests of the manager under test so far.
     pub(crate) fn asked(&self) -> Result<Vec<Entry>> {
         audit::read(&self.folder.path().join("audit.log"))
     }
@@ -153,7 +153,7 @@ pub(crate) struct Kubelets {
 }
 
 impl Kubelets {
-    /// Makes one node as a kubelet registers itself: everything in one request.
+    /// Creates one node as a kubelet registers itself: all fields in one request.
     pub(crate) async fn register(&self, name: &str) -> Result<Node> {
         let node: Node = serde_json::from_value(fat::node(name))?;
         let params = PostParams {
@@ -163,7 +163,7 @@ impl Kubelets {
         Ok(self.nodes.create(&params, &node).await?)
     }
 
-    /// Reports as a kubelet does every few seconds; `number` tells this report from the others.
+    /// Reports as a kubelet does every few seconds; `number` makes this report differ from the others.
     pub(crate) async fn report(&self, name: &str, number: usize) -> Result<()> {
         self.patch(name, fat::report(number)).await
     }

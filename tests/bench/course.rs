@@ -1,4 +1,4 @@
-//! One run of one workload: what it needs, and where its figures go.
+//! One run of one workload: its inputs, and its figures.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use crate::figure::{Figure, Figures, Subject};
 use crate::measured::Launch;
 use crate::options::Options;
 
-/// What one run of one workload needs, and what it finds.
+/// The inputs and the findings of one run of one workload.
 pub(crate) struct Course<'a> {
     pub(crate) options: &'a Options,
     /// Compiled modules, for every start with a warm cache.
     pub(crate) cache: &'a Path,
     pub(crate) figures: Figures,
-    /// What did not end as it must; what was measured of it does not count.
+    /// Runs that did not end as they must; their figures do not count.
     pub(crate) failures: Vec<String>,
-    /// From 0 on.
+    /// Number of the run, from 0.
     pub(crate) round: u8,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Course<'a> {
         self.figures.add(figure);
     }
 
-    /// Whether this is the first run of everything, in which is measured what need not be repeated.
+    /// Whether this is the first run of everything, which has the measurements that are made once.
     pub(crate) fn is_first(&self) -> bool {
         self.round == 0
     }

@@ -1,5 +1,5 @@
-//! The secure port beside many nodes: how soon it is ready, what a scrape costs, and what clients that never finish their
-//! requests do to a probe. Every request has a TLS connection of its own, as from a new client.
+//! The secure port beside many nodes: how soon it is ready, the cost of a scrape, and the effect of clients that never
+//! finish their requests on a probe. Every request has a TLS connection of its own, as from a new client.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -25,18 +25,18 @@ use crate::progress;
 use crate::start::World;
 use crate::watch::Watch;
 
-/// How long what is bound to happen may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How many scrapes and probes are measured.
+/// Timeout for expected events.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Number of scrapes and probes that are measured.
 const SCRAPES: usize = 50;
 const PROBES: usize = 300;
 /// How often a slow client sends one more byte.
 const DRIP: Duration = Duration::from_millis(500);
-/// From the start of something until its effects on memory are over: of the process, and of the slow clients.
+/// Time after which a start's effects on memory are over: of the process, and of the slow clients.
 const CALM: Duration = Duration::from_secs(2);
 
-/// Starts ccm twice on one world, the second time with what the first one has compiled, and asks its port. What a probe
-/// takes in quiet is what the other times are compared with.
+/// Starts ccm twice on one world, the second time with the modules that the first one has compiled, and sends requests
+/// to its port. The other times are compared with that of a probe without load.
 pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()> {
     let world = World::set(nodes).await?;
     let slow_clients = course.options.slow_clients();
@@ -61,7 +61,8 @@ pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()>
     until_ready(&port, &client, &mut manager).await?;
     let ready = manager.began.elapsed();
 
-    // The controllers read what is there after the port is ready, and the first scrape allocates what later ones use.
+    // The controllers read the existing objects after the port is ready, and the first scrape allocates memory that
+    // later ones use.
     tokio::time::sleep(CALM).await;
     let text = port.get(&client, "/metrics").await?;
     let before = manager.usage()?.resident;
@@ -105,7 +106,7 @@ pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()>
     Ok(())
 }
 
-/// Where the port is, and what its clients trust.
+/// The port's address, and the certificate that its clients trust.
 struct Port {
     address: SocketAddr,
     trust: Arc<ClientConfig>,
@@ -121,7 +122,7 @@ impl Port {
         std::fs::write(&key, &tls.key_pem)?;
         let root = CertificateDer::from_pem_slice(tls.ca_pem.as_bytes())?;
         let mut trust = tls_client::config(root, None)?;
-        // A header that never ends is one of HTTP/1.1.
+        // A header that never ends exists in HTTP/1.1 alone.
         trust.alpn_protocols.clear();
         Ok(Port {
             address,
@@ -131,7 +132,7 @@ impl Port {
                 "--bind-address=127.0.0.1".to_owned(),
                 format!("--tls-cert-file={}", certificate.display()),
                 format!("--tls-private-key-file={}", key.display()),
-                // What is measured is the scrape, not a review of who asks for it.
+                // The scrape is measured, without a review of its client's token.
                 "--authorization-always-allow-paths=/livez,/readyz,/metrics".to_owned(),
             ],
         })
@@ -141,7 +142,7 @@ impl Port {
         let client = Client::builder()
             .tls_backend_preconfigured((*self.trust).clone())
             .pool_max_idle_per_host(0)
-            .timeout(PATIENCE);
+            .timeout(TIMEOUT);
         Ok(client.build()?)
     }
 
@@ -166,7 +167,7 @@ impl Port {
 }
 
 async fn until_ready(port: &Port, client: &Client, manager: &mut Manager) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while let Err(error) = port.get(client, "/readyz").await {
         manager.check()?;
         if Instant::now() > deadline {
@@ -180,7 +181,8 @@ async fn until_ready(port: &Port, client: &Client, manager: &mut Manager) -> Res
 /// File descriptors of this process beside those of the slow clients, generously.
 const OTHER_DESCRIPTORS: u64 = 256;
 
-/// Lets this process open a connection for each slow client. A shell usually allows 1024 descriptors, and more on request.
+/// Lets this process open a connection for each slow client. A shell usually allows 1024 descriptors, and more on
+/// request.
 fn allow_descriptors(clients: usize) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let wanted = clients as u64 + OTHER_DESCRIPTORS;
@@ -203,7 +205,7 @@ fn siege(port: &Port, clients: usize) -> JoinSet<()> {
         let (address, trust) = (port.address, port.trust.clone());
         all.spawn(async move {
             loop {
-                // However it ends, it comes again.
+                // However the connection ends, the client connects again.
                 let _ended = match number % 2 {
                     0 => in_handshake(address).await,
                     _ => in_header(address, trust.clone()).await,

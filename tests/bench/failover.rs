@@ -1,4 +1,4 @@
-//! W7: of two replicas the one that leads ends in the middle of W1: killed, and in order.
+//! W7: the leader of two replicas ends in the middle of W1: killed, and in order.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use crate::course::Course;
 use crate::figure::{Figure, Key, Size, Subject};
 use crate::measured::{Launch, Manager};
 use crate::progress;
-use crate::start::{PATIENCE, World};
+use crate::start::{TIMEOUT, World};
 use crate::watch::Watch;
 
-/// What a node that the first one has written takes to be seen.
+/// Delay until the last writes of the first leader are seen.
 const ECHO: Duration = Duration::from_millis(100);
 
 /// How the leader ends.
@@ -32,7 +32,7 @@ impl End {
     /// The goal for the time in which no node is initialised, in milliseconds.
     fn goal(self) -> f64 {
         match self {
-            // The Lease's 15 s, a retry after 2 s, and what the other one does first.
+            // The Lease's 15 s, a retry after 2 s, and the start of the other replica's controllers.
             Self::Killed => 20_000.0,
             Self::InOrder => 3_000.0,
         }
@@ -63,7 +63,7 @@ async fn one(course: &mut Course<'_>, nodes: usize, subject: Subject, end: End) 
         Manager::start(course.options, &launch, &world.cluster, &world.cloud, &run)
     };
     let mut first = start("first")?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while world.cluster.leader().await?.is_none() {
         first.check()?;
         if Instant::now() > deadline {

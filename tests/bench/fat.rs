@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// The kubelet's own limit (`nodeStatusMaxImages`).
 const IMAGES: usize = 50;
 
-/// Names of nodes, in their order; the server of the same place in the cloud has the same name.
+/// Names of nodes, in order; the cloud's server at the same place has the same name.
 pub(crate) fn names(count: usize) -> Vec<String> {
     (0..count)
         .map(|number| format!("worker-{number:05}"))
@@ -72,7 +72,7 @@ pub(crate) fn node(name: &str) -> Value {
     })
 }
 
-/// What the kubelet reports from time to time.
+/// The status that the kubelet reports from time to time.
 pub(crate) fn heartbeat() -> Value {
     json!({"status": {"conditions": conditions("2026-01-01T00:05:10Z", "True")}})
 }
@@ -84,12 +84,12 @@ pub(crate) fn report(number: usize) -> Value {
     json!({"status": {"conditions": conditions(&at, "True")}})
 }
 
-/// What the node lifecycle controller writes when a kubelet has fallen silent.
+/// The status that the node lifecycle controller writes when a kubelet has stopped reporting.
 pub(crate) fn silence() -> Value {
     json!({"status": {"conditions": conditions("2026-01-01T00:09:10Z", "Unknown")}})
 }
 
-/// How large the nodes have become on average, as JSON.
+/// The average size of the nodes' JSON, in bytes.
 pub(crate) fn average_size(nodes: &[Node]) -> Result<usize, serde_json::Error> {
     let mut bytes = 0;
     for node in nodes {
@@ -121,7 +121,7 @@ fn conditions(at: &str, ready: &str) -> Value {
 /// An image under its digest and its tag, as the kubelet lists them.
 fn image(number: usize) -> Value {
     let repository = format!("registry.example.com/platform/component-{number:02}/server");
-    // Not a real digest, but one that does not compress to nothing.
+    // Not a real digest, but one that does not compress well.
     let digest: String = (0_u64..4)
         .map(|part| {
             let seed = (number as u64 * 4 + part).wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,5 +1,5 @@
-//! Figures: what was measured, of which program, at which size, once for each run; with what it is compared to and the
-//! goals that it has. Measures nothing and prints nothing.
+//! Figures: the measurement, the program, the size, one value for each run; with the figures to compare it with and its
+//! goals. Measures nothing and prints nothing.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl Subject {
     }
 }
 
-/// How large the cluster was, in the unit that the workload grows in.
+/// The size of the cluster, in the unit in which the workload grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Size {
     Nodes(usize),
@@ -60,7 +60,7 @@ impl std::fmt::Display for Size {
     }
 }
 
-/// What a figure is the figure of. Runs that measure the same have the same key.
+/// The identity of a figure. Runs that measure the same have the same key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) workload: &'static str,
@@ -84,7 +84,7 @@ impl Key {
         }
     }
 
-    /// The same of another program.
+    /// The same key for another program.
     pub(crate) fn of(&self, subject: Subject) -> Self {
         Self {
             subject,
@@ -93,7 +93,7 @@ impl Key {
     }
 }
 
-/// A comparison, and how large it may be if there is such a goal.
+/// A comparison, and its goal, if there is one.
 #[derive(Clone, Debug)]
 pub(crate) struct Ratio {
     /// The other figure, of the same unit.
@@ -102,7 +102,7 @@ pub(crate) struct Ratio {
     pub(crate) at_most: Option<f64>,
 }
 
-/// What a figure costs, for those whose growth matters.
+/// The kind of cost that a figure is, if its growth matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cost {
     CloudCalls,
@@ -134,7 +134,7 @@ impl Cost {
 pub(crate) struct Figure {
     pub(crate) key: Key,
     pub(crate) unit: &'static str,
-    /// One for each run, in the order of the runs. Never empty.
+    /// One value for each run, in the order of the runs. Never empty.
     pub(crate) values: Vec<f64>,
     pub(crate) ratios: Vec<Ratio>,
     /// The goal: the value is at most this.
@@ -171,7 +171,7 @@ impl Figure {
         Self::new(key, value as f64, "")
     }
 
-    /// In KiB, shown in MiB.
+    /// A memory size in KiB, shown in MiB.
     pub(crate) fn memory(key: Key, kib: u64) -> Self {
         Self::new(key, kib as f64 / 1024.0, "MiB")
     }
@@ -275,19 +275,19 @@ impl Figures {
         self.all.iter().find(|figure| figure.key == *key)
     }
 
-    /// Puts together what belongs together; within that, as it was measured.
+    /// Groups the figures; the order within a group is that of the measurement.
     pub(crate) fn sort(&mut self) {
         self.all
             .sort_by_key(|figure| (figure.key.workload, figure.key.size));
     }
 
-    /// The ratio of the medians; nothing if the other one was not measured.
+    /// The ratio of the medians; `None` if the other figure was not measured.
     pub(crate) fn ratio(&self, figure: &Figure, ratio: &Ratio) -> Option<f64> {
         let base = self.find(&ratio.base)?.median();
         (base > 0.0).then(|| figure.median() / base)
     }
 
-    /// Each goal of a figure that can be judged: in words, and whether it is met.
+    /// Each goal of a figure that can be judged: its text, and whether it is met.
     pub(crate) fn goals(&self, figure: &Figure) -> Vec<(String, bool)> {
         let mut goals = Vec::new();
         if let Some(at_most) = figure.at_most {
@@ -309,13 +309,13 @@ pub(crate) fn millis(value: Duration) -> f64 {
     value.as_secs_f64() * 1e3
 }
 
-/// Of values in their order; zero of none.
+/// A percentile of sorted values; zero without values.
 pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(place).copied().unwrap_or_default()
 }
 
-/// Three digits are all that a noisy machine gives.
+/// Three digits: a noisy machine gives no more.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 || value.fract() == 0.0 => format!("{value:.0}"),

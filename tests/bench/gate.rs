@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::audit::Entry;
 
-/// What every initialised node carries.
+/// The labels of every initialised node.
 const LABELS: [&str; 6] = [
     well_known::INSTANCE_TYPE,
     well_known::INSTANCE_TYPE_BETA,
@@ -20,7 +20,7 @@ const LABELS: [&str; 6] = [
     well_known::REGION_BETA,
 ];
 
-/// How many writes one node needs: its addresses, and everything else.
+/// Number of writes that one node needs: its addresses, and the rest.
 const WRITES: usize = 2;
 
 /// Checks every node against the server of its name.
@@ -80,10 +80,10 @@ pub(crate) fn end_state(
     Ok(())
 }
 
-/// Checks that ccm wrote each node twice, said at most one Event about it, and was never refused.
+/// Checks that ccm wrote each node twice, recorded at most one Event about it, and had no refused request.
 ///
 /// # Errors
-/// The first node of which that is not true.
+/// The first node for which that is not true.
 pub(crate) fn writes(entries: &[Entry], ids: &BTreeMap<String, u64>) -> Result<()> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.is_write()) {
@@ -116,7 +116,7 @@ pub(crate) fn writes(entries: &[Entry], ids: &BTreeMap<String, u64>) -> Result<(
     Ok(())
 }
 
-/// Checks that the bare client sent what ccm sent, for every node: otherwise their times say nothing about each other.
+/// Checks that the bare client sent the same bodies as ccm for every node: otherwise their times cannot be compared.
 ///
 /// # Errors
 /// The first body that differs.
@@ -139,7 +139,7 @@ pub(crate) fn same_bodies(bare: &[Entry], ccm: &[Entry]) -> Result<()> {
     Ok(())
 }
 
-/// The body of every write by resource and node, without what is another one in every cluster.
+/// The body of every write by resource and node, without values that differ in every cluster.
 fn bodies(entries: &[Entry]) -> BTreeMap<(String, String), Value> {
     let writes = entries.iter().filter(|entry| entry.is_write());
     writes

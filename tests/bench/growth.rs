@@ -3,7 +3,7 @@
 
 use crate::figure::{Cost, Figure, Figures, Size, Subject};
 
-/// What noise adds to a straight line.
+/// The tolerance for noise in the exponent of a straight line.
 const TOLERANCE: f64 = 0.1;
 
 /// One cost of one program, between its two largest sizes.
@@ -13,7 +13,7 @@ pub(crate) struct Growth {
     pub(crate) what: String,
     pub(crate) from: Size,
     pub(crate) to: Size,
-    /// Of the size in the cost.
+    /// The exponent of the size in the cost.
     pub(crate) exponent: f64,
 }
 

@@ -13,7 +13,7 @@ use crate::measured::Launch;
 use crate::start::{self, Idle, Start, World};
 use crate::{fat, gate, progress, trace};
 
-/// How many connections the goals compare with.
+/// The number of connections that the goals compare with.
 pub(crate) const CONNECTIONS: usize = 8;
 /// The other numbers of connections, at this many nodes.
 const OTHER_CONNECTIONS: ([usize; 2], usize) = ([1, 32], 1_000);
@@ -23,7 +23,7 @@ pub(crate) const PEERS_DEFAULTS: usize = 1_000;
 /// Both at one size: the bare client and every program, each on a cluster of its own.
 pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()> {
     let is_thorough = course.is_first() && course.options.is_thorough(nodes);
-    // What the first start is held against: the bodies of the bare client.
+    // The bare client's bodies, which the first start is compared with.
     let bodies = match is_thorough {
         true => Some(first_bare(course, nodes).await?),
         false => None,
@@ -36,7 +36,7 @@ pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()>
             _ => start(course, nodes, subject, bodies.as_deref()).await?,
         }
     }
-    // The small form has a cold start without nodes only.
+    // The small form has a cold start without nodes alone.
     let is_smallest = course.options.sizes().first() == Some(&nodes);
     if course.is_first() && is_smallest && !course.options.is_small() {
         cold(course, nodes).await?;
@@ -65,7 +65,7 @@ fn named(connections: usize, form: Form) -> String {
     format!("{connections} connections, {}", form.name())
 }
 
-/// What is measured once: the form with Events, other numbers of connections, and the cloud's pages.
+/// Measured once: the form with Events, other numbers of connections, and the cloud's pages.
 async fn first_bare(course: &mut Course<'_>, nodes: usize) -> Result<Vec<Entry>> {
     let world = World::set(nodes).await?;
     let writes = write(&world, CONNECTIONS, Form::WithEvents).await?;
@@ -143,7 +143,7 @@ fn add_writes(
     }
 }
 
-/// One start with a warm cache; the first one is held against what the bare client sent.
+/// One start with a warm cache; the first one is compared with the bare client's requests.
 async fn start(
     course: &mut Course<'_>,
     nodes: usize,

@@ -47,7 +47,7 @@ use options::Options;
 /// When the benchmark began.
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Tells the person who waits what happens now, and how long it has been going on.
+/// Prints the current step, and the time since the beginning, for the person who waits.
 macro_rules! progress {
     ($($text:tt)*) => {{
         let seconds = $crate::BEGAN.elapsed().as_secs();

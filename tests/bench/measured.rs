@@ -15,9 +15,9 @@ use crate::figure::Subject;
 use crate::options::Options;
 use crate::usage::{self, Usage};
 
-/// Where load balancers are made.
+/// The location of load balancers.
 const PLACE: (&str, &str) = ("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1");
-/// What makes the vendor's manager as fast as its API server.
+/// The flags that make the vendor's manager as fast as its API server.
 const TUNED: [&str; 4] = [
     "--kube-api-qps=2000",
     "--kube-api-burst=4000",
@@ -25,23 +25,23 @@ const TUNED: [&str; 4] = [
     "--concurrent-service-syncs=16",
 ];
 
-/// How long it may take to end when asked to.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of its end after SIGTERM.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Which program, and how it is started.
+/// The program and the options of its start.
 #[derive(Clone, Copy)]
 pub(crate) struct Launch<'a> {
     pub(crate) subject: Subject,
-    /// Ours only: the folder of compiled modules.
+    /// The folder of compiled modules, for ccm alone.
     pub(crate) cache: &'a Path,
     pub(crate) flags: &'a [&'a str],
-    /// Whether it leads only as long as it holds a Lease. Its renewals would count among the writes of an idle minute.
+    /// Whether it runs with leader election. Its renewals would count among the writes of an idle minute.
     pub(crate) is_elected: bool,
 }
 
 pub(crate) struct Manager {
     process: Process,
-    /// Just before it was started, on the clock of this process and on the wall's.
+    /// The time just before its start, on the clock of this process and on the wall clock.
     pub(crate) began: Instant,
     pub(crate) began_at: Timestamp,
 }
@@ -86,25 +86,25 @@ impl Manager {
         usage::of(self.process.id())
     }
 
-    /// Everything that it logged.
+    /// The log so far.
     pub(crate) fn log(&self) -> String {
         self.process.output()
     }
 
-    /// The end of what it logged.
+    /// The end of the log.
     pub(crate) fn tail(&self) -> String {
         self.process.tail()
     }
 
-    /// Ends it as a crash does. Returns when it is gone.
+    /// Kills it, as a crash does. Returns when it is gone.
     pub(crate) fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Asks it to stop, and fails unless it does so in order.
+    /// Asks it to stop, and fails unless it ends in order.
     pub(crate) async fn stop(mut self) -> Result<()> {
         self.process.terminate()?;
-        let status = self.process.ended(PATIENCE).await?;
+        let status = self.process.ended(TIMEOUT).await?;
         ensure!(
             status.success(),
             "ended with {status}:\n{}",
@@ -125,8 +125,8 @@ fn ours(
     let mut command = Command::new(&options.ccm);
     command
         .args(["run", "--cloud-provider=hcloud", "--secure-port=0"])
-        // By default it makes one change a second and deletes 20 load balancers in ten minutes, which is meant for real
-        // accounts. The peer knows no such limits, and the simulated cloud has its own where that is meant (W6).
+        // The default is one change a second and 20 deletions of load balancers in ten minutes, for real accounts. The
+        // peer has no such limits, and the simulated cloud has its own where they are part of the workload (W6).
         .arg("--brake=cloud-mutations=100000:0:100000")
         .arg("--brake=load-balancer-deletion=100000:0:100000")
         .arg(format!("--kubeconfig={}", cluster.kubeconfig.display()))

@@ -1,4 +1,4 @@
-//! What a run measures, from the command line. Measures nothing.
+//! The command line's choice of what a run measures. Measures nothing.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -147,7 +147,7 @@ impl Options {
         )
     }
 
-    /// How many workloads are measured at once: one, unless times mean nothing.
+    /// How many workloads are measured at once: one, unless times do not matter.
     pub(crate) fn at_once(&self) -> usize {
         self.by_form(4, 1, 1)
     }
@@ -156,7 +156,7 @@ impl Options {
         self.runs.unwrap_or(self.by_form(1, 3, 5))
     }
 
-    /// When no further run begins.
+    /// The time after which no further run begins.
     pub(crate) fn budget(&self) -> Option<Duration> {
         let default = self.by_form(None, Some(14), None);
         self.minutes
@@ -186,12 +186,12 @@ impl Options {
         subjects
     }
 
-    /// Whether a size gets everything that is measured once: the larger ones only in the full form.
+    /// Whether everything that is measured once is measured at this size: the larger ones only in the full form.
     pub(crate) fn is_thorough(&self, nodes: usize) -> bool {
         self.full || nodes <= 1_000
     }
 
-    /// Whether the secure port is measured beside so many nodes: all sizes if it is asked for by name.
+    /// Whether the secure port is measured beside this many nodes: all sizes if it is requested by name.
     pub(crate) fn has_endpoints(&self, nodes: usize) -> bool {
         self.is_thorough(nodes) || self.only.contains(&Workload::Endpoints)
     }
@@ -203,7 +203,7 @@ impl Options {
         Some(crate::cluster::repository().join(folder))
     }
 
-    /// W2: how many nodes arrive, and how many a second.
+    /// W2: number of nodes, and how many arrive in a second.
     pub(crate) fn arrivals(&self) -> &'static [(usize, u32)] {
         self.by_form(
             &[(20, 20)],
@@ -212,7 +212,7 @@ impl Options {
         )
     }
 
-    /// W4: nodes, load balancers over them, and how long one node comes and one goes each second.
+    /// W4: nodes, load balancers over them, and the duration.
     pub(crate) fn churn(&self) -> (usize, usize, Duration) {
         let seconds = Duration::from_secs;
         self.by_form(
@@ -222,7 +222,7 @@ impl Options {
         )
     }
 
-    /// W5: numbers of nodes, and how long they report.
+    /// W5: numbers of nodes, and the duration.
     pub(crate) fn steady(&self) -> (&'static [usize], Duration) {
         let seconds = Duration::from_secs;
         self.by_form(
@@ -242,17 +242,17 @@ impl Options {
         self.by_form(200, 1_000, 1_000)
     }
 
-    /// How many nodes the machines of W3 are.
+    /// Number of nodes that are targets in W3.
     pub(crate) fn targets(&self) -> usize {
         self.by_form(5, 20, 20)
     }
 
-    /// How many clients never finish their requests.
+    /// Number of clients that never finish their requests.
     pub(crate) fn slow_clients(&self) -> usize {
         self.by_form(100, 1_000, 1_000)
     }
 
-    /// How long a manager is watched doing nothing.
+    /// How long a manager without work is measured.
     pub(crate) fn idle(&self) -> Duration {
         Duration::from_secs(self.by_form(2, 10, 60))
     }

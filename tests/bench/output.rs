@@ -1,4 +1,5 @@
-//! The results: as a table for people, as JSON, and as a folder with RESULTS.md, results.json and plots. Measures nothing.
+//! The results: as a table for people, as JSON, and as a folder with RESULTS.md, results.json and plots. Measures
+//! nothing.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,10 +14,10 @@ use crate::growth::{self, Growth};
 use crate::options::Options;
 use crate::{plot, summary};
 
-/// What others measured, which no run here prints.
+/// Figures that others measured, which no run here prints.
 const RECORDED: &str = include_str!("recorded.md");
 
-/// Everything that one benchmark has found.
+/// The results of one benchmark.
 pub(crate) struct Results {
     pub(crate) surroundings: Value,
     pub(crate) took: Duration,
@@ -165,7 +166,7 @@ impl Results {
         })
     }
 
-    /// For a terminal.
+    /// The results as a table for a terminal.
     pub(crate) fn table(&self) -> String {
         let mut text = String::new();
         for (key, value) in self.surroundings.as_object().into_iter().flatten() {
@@ -214,7 +215,7 @@ impl Results {
         text
     }
 
-    /// Subject, what, median, spread, ratios and goals of a figure.
+    /// Subject, name, median, spread, ratios and goals of a figure.
     fn row(&self, figure: &Figure) -> [String; 6] {
         let value = format!("{} {}", number(figure.median()), figure.unit);
         let spread = match figure.values.len() {
@@ -313,7 +314,7 @@ impl Results {
         text + RECORDED
     }
 
-    /// Every goal in one table, those that are missed first.
+    /// Every goal in one table, missed ones first.
     fn goals(&self) -> String {
         let mut rows = Vec::new();
         for figure in self.figures.iter() {
@@ -345,7 +346,7 @@ fn verdict(is_met: bool) -> &'static str {
     if is_met { "met" } else { "NOT MET" }
 }
 
-/// For a cell of a table.
+/// A text escaped for a cell of a table.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

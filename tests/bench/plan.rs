@@ -1,5 +1,5 @@
-//! Which runs are made in which order: everything once, and then again as long as runs and time are left. A workload that
-//! fails, or that takes too long, loses its own figures only.
+//! The runs and their order: everything once, and then again as long as runs and time are left. A workload that fails,
+//! or that takes too long, loses only its own figures.
 
 use std::time::{Duration, Instant};
 
@@ -20,13 +20,13 @@ use crate::{
 struct Unit {
     workload: Workload,
     size: Size,
-    /// Nodes that arrive in a second; only of W2.
+    /// Nodes that arrive in a second; for W2 alone.
     rate: u32,
-    /// How long it took the last time.
+    /// Duration of its last run.
     took: Duration,
 }
 
-/// Makes all runs, writes the files, and returns what is to be printed, and whether every run ended as it must.
+/// Makes all runs, writes the files, and returns the text to print, and whether every run ended as it must.
 ///
 /// # Errors
 /// Nothing could be measured, or the results cannot be written.
@@ -45,7 +45,7 @@ pub(crate) async fn carry_out(options: &Options) -> Result<(String, bool)> {
             let budget = options.budget().unwrap_or(Duration::MAX);
             round == 0 || (unit.repeats() && began.elapsed() + unit.next() <= budget)
         });
-        // Asked one by one, each when its turn has come.
+        // Decided one by one, each when its turn has come.
         let mut runs = stream::iter(due)
             .map(|unit| unit.carry_out(Course::new(options, &cache, round)))
             .buffer_unordered(options.at_once());
@@ -78,7 +78,7 @@ pub(crate) async fn carry_out(options: &Options) -> Result<(String, bool)> {
     Ok((printed, results.failures.is_empty()))
 }
 
-/// Everything that is asked for, the cheap first.
+/// All requested units, the cheap ones first.
 fn units(options: &Options) -> Vec<Unit> {
     let mut units = Vec::new();
     let mut add = |workload, size, rate| {
@@ -165,7 +165,7 @@ impl Unit {
         }
     }
 
-    /// How long a further run takes: the first one of W1 has more in it.
+    /// The expected duration of a further run: the first one of W1 measures more.
     fn next(&self) -> Duration {
         match self.workload {
             Workload::W1 => self.took / 2,
@@ -173,7 +173,7 @@ impl Unit {
         }
     }
 
-    /// Whether further runs say anything: those of the port and of one call have many samples each.
+    /// Whether further runs are useful: those of the port and of one call have many samples each.
     fn repeats(&self) -> bool {
         !matches!(self.workload, Workload::Endpoints | Workload::Sandbox)
     }

@@ -8,14 +8,14 @@ use plotters::prelude::*;
 use crate::figure::{Cost, Figure, Figures, number};
 use crate::{growth, initial};
 
-/// What the plots of growth are about, in place of a workload.
+/// The subject of the plots of growth, in place of a workload.
 pub(crate) const GROWTH: &str = "growth";
 
 const WIDTH: u32 = 860;
-/// Of a plot with lines, and of a bar.
+/// Height of a plot with lines, and of a bar.
 const HEIGHT: u32 = 420;
 const BAR: u32 = 26;
-/// Above and below the bars.
+/// Height above and below the bars together.
 const FRAME: u32 = 110;
 const FONT: (&str, u32) = ("sans-serif", 17);
 
@@ -27,7 +27,7 @@ pub(crate) struct Drawn {
     pub(crate) file: String,
 }
 
-/// Draws everything that there is to see into a folder.
+/// Draws all plots into a folder.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -36,7 +36,7 @@ pub(crate) fn draw_all(figures: &Figures, folder: &Path) -> Result<Vec<Drawn>> {
     let mut workloads: Vec<&str> = figures.iter().map(|one| one.key.workload).collect();
     workloads.dedup();
     for workload in workloads {
-        // W1 is drawn beside what it is compared with.
+        // W1 is drawn beside its limit.
         let is_limit = |one: &Figure| workload == "W1" && initial::is_limit(&one.key);
         let of_it = figures.iter();
         let of_it = of_it.filter(|one| one.key.workload == workload || is_limit(one));
@@ -99,7 +99,7 @@ fn named(figure: &Figure) -> String {
     format!("{}: {}", figure.key.subject.name(), figure.key.what)
 }
 
-/// The figures of one program and one name over the sizes, smallest first. Zeros have no place on a scale of powers.
+/// The figures of one program and one name over the sizes, smallest first. A logarithmic scale has no place for zeros.
 fn lines(figures: &[Figure]) -> Vec<Vec<&Figure>> {
     let mut lines: Vec<Vec<&Figure>> = Vec::new();
     for figure in figures {
@@ -145,7 +145,7 @@ fn draw_lines(lines: &[Vec<&Figure>], title: &str, path: &Path) -> Drawing {
             (low * 0.7..high * 1.5).log_scale(),
         )?;
     let x = all().next().map_or("", |figure| figure.key.size.unit());
-    // Each line of the grid has a label by itself, which is too narrow between 5 and 10.
+    // Each line of the grid has a label, and those between 5 and 10 are too close.
     let number = |value: &f64| match begins_with_1_2_or_5(*value) {
         true => number(*value),
         false => String::new(),
@@ -189,7 +189,7 @@ fn begins_with_1_2_or_5(value: f64) -> bool {
     [1.0, 2.0, 5.0].into_iter().any(is_near)
 }
 
-/// The name of a line; with costs of several workloads theirs, too.
+/// The name of a line, with the workload if there are costs of several.
 fn series(line: &[&Figure]) -> String {
     let first = line[0];
     match first.cost {

@@ -1,6 +1,6 @@
-//! What it costs to find a node its pod CIDRs, as ratios taken in one run: the last of 15 000 nodes against the first, a
-//! range that is nearly full against an empty one, and against the search from block to block that upstream has. Asserts
-//! nothing about time; what is wrong is found by the tests of `ccm-core`.
+//! The cost of finding a node's pod CIDRs, as ratios taken in one run: the last of 15 000 nodes against the first, a
+//! range that is nearly full against an empty one, and against upstream's search from block to block. Asserts nothing
+//! about time; the tests of `ccm-core` check the results.
 #![allow(clippy::print_stdout, reason = "the table is the result")]
 #![forbid(unsafe_code)]
 
@@ -17,12 +17,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// The nodes of a large cluster.
 const NODES: usize = 15_000;
-/// So many nodes are measured together, and the median of such groups is taken: one is done too fast for a clock.
+/// Number of nodes that are measured together; the median of such groups counts: one is too fast for a clock.
 const GROUP: usize = 50;
-/// So many groups at the beginning are compared with as many at the end.
+/// Number of groups at the beginning that are compared with as many at the end.
 const GROUPS: usize = 20;
 
-/// A range, and how much of it a node gets.
+/// A range, and the mask of a node's block.
 struct Range(&'static str, u8);
 
 const RANGES: [&[Range]; 3] = [
@@ -74,7 +74,7 @@ fn node(name: String, pod_cidrs: Vec<String>) -> Node {
     }
 }
 
-/// New nodes, and how long each group of them took until it had what it needs.
+/// New nodes, and how long each group of them took until it had its pod CIDRs.
 fn arrive(memory: &mut Memory, count: usize) -> Vec<Duration> {
     let nodes = (0..count).map(|number| Arc::new(node(format!("new-{number}"), Vec::new())));
     let nodes: Vec<Arc<Node>> = nodes.collect();
@@ -86,7 +86,7 @@ fn arrive(memory: &mut Memory, count: usize) -> Vec<Duration> {
     groups.collect()
 }
 
-/// A reconciliation with an API server that says yes.
+/// A reconciliation with an API server that accepts everything.
 fn serve(memory: &mut Memory, node: &Arc<Node>) {
     black_box(memory.see(node));
     let Some(mut facts) = memory.begin(node.clone()) else {
@@ -109,7 +109,7 @@ fn serve(memory: &mut Memory, node: &Arc<Node>) {
     memory.conclude(&facts, &When::AwaitChange);
 }
 
-/// A memory of nodes that have 99 of 100 blocks, evenly spread; and how long it took to hear of one node.
+/// A memory of nodes that have 99 of 100 blocks, evenly spread; and the time to take in one node.
 fn nearly_full(ranges: &[Range]) -> anyhow::Result<(Memory, Duration)> {
     let mut full = memory(ranges)?;
     let sets = full.allocator().families().to_vec();
@@ -171,7 +171,7 @@ fn measure(ranges: &[Range]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The worst case: one block is free, and it is the one that is found last.
+/// The worst case: the only free block is the one that is found last.
 fn search(Range(cidr, mask): &Range) -> anyhow::Result<()> {
     const TIMES: u32 = 2_000;
     let holder = Holder::Node {

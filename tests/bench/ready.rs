@@ -25,7 +25,7 @@ pub(crate) async fn measure(course: &mut Course<'_>) -> Result<()> {
     let world = World::set(0).await?;
     let (list, _) = bare::list(&world.cluster).await?;
     course.add(Figure::time(key(Subject::Bare, "bare list"), list));
-    // What the first start has cached would be compiled again in a folder of its own.
+    // The code that the first start has cached is compiled again in a folder of its own.
     let folder = tempfile::TempDir::new()?;
     for subject in course.in_turn(course.options.subjects(false)) {
         let warm = course.launch(subject);

@@ -1,6 +1,6 @@
-//! What a call costs because the provider runs in the sandbox: the same logic with the same answers, compiled natively
-//! under the SDK's `TestHost`, and as a component in the real host with its fresh instance. One after the other, so that
-//! both have the same machine.
+//! The cost of a call because the provider runs in the sandbox: the same logic with the same answers, compiled natively
+//! under the SDK's `TestHost`, and as a component in the real host with its fresh instance. One after the other, so
+//! that both have the same machine.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +30,7 @@ pub(crate) const COMPILE: &str = "__compile";
 /// The scheme of a cloud that the provider does not have: it answers without a request.
 const FOREIGN: &str = "another";
 
-/// Requests of one call that were on the wire, from the first byte to the last.
+/// The times of one call's requests on the wire, from the first byte to the last.
 #[derive(Default)]
 struct Wire(Mutex<Vec<(Instant, Instant)>>);
 
@@ -49,7 +49,7 @@ impl Interceptor for Wire {
 }
 
 impl Wire {
-    /// How long at least one request was on the wire since the last time.
+    /// How long at least one request was on the wire since this was called last.
     fn take(&self) -> Duration {
         let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut spans = std::mem::take(&mut *spans);
@@ -86,13 +86,13 @@ pub(crate) async fn measure(course: &mut Course<'_>) -> Result<()> {
     let provider = load(&cloud.endpoint, &wire).await?;
     for (nodes, calls) in course.options.calls() {
         progress!("sandbox, {nodes} nodes a call, {calls} calls");
-        // The cloud has these servers only, so that its list is as long as the question.
+        // The cloud has exactly these servers, so that its list is as long as the question.
         let names = fat::names(nodes);
         ids.extend(cloud.add(&names[ids.len()..]).await?);
         let ids: &[u64] = &ids;
         let answers = answers(&provider, &mut cloud, ids).await?;
         let mut times = Times::default();
-        // One that is not counted: connections, caches.
+        // One call that is not counted: it opens connections and fills caches.
         for counted in [1, calls] {
             times = Times::default();
             for _ in 0..counted {
@@ -143,7 +143,7 @@ async fn load(endpoint: &str, wire: &Arc<Wire>) -> Result<Provider> {
     Ok(host.load_as(module, loading).await?)
 }
 
-/// What the cloud answers to the requests of one call, by path and query.
+/// The cloud's answers to the requests of one call, by path and query.
 async fn answers(
     provider: &Provider,
     cloud: &mut Cloud,
@@ -294,7 +294,7 @@ fn add(course: &mut Course<'_>, nodes: usize, times: &Times) {
         &times.native,
     ]
     .map(|times| at(times, 50));
-    // What a call without requests needs beyond its instance and the guest's own work.
+    // The time of a call without requests, less its instance and the guest's own work.
     let conversion = foreign.saturating_sub(empty + foreign_native);
     let rest = inside.saturating_sub(native + empty + conversion);
     course.add(Figure::micros(

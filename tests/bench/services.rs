@@ -17,34 +17,34 @@ use crate::start::World;
 use crate::usage::Usage;
 use crate::watch::Watch;
 
-/// How many requests the driver sends side by side.
+/// Number of the driver's parallel requests.
 const DRIVERS: usize = 16;
-/// How long the cloud may stay as it is while something is to be done. A spent budget is full again in an hour, and one
-/// request a second comes back.
+/// How long the cloud may stay unchanged while changes are due. The vendor's request limit is full again in an hour,
+/// and allows one request more a second.
 const STILL: Duration = Duration::from_secs(180);
-/// How often the cloud is looked at.
+/// Interval between two checks of the cloud.
 const LOOK: Duration = Duration::from_millis(20);
-/// The larger M, in which the peer is measured with its defaults only when everything is.
+/// The number of Services above which the peer is measured with its defaults in the full form alone.
 const PEERS_DEFAULTS: usize = 100;
-/// The port of the first form and of the second.
+/// The port of the Services when created, and after the change.
 const PORTS: [u16; 2] = [80, 8080];
-/// The other port.
+/// The second port, which stays the same.
 const SECURE: u16 = 443;
 
-/// What one of the three phases took and asked.
+/// The time and the requests of one of the three phases.
 pub(crate) struct Phase {
     pub(crate) name: &'static str,
     pub(crate) took: Duration,
     pub(crate) cloud_calls: usize,
-    /// Calls of the cloud that were not answered with success.
+    /// Requests to the cloud that were not answered with success.
     pub(crate) failed_calls: usize,
     pub(crate) writes: usize,
 }
 
-/// All Services of one run.
+/// The figures of all Services of one run.
 pub(crate) struct Life {
     pub(crate) phases: Vec<Phase>,
-    /// At the end.
+    /// Processor time and memory at the end.
     pub(crate) usage: Usage,
 }
 
@@ -84,7 +84,7 @@ fn add_phase(course: &mut Course<'_>, key: &impl Fn(&str) -> Key, services: usiz
     course.add(each.over_peers(None, None));
 }
 
-/// The whole life of the Services; checks what each phase leaves.
+/// The whole life of the Services; checks the state after each phase.
 pub(crate) async fn live(
     course: &Course<'_>,
     subject: Subject,
@@ -136,11 +136,11 @@ pub(crate) async fn live(
     Ok(Life { phases, usage })
 }
 
-/// Counts what is asked between two moments.
+/// Counts the requests between two points in time.
 struct PhaseTimer<'a> {
     world: &'a mut World,
     began: Instant,
-    /// Requests at the API server until then.
+    /// Number of requests to the API server until then.
     asked: usize,
     phases: Vec<Phase>,
 }
@@ -156,7 +156,7 @@ impl<'a> PhaseTimer<'a> {
     }
 
     async fn begin(&mut self) -> Result<()> {
-        // What is still on its way belongs to the phase before.
+        // Requests that are still under way belong to the phase before.
         tokio::time::sleep(Duration::from_millis(500)).await;
         self.world.cloud.take_requests().await?;
         self.asked = self.world.cluster.asked()?.len();
@@ -164,7 +164,7 @@ impl<'a> PhaseTimer<'a> {
         Ok(())
     }
 
-    /// The end is when the last condition was seen; what is written afterwards, such as Events, is waited for and counted.
+    /// The end is when the last condition was seen; later writes, such as Events, are waited for and counted.
     async fn end(&mut self, name: &'static str) -> Result<()> {
         let took = self.began.elapsed();
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -185,7 +185,7 @@ impl<'a> PhaseTimer<'a> {
         Ok(())
     }
 
-    /// Waits until the cloud is so; fails when it stays as it is for too long.
+    /// Waits until the cloud satisfies a condition; fails when it stays unchanged for too long.
     async fn until(
         &mut self,
         port: u16,
@@ -217,7 +217,7 @@ pub(crate) fn names(services: usize) -> Vec<String> {
         .collect()
 }
 
-/// Creates them side by side, and returns when all are created.
+/// Creates the Services in parallel, and returns when all are created.
 pub(crate) async fn create(world: &World, names: &[String]) -> Result<()> {
     let (api, params) = (&world.cluster.services(), &PostParams::default());
     stream::iter(names)

@@ -16,11 +16,11 @@ use crate::usage::{Children, Usage};
 use crate::watch::Watch;
 use crate::{fat, gate, progress};
 
-/// How long what is bound to happen may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Between filling a cluster and measuring in it.
+/// Timeout for expected events.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+/// Time between filling a cluster and measuring in it.
 const CALM: Duration = Duration::from_secs(1);
-/// The period of upstream's look at nodes that are not ready.
+/// Upstream's interval between two checks of nodes that are not ready.
 const CHECK: Duration = Duration::from_secs(5);
 
 /// A cluster and a cloud of the same machines.
@@ -54,7 +54,7 @@ impl World {
         self.ids.values().copied().collect()
     }
 
-    /// Checks every node that there is now.
+    /// Checks every node that exists now.
     ///
     /// # Errors
     /// The first node that is not as it must be.
@@ -64,7 +64,7 @@ impl World {
     }
 }
 
-/// What a program calls itself on a node, if it does.
+/// A program's mark on a node, if it sets one.
 pub(crate) fn owner(subject: Subject) -> Option<&'static str> {
     match subject {
         Subject::Ccm | Subject::Bare => Some("hcloud"),
@@ -72,34 +72,34 @@ pub(crate) fn owner(subject: Subject) -> Option<&'static str> {
     }
 }
 
-/// What a start with nodes took.
+/// The figures of a start with nodes.
 pub(crate) struct Start {
-    /// Until the first write reached the API server.
+    /// Time until the first write reached the API server.
     pub(crate) first_write: Option<Duration>,
     pub(crate) first: Duration,
     pub(crate) last: Duration,
     pub(crate) cloud_calls: usize,
     pub(crate) events: usize,
-    /// At the end, with all Events written.
+    /// Processor time and memory at the end, with all Events written.
     pub(crate) usage: Usage,
-    /// Of the child that compiled, if one did.
+    /// Peak memory of the compile child, if there was one.
     pub(crate) compiler_peak: Option<u64>,
-    /// Everything that was asked until then.
+    /// All requests until then.
     pub(crate) asked: Vec<Entry>,
     pub(crate) log: String,
     pub(crate) idle: Option<Idle>,
 }
 
-/// What a manager does that has nothing to do.
+/// The acts of a manager without work.
 pub(crate) struct Idle {
     pub(crate) lasted: Duration,
     pub(crate) writes: usize,
-    /// With one node that is not ready: calls of the cloud for each check that upstream would make.
+    /// Requests to the cloud for each check that upstream would make, with one node that is not ready.
     pub(crate) calls_per_check: f64,
     pub(crate) cpu: Duration,
 }
 
-/// Starts the manager on a world whose nodes are all tainted, and checks what it left.
+/// Starts the manager on a world whose nodes are all tainted, and checks the end state.
 pub(crate) async fn measure(
     options: &Options,
     world: &mut World,
@@ -159,7 +159,7 @@ pub(crate) async fn until_watching(
     progress!("{run}");
     let before = world.cluster.asked()?.len();
     let mut manager = Manager::start(options, launch, &world.cluster, &world.cloud, run)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         manager.check()?;
         let asked = world.cluster.asked()?;
@@ -178,7 +178,7 @@ pub(crate) async fn until_watching(
 
 /// Waits for the Events, which are written after the nodes.
 async fn until_told(cluster: &Cluster, wanted: usize, manager: &mut Manager) -> Result<usize> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         manager.check()?;
         let events = cluster.events().await?;
@@ -221,7 +221,7 @@ async fn watch_idle(
     })
 }
 
-/// Zero where the two clocks disagree.
+/// The time between the two; zero if their clocks disagree.
 fn since(earlier: Timestamp, later: Timestamp) -> Duration {
     Duration::try_from(later.duration_since(earlier)).unwrap_or_default()
 }

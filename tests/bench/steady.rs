@@ -1,4 +1,4 @@
-//! W5: nothing is to be done, while kubelets report. Each report is a watch event that changes nothing for the manager.
+//! W5: no work, while kubelets report. Each report is a watch event that changes nothing for the manager.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::start::World;
 use crate::watch::Watch;
 use crate::{fat, progress};
 
-/// How often a kubelet reports, and how often all of them together do at most.
+/// A kubelet's interval between two reports, and the minimum time for the reports of all.
 const PERIOD: Duration = Duration::from_secs(10);
 const RATE: u32 = 100;
-/// From the last node to quiet.
+/// Time from the last node until there are no more effects.
 const CALM: Duration = Duration::from_secs(2);
 
 pub(crate) async fn measure(course: &mut Course<'_>, nodes: usize) -> Result<()> {
@@ -88,7 +88,7 @@ async fn one(course: &mut Course<'_>, nodes: usize, subject: Subject) -> Result<
     Ok(())
 }
 
-/// Lets every kubelet report each ten seconds, at an even pace; how many reports there were.
+/// Lets every kubelet report each ten seconds, at an even pace; returns the number of reports.
 async fn report(world: &World, nodes: usize, length: Duration) -> Result<usize> {
     let each = PERIOD / u32::try_from(nodes.max(1))?;
     let mut pace = tokio::time::interval(each.max(Duration::from_secs(1) / RATE));

@@ -1,4 +1,4 @@
-//! The results in a few sentences, for a README. Only what was measured is said.
+//! The results in a few sentences, for a README. They name only what was measured.
 
 use crate::figure::{Figure, Figures, Size, Subject, number};
 
@@ -15,7 +15,7 @@ pub(crate) fn sentences(figures: &Figures) -> Vec<String> {
     all.into_iter().flatten().collect()
 }
 
-/// Of ours, at the largest size that was measured.
+/// The figure of ccm at the largest size that was measured.
 fn largest<'a>(figures: &'a Figures, workload: &str, what: &str) -> Option<&'a Figure> {
     let is_it = |figure: &&Figure| {
         let key = &figure.key;
@@ -24,7 +24,7 @@ fn largest<'a>(figures: &'a Figures, workload: &str, what: &str) -> Option<&'a F
     figures.iter().filter(is_it).max_by_key(|one| one.key.size)
 }
 
-/// The ratio to what this label names, if that was measured.
+/// The ratio to the figure with this label, if that was measured.
 fn over(figures: &Figures, figure: &Figure, label: &str) -> Option<String> {
     let mut ratios = figure.ratios.iter();
     let ratio = ratios.find(|ratio| ratio.label == label)?;

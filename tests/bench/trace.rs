@@ -1,5 +1,5 @@
-//! How much of the provider's calls was spent in the sandbox: what ccm logs about each call, less the time in which
-//! at least one of its requests was on the wire. Reads a log of `-v=4 --logging-format=json`.
+//! The time that the provider's calls spent in the sandbox: what ccm logs about each call, less the time in which at
+//! least one of its requests was on the wire. Reads a log of `-v=4 --logging-format=json`.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ impl Span {
     }
 }
 
-/// How much of a span the others cover; they are in the order of their beginnings.
+/// The part of a span that others cover; they are in the order of their beginnings.
 fn covered(whole: &Span, parts: &[Span]) -> Duration {
     let mut reached = whole.from;
     let mut covered = Duration::ZERO;
@@ -75,7 +75,7 @@ fn covered(whole: &Span, parts: &[Span]) -> Duration {
     covered
 }
 
-/// As `Duration` prints itself: `1.5s`, `20.3ms`, `7µs`.
+/// A duration as `Duration` prints it: `1.5s`, `20.3ms`, `7µs`.
 fn length(text: &str) -> Result<Duration> {
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let unit = match &text[digits.len()..] {

@@ -1,5 +1,5 @@
-//! W6: W1 and W3 with a cloud in trouble: one answer of twenty is an error, and the vendor's budget of requests is in
-//! force. What comes out is held against the same gate.
+//! W6: W1 and W3 with a cloud in trouble: one answer of twenty is an error, and the vendor's request limit is in force.
+//! The result must pass the same gate.
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -43,13 +43,13 @@ pub(crate) async fn nodes(course: &mut Course<'_>, nodes: usize) -> Result<()> {
     Ok(())
 }
 
-/// W3.
+/// W3: creation, change and deletion of Services.
 pub(crate) async fn services(course: &mut Course<'_>, services: usize) -> Result<()> {
     for subject in course.in_turn(course.options.subjects(true)) {
         let run = course.run(format!("W6, {services} Services, {}", subject.name()));
         let life = life::live(course, subject, services, Weather::Trouble, &run).await?;
         let failed: usize = life.phases.iter().map(|phase| phase.failed_calls).sum();
-        // A few Services need fewer requests than one of twenty tells.
+        // A few Services need fewer requests than one in twenty can show.
         let is_enough = life
             .phases
             .iter()

@@ -1,4 +1,4 @@
-//! What a process has used, as Linux tells it in `/proc`.
+//! The resources that a process has used, from `/proc`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-/// The unit of times in `/proc/PID/stat`: Linux tells every program 100 a second.
+/// The unit of times in `/proc/PID/stat`: Linux shows every program 100 a second.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How often a child is looked for that may live for a tenth of a second only.
+/// Interval of the search for a child that may live for a tenth of a second only.
 const SEARCH: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy)]
 pub(crate) struct Usage {
     /// User and system time of the process itself.
     pub(crate) cpu: Duration,
-    /// The same of its threads that are still there, in nanoseconds where the kernel says so, for short times.
+    /// The same for its existing threads, in nanoseconds if the kernel provides that, for short times.
     pub(crate) exact_cpu: Duration,
     /// The same of the children that have ended.
     pub(crate) children_cpu: Duration,
@@ -31,7 +31,7 @@ pub(crate) struct Usage {
 pub(crate) fn of(process: u32) -> Result<Usage> {
     let folder = PathBuf::from(format!("/proc/{process}"));
     let stat = std::fs::read_to_string(folder.join("stat"))?;
-    // The name of the program stands in parentheses and may hold anything.
+    // The name of the program is in parentheses and may contain anything.
     let (_, fields) = stat.rsplit_once(')').context("not a process's stat")?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     // The first of these is field 3 of proc_pid_stat(5).
@@ -49,11 +49,11 @@ pub(crate) fn of(process: u32) -> Result<Usage> {
     })
 }
 
-/// What the scheduler has given to the threads of a process: the first number of each thread's `schedstat`.
+/// The processor time of a process's threads: the first number of each thread's `schedstat`.
 fn scheduled(process: &Path) -> Option<Duration> {
     let threads = std::fs::read_dir(process.join("task")).ok()?;
     let times = threads.flatten().filter_map(|thread| {
-        // A thread may have ended between two looks.
+        // A thread may have ended meanwhile.
         let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
         text.split(' ').next()?.parse::<u64>().ok()
     });
@@ -80,7 +80,7 @@ impl Children {
         let thread = std::thread::spawn(move || {
             let mut child = None;
             while !ended.load(Ordering::Relaxed) {
-                // It may have ended between two looks.
+                // It may have ended meanwhile.
                 match child.and_then(|child| of(child).ok()) {
                     Some(usage) => {
                         largest.fetch_max(usage.peak, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! When an object has become so: one watch of the driver's. Of nodes it sees the metadata of labelled ones only, so that
-//! the observer costs next to nothing. That the label comes with the taint's removal is held by the end state and the
-//! bodies of the writes.
+//! The times at which objects reach a state: one watch of the driver. Of nodes it sees the metadata of labelled ones
+//! only, so that it costs next to nothing. The end state and the bodies of the writes prove that the label comes with
+//! the taint's removal.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 /// Set by our provider and by the vendor's Go manager, in the write that removes the taint.
 const LABEL: &str = "instance.hetzner.cloud/provided-by";
 
-/// How long nothing may happen. The slowest program initialises seven nodes a second.
+/// Timeout without progress. The slowest program initialises seven nodes a second.
 const STILL: Duration = Duration::from_secs(120);
 
 /// The seconds after which the API server ends a watch.
@@ -31,7 +31,7 @@ pub(crate) struct Watch {
     task: JoinHandle<()>,
 }
 
-/// What the watching task fills.
+/// The findings of the watching task.
 struct Sightings {
     seen: Arc<Mutex<HashMap<String, Instant>>>,
     said: watch::Sender<usize>,
@@ -98,7 +98,7 @@ impl Watch {
             said,
         });
         let task = tokio::spawn(async move {
-            // An API server ends every watch after some minutes; what was seen already is not seen again.
+            // An API server ends every watch after some minutes; objects that were seen are not counted again.
             loop {
                 let Err(error) = look(Arc::clone(&sightings)).await else {
                     continue;
@@ -110,7 +110,7 @@ impl Watch {
         Self { seen, count, task }
     }
 
-    /// Waits until so many objects have been seen; `check` fails when there is no point in waiting.
+    /// Waits until this many objects have been seen; `check` fails when waiting is useless.
     ///
     /// # Errors
     /// `check` failed, or nothing has happened for too long.
@@ -139,7 +139,7 @@ impl Watch {
         }
     }
 
-    /// How many have been seen.
+    /// Number of objects that have been seen.
     pub(crate) fn count(&self) -> usize {
         *self.count.borrow()
     }
@@ -152,7 +152,7 @@ impl Watch {
             .clone()
     }
 
-    /// The first and the last one.
+    /// The first and the last time.
     pub(crate) fn ends(&self) -> Option<(Instant, Instant)> {
         let seen = self.seen();
         Some((*seen.values().min()?, *seen.values().max()?))

@@ -1,5 +1,5 @@
-//! The first node of a cluster: nothing runs there but what tolerates its taints, and the node gets addresses only
-//! from what runs on it. So the manifest of `deploy/` is held against such a node, and then run as it stands.
+//! The first node of a cluster: only pods that tolerate its taints run there, and it gets addresses only from such a
+//! pod. So the manifest of `deploy/` is checked against such a node, and then run as it is.
 
 use ccm_sim::hetzner::ServerSpec;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -16,12 +16,12 @@ fn control_plane() -> Value {
     json!({"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"})
 }
 
-/// The API server's own, for nodes that nobody has reported ready.
+/// The API server's own taint, for nodes that have not been reported Ready.
 fn not_ready() -> Value {
     json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"})
 }
 
-/// As the scheduler has it.
+/// Whether a toleration tolerates a taint, by the scheduler's rules.
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let is_about =
         |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|text| text == is);
@@ -64,7 +64,7 @@ async fn a_cluster_whose_only_node_waits_for_everything_becomes_usable() {
     };
     report("False").await;
 
-    // It may run there: every taint is tolerated, those included that come while a node is not ready for long.
+    // The pod may run there: it tolerates every taint, also those added while a node is not Ready for long.
     let pod = pod();
     let mut taints = node.spec.unwrap().taints.unwrap();
     assert_eq!(
@@ -92,7 +92,7 @@ async fn a_cluster_whose_only_node_waits_for_everything_becomes_usable() {
         assert_eq!(expression.operator, "Exists");
         assert!(labels.contains_key(&expression.key), "{}", expression.key);
     }
-    // There is no pod network, and so no cluster DNS, on a node without addresses.
+    // A node without addresses has no pod network, and so no cluster DNS.
     assert_eq!(pod.host_network, Some(true));
     assert_eq!(pod.dns_policy.as_deref(), Some("Default"));
     assert_eq!(
@@ -100,7 +100,7 @@ async fn a_cluster_whose_only_node_waits_for_everything_becomes_usable() {
         Some("system-cluster-critical")
     );
 
-    // Run as the manifest has it, with the folders of this machine in place of those of the pod.
+    // Run as in the manifest, with the folders of this machine in place of the pod's.
     let configuration: ConfigMap =
         serde_json::from_value(manifests("configuration.yaml").remove(0)).unwrap();
     let configuration = world.file("ccm.yaml", &configuration.data.unwrap()["ccm.yaml"]);
@@ -141,7 +141,7 @@ async fn a_cluster_whose_only_node_waits_for_everything_becomes_usable() {
     ]);
     assert_eq!(addresses(&node), expected);
 
-    // What was missing for the pod network is there now: the node gets ready, and nothing is left but its role.
+    // The pod network has what it lacked: the node becomes Ready, and only its role's taint is left.
     report("True").await;
     world
         .change(NAME, json!({"spec": {"taints": [control_plane()]}}))

@@ -1,5 +1,5 @@
-//! `deploy/chart` as users install it: rendered by helm itself, with rights that follow from flags, and taken by a real API
-//! server, field by field. Mistakes in values are refused.
+//! `deploy/chart` as users install it: rendered by helm itself, with rights that follow from flags, and accepted by a
+//! real API server, field by field. Mistakes in values are refused.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::deploy::apply;
 use crate::world::root;
 
-/// As if the Prometheus Operator were there.
+/// Tells helm that the Prometheus Operator's kinds exist.
 pub(crate) const OPERATOR: &[&str] = &[
     "--api-versions",
     "monitoring.coreos.com/v1/PodMonitor,monitoring.coreos.com/v1/ServiceMonitor",
@@ -40,7 +40,7 @@ fn with(values: Option<&Path>) -> Vec<String> {
     values.into_iter().flatten().collect()
 }
 
-/// What the chart makes of one of its files of values, and settings beside it.
+/// The objects that the chart makes of one of its files of values and further settings.
 pub(crate) fn rendered(file: &str, more: &[&str]) -> Vec<Value> {
     let file = chart().join("ci").join(file);
     let mut arguments = vec!["--values", file.to_str().unwrap()];
@@ -273,7 +273,7 @@ fn mistakes_in_values_are_refused_and_named() {
             json!({"providerObjects": {"secrets": "hcloud"}}),
             "at '/providerObjects/secrets': got string, want array",
         ),
-        // What fits together in no way.
+        // Values that exclude each other.
         (
             json!({"providerObjects": {"secrets": ["hcloud"]}}),
             "set args.enable-provider-objects",
@@ -361,7 +361,7 @@ async fn a_real_api_server_takes_everything_and_the_pod_is_restricted_without_th
                 continue;
             };
             let mut pod = json!({"metadata": {"name": "ccm"}, "spec": spec});
-            // It is for kube-system alone here.
+            // The priority class exists in kube-system alone.
             pod["spec"]["priorityClassName"].take();
             let pod: Pod = serde_json::from_value(pod).unwrap();
             let dry = PostParams {

@@ -1,5 +1,5 @@
-//! The chart held against what kustomize makes of `deploy/kustomize`: both have to deploy the same, but for the differences
-//! that are listed here.
+//! The chart compared with kustomize's output of `deploy/kustomize`: both must deploy the same, apart from the
+//! differences that are listed here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::chart::{OPERATOR, chart, kind_and_name, rendered};
 use crate::deploy::built;
 use crate::world::root;
 
-/// An object without what says who manages it, and with the lists of its pod in the order of their names.
+/// An object without the labels and annotations of its tool, and with the lists of its pod sorted by name.
 fn plain(mut object: Value) -> Value {
     let metadata = object["metadata"].as_object_mut().unwrap();
     metadata.remove("labels");
@@ -33,7 +33,7 @@ fn plain(mut object: Value) -> Value {
             }
         }
     }
-    // The text of a file: what it says counts, not how it is written.
+    // The text of a file: its content counts, not its formatting.
     if object["kind"] == "ConfigMap" {
         let text = object["data"]["ccm.yaml"].as_str().unwrap();
         object["data"]["ccm.yaml"] = serde_saphyr::from_str(text).unwrap();
@@ -41,7 +41,7 @@ fn plain(mut object: Value) -> Value {
     object
 }
 
-/// Where two values differ, as JSON pointers.
+/// The places at which two values differ, as JSON pointers.
 fn differences(at: &str, one: &Value, other: &Value, found: &mut BTreeSet<String>) {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
@@ -64,7 +64,7 @@ fn differences(at: &str, one: &Value, other: &Value, found: &mut BTreeSet<String
     }
 }
 
-/// Where the objects of the chart and of kustomize differ.
+/// The places at which the objects of the chart and of kustomize differ.
 fn compare(chart: Vec<Value>, kustomize: Vec<Value>) -> BTreeSet<String> {
     let by_name = |objects: Vec<Value>| -> BTreeMap<_, _> {
         let objects = objects.into_iter();
@@ -100,7 +100,7 @@ fn the_chart_and_kustomizes_base_deploy_the_same() {
         ("ValidatingAdmissionPolicyBinding ccm-keep-records", kept),
     ];
     let chart = rendered("kustomize-base-values.yaml", &[]);
-    // What a controller needs that has nothing to do here is shown below.
+    // The rights of a controller that has nothing to do here are compared below.
     let roles: BTreeSet<_> = chart.iter().map(kind_and_name).collect();
     let mut base = built("base");
     let all = base.len();
@@ -135,7 +135,7 @@ fn with_all_controllers_the_charts_rights_are_those_of_the_base() {
     }
 }
 
-/// What is granted to whom where, whatever the roles are called.
+/// The rules that are granted, with subject and namespace, whatever the roles are called.
 fn rules(objects: &[Value]) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let bindings = objects.iter().filter(|one| one.get("roleRef").is_some());
@@ -265,7 +265,7 @@ fn a_service_monitor_scrapes_what_the_pod_monitor_would_and_as_the_same_user() {
     let service = one(&by_service, "Service");
     let (mut pods, services) = (pods["spec"].clone(), services["spec"].clone());
     let mut endpoint = pods["podMetricsEndpoints"][0].take();
-    // What puts the port on a pod's address.
+    // The rule that puts the port on a pod's address.
     endpoint.as_object_mut().unwrap().remove("relabelings");
     endpoint["port"] = service["spec"]["ports"][0]["name"].clone();
     assert_eq!(services["endpoints"], json!([endpoint]));
@@ -281,7 +281,7 @@ fn a_service_monitor_scrapes_what_the_pod_monitor_would_and_as_the_same_user() {
     for (key, value) in services["selector"]["matchLabels"].as_object().unwrap() {
         assert_eq!(labels.get(key), Some(value), "{key}");
     }
-    // Without the kind nothing is made of it.
+    // Without the kind no object is made.
     let without = rendered(
         "kustomize-base-values.yaml",
         &["--set", "monitoring.serviceMonitor.enabled=true"],

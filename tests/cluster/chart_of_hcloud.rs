@@ -1,7 +1,9 @@
-//! Values for Hetzner's chart, given to ours: the same manager must come of them, but for the differences that are listed here.
+//! Values for Hetzner's chart, given to ours: the manager must be the same, apart from the differences that are listed
+//! here.
 //!
-//! `chart_of_hcloud.json` records what Hetzner's chart 1.35.0 makes of each set of values, reduced to what a pod notices. With
-//! CCM_HCLOUD_CHART=FOLDER that chart itself is rendered and held against the record; with CCM_BLESS=1 the record is written anew.
+//! `chart_of_hcloud.json` records what Hetzner's chart 1.35.0 makes of each set of values, reduced to what a pod
+//! notices. With CCM_HCLOUD_CHART=FOLDER that chart itself is rendered and compared with the record; with CCM_BLESS=1
+//! the record is written anew.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +14,8 @@ use serde_json::{Value, json};
 use crate::chart::chart;
 use crate::world::root;
 
-/// Both charts are given this: all names are the same then, and a release of one can be upgraded to the other.
+/// The release name given to both charts: all names are then the same, and a release of one can be upgraded to the
+/// other.
 pub(crate) const NAME: &str = "hcloud-cloud-controller-manager";
 
 fn record() -> PathBuf {
@@ -43,7 +46,7 @@ fn write(mut cases: Vec<Value>) {
     std::fs::write(record(), format!("{text}\n")).unwrap();
 }
 
-/// What a pod, and whoever looks for it, notices of a chart.
+/// The part of a chart's output that its pod, or a scraper of it, notices.
 fn noticed(helm: &Helm, chart: &Path, values: &Value) -> Value {
     let file = helm.values("values.json", values).unwrap();
     let more = [
@@ -66,7 +69,7 @@ fn noticed(helm: &Helm, chart: &Path, values: &Value) -> Value {
     let workload = of(&["Deployment", "DaemonSet"]);
     let template = &workload["spec"]["template"];
     let (pod, container) = (&template["spec"], &template["spec"]["containers"][0]);
-    // A DaemonSet there names the program first, a Deployment leaves that to the image.
+    // Hetzner's DaemonSet names the program first; its Deployment leaves that to the image.
     let command = container["command"]
         .as_array()
         .into_iter()
@@ -115,7 +118,7 @@ fn list(value: &Value) -> Vec<Value> {
     value.as_array().cloned().unwrap_or_default()
 }
 
-/// Takes these named entries out of ours, each of which has to be there.
+/// Removes these named entries from ours; each must exist.
 fn remove(ours: &mut Value, expected: &[&str]) {
     let Some(entries) = ours.as_array_mut() else {
         assert!(expected.is_empty(), "{expected:?}");
@@ -130,7 +133,7 @@ fn remove(ours: &mut Value, expected: &[&str]) {
     }
 }
 
-/// Whether everything in one value is in the other one.
+/// Whether everything in `part` is in `whole`.
 fn is_within(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => part
@@ -149,7 +152,7 @@ fn is_wider(wide: &Toleration, narrow: &Toleration) -> bool {
     same_key && effect && value && wide.toleration_seconds.is_none()
 }
 
-/// Takes the known differences out of what our chart makes; what is left has to be the same.
+/// Removes the known differences from our chart's output; the rest must be the same.
 fn settle(values: &Value, theirs: &mut Value, ours: &mut Value) {
     let is_host = theirs["hostNetwork"] == true;
     let is_deployment = theirs["kind"] == "Deployment";
@@ -162,14 +165,14 @@ fn settle(values: &Value, theirs: &mut Value, ours: &mut Value) {
         0..0,
         [json!("run"), json!("--compiled-cache-dir=/var/cache/ccm")],
     );
-    // There `false` and 0 are a flag without a value, which means the opposite or nothing.
+    // Hetzner's chart renders `false` and 0 as a flag without a value, which means the opposite or nothing.
     for (name, value) in values["args"].as_object().into_iter().flatten() {
         if *value == json!(false) || *value == json!(0) {
             let bare = json!(format!("--{name}"));
             let at = arguments.iter().position(|one| *one == bare).unwrap();
             arguments[at] = json!(format!("--{name}={value}"));
         }
-        // There a large number is a power of ten, which no flag reads.
+        // Hetzner's chart writes a large number as a power of ten, which no flag reads.
         if let Some(number) = value.as_u64().filter(|number| *number >= 1_000_000) {
             let start = format!("--{name}=");
             let mut all = arguments.iter_mut();
@@ -203,7 +206,7 @@ fn settle(values: &Value, theirs: &mut Value, ours: &mut Value) {
         theirs["ports"].take();
     }
 
-    // Ours tolerate more, and those that are added are the same.
+    // Our chart tolerates more; tolerations from the values are the same.
     let tolerations =
         |of: &Value| -> Vec<Toleration> { serde_json::from_value(of.clone()).unwrap() };
     let (wide, narrow) = (
@@ -223,7 +226,8 @@ fn settle(values: &Value, theirs: &mut Value, ours: &mut Value) {
     ours["tolerations"].take();
     theirs["tolerations"].take();
 
-    // Defaults of our own, over which values win: the image, its needs, and the group that may read mounted Secrets.
+    // Our chart's own defaults, which values override: the image, its resources, and the group that may read mounted
+    // Secrets.
     for key in ["resources", "podSecurityContext"] {
         for made in [&theirs[key], &ours[key]] {
             assert!(
@@ -241,7 +245,8 @@ fn settle(values: &Value, theirs: &mut Value, ours: &mut Value) {
     if values["image"]["repository"].is_null() || values["image"]["tag"].is_null() {
         assert_ne!(ours["image"].take(), theirs["image"].take());
     }
-    // Names of Secrets are a list of objects in a pod; strings, as the comment there has them, are refused by an API server.
+    // Names of Secrets are a list of objects in a pod; strings, as the comment there has them, are refused by an API
+    // server.
     let pull = list(&theirs["pullSecrets"])
         .into_iter()
         .map(|one| match one.is_string() {
@@ -253,7 +258,7 @@ fn settle(values: &Value, theirs: &mut Value, ours: &mut Value) {
         theirs["pullSecrets"] = json!(pull);
     }
 
-    // There a DaemonSet takes no notice of these values.
+    // Hetzner's DaemonSet ignores these values.
     if !is_deployment {
         for key in ["affinity", "dnsConfig", "dnsPolicy", "priorityClassName"] {
             if !values[key].is_null() {
@@ -262,7 +267,7 @@ fn settle(values: &Value, theirs: &mut Value, ours: &mut Value) {
             }
         }
     }
-    // Labels that say who manages an object, on all of ours.
+    // The labels of the managing tool, which all of our objects have.
     let labels = &theirs["podMonitor"]["labels"];
     assert!(labels.is_null() || is_within(labels, &ours["podMonitor"]["labels"]));
     ours["podMonitor"]["labels"].take();
@@ -292,7 +297,7 @@ fn values_of_hetzners_chart_make_the_same_manager() {
         let mut ours = noticed(&helm, &chart(), &case["values"]);
         settle(&case["values"], &mut theirs, &mut ours);
         for (key, value) in theirs.as_object().unwrap() {
-            // An empty object is nothing.
+            // An empty object counts as absent.
             let bare = |value: &Value| match *value == json!({}) {
                 true => Value::Null,
                 false => value.clone(),
@@ -302,7 +307,7 @@ fn values_of_hetzners_chart_make_the_same_manager() {
     }
 }
 
-/// Every value that the chart there has is in some case, so that none of them means something else here.
+/// Every value of Hetzner's chart is used in some case, so that none of them means something else in ours.
 #[test]
 fn every_value_of_hetzners_chart_is_in_some_case() {
     let cases = cases();

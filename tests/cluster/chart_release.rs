@@ -1,5 +1,6 @@
-//! A release of the chart from its installation to its end, by helm itself on a real API server, with `ccm` started from the
-//! workload that stands there: nodes, Services and the cloud notice nothing of an upgrade, of the way back and of the end.
+//! A release of the chart from its installation to its end, by helm itself on a real API server, with `ccm` started
+//! from the workload in the cluster: nodes, Services and the cloud notice nothing of the upgrade, the roll-back and the
+//! end.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,13 +31,13 @@ impl Release {
     /// A world whose rights come from an installation of the chart, and from nowhere else.
     pub(crate) async fn install(values: &Value) -> (World, Release) {
         let setup = Setup {
-            // An API server that does not stream lists: the older way needs one verb more.
+            // An API server that does not stream lists: listing needs one verb more.
             server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
             only_role: Some("nothing of the base"),
             ..Setup::default()
         };
         let mut world = World::start(setup).await;
-        // What shows what serves is the base's everywhere, and equal to the chart's.
+        // The rights on Provider objects come from the base everywhere, and equal the chart's.
         assert!(world.rights.len() <= 2);
         let helm = Helm::with_cluster(world.api.kubeconfig("admin").unwrap()).unwrap();
         let release = Release { helm };
@@ -68,7 +69,7 @@ impl Release {
     }
 }
 
-/// Starts `ccm` as the Deployment that stands in the cluster says, with the folders of this machine in place of the pod's.
+/// Starts `ccm` as the Deployment in the cluster describes it, with the folders of this machine in place of the pod's.
 async fn start(world: &World) -> (Process, Vec<String>) {
     let admin = world.api.client_for("admin").await.unwrap();
     let deployments: Api<Deployment> = Api::namespaced(admin, "kube-system");
@@ -97,7 +98,7 @@ async fn start(world: &World) -> (Process, Vec<String>) {
     (world.spawn(&arguments, &variables), arguments)
 }
 
-/// Who leads.
+/// The identity in the Lease's `holderIdentity`.
 async fn holder(world: &World) -> Option<String> {
     let leases: Api<Lease> = Api::namespaced(world.nodes.clone().into_client(), "kube-system");
     let lease = leases.get_opt("cloud-controller-manager").await.unwrap()?;
@@ -107,7 +108,7 @@ async fn holder(world: &World) -> Option<String> {
         .filter(|holder| !holder.is_empty())
 }
 
-/// Version of every node and Service.
+/// The resource version of every node and Service.
 async fn versions(world: &World, services: &Services<'_>) -> BTreeMap<String, String> {
     let nodes = world.nodes.list(&Default::default()).await.unwrap();
     let services = services.api.list(&Default::default()).await.unwrap();
@@ -117,7 +118,7 @@ async fn versions(world: &World, services: &Services<'_>) -> BTreeMap<String, St
         .collect()
 }
 
-/// Writes to nodes and Services, whoever made them.
+/// Writes to nodes and Services, by any client.
 fn writes(world: &World, since: usize) -> Vec<AuditEntry> {
     let log = world.api.audit_log().unwrap().into_iter().skip(since);
     let is_about = |entry: &AuditEntry| ["nodes", "services"].contains(&entry.resource.as_str());
@@ -126,7 +127,8 @@ fn writes(world: &World, since: usize) -> Vec<AuditEntry> {
         .collect()
 }
 
-/// The next pod comes up beside the old one, which then goes; returns once it leads and has looked at nodes and load balancers.
+/// The next pod comes up beside the old one, which then goes; returns once it leads and has looked at nodes and load
+/// balancers.
 async fn replace(world: &World, old: Process) -> (Process, Vec<String>) {
     let before = holder(world).await;
     let (mut new, arguments) = start(world).await;
@@ -154,7 +156,7 @@ fn values(image: &str, verbosity: u32) -> Value {
         "args": {"v": verbosity},
         "env": {"HCLOUD_LOAD_BALANCERS_LOCATION": {"value": "fsn1"}},
         "image": {"tag": image},
-        // Its port is the same for all who test here.
+        // Its port would be the same for all tests on this machine.
         "monitoring": {"enabled": false, "podMonitor": {"enabled": true, "secure": true}},
     })
 }
@@ -199,7 +201,7 @@ async fn an_upgrade_and_the_way_back_and_the_end_leave_nodes_services_and_the_cl
         .collect();
     assert!(!requests.is_empty() && changes.is_empty(), "{changes:?}");
 
-    // And it works: a node that comes is initialised.
+    // The new version works: a new node is initialised.
     world.cloud.add_server(ServerSpec::named("worker-2"));
     world.add_node("worker-2", json!({})).await;
     world.initialised(&mut ccm, "worker-2").await;
@@ -238,7 +240,7 @@ async fn an_account_that_another_component_made_stays_its_own() {
     let world = World::start(setup).await;
     let admin = world.api.client_for("admin").await.unwrap();
     let accounts: Api<ServiceAccount> = Api::namespaced(admin, "kube-system");
-    // As kube-controller-manager does it.
+    // The ServiceAccount as kube-controller-manager makes it.
     let mut account = ServiceAccount::default();
     account.metadata.name = Some("node-controller".to_owned());
     let made = accounts
@@ -256,12 +258,12 @@ async fn an_account_that_another_component_made_stays_its_own() {
     assert_eq!(is.metadata.resource_version, made.metadata.resource_version);
     let own = accounts.get("service-controller").await.unwrap();
     release.order(&["uninstall", "ccm"]);
-    // Tokens of it may be in use elsewhere by now.
+    // Tokens of the ServiceAccount may be in use elsewhere by now.
     let kept = accounts.get("service-controller").await.unwrap();
     assert_eq!(kept.metadata.uid, own.metadata.uid);
 }
 
-/// Hetzner's chart from the folder that CCM_HCLOUD_CHART names; without it one that makes what was recorded of it.
+/// Hetzner's chart from the folder that CCM_HCLOUD_CHART names; without it, a chart that renders the recorded output.
 fn hetzners(folder: &Path) -> PathBuf {
     if let Some(theirs) = std::env::var_os("CCM_HCLOUD_CHART") {
         return PathBuf::from(theirs);
@@ -312,7 +314,7 @@ async fn a_release_of_hetzners_chart_is_upgraded_in_place_and_brought_back() {
             container.ports,
         )
     };
-    // It was recorded as a release `ccm`, whose name is among the labels that select.
+    // The record is of a release named `ccm`, whose name is among the selecting labels.
     let place = ["--namespace", "kube-system"];
     let install = [&["install", "ccm", theirs.to_str().unwrap()], &place[..]].concat();
     helm.run(&install).unwrap();

@@ -1,5 +1,5 @@
-//! A release of the chart with one controller: what Helm grants is what that controller, the election and the rest of the
-//! process use, nothing missing and nothing spare.
+//! A release of the chart with one controller: Helm grants exactly what that controller, the election and the rest of
+//! the process use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,10 +23,10 @@ async fn only(controllers: &str) -> World {
     world
 }
 
-/// That an Event is counted up, which all controllers have in common, is shown for one of them.
+/// Every right is used and no other. Patching a repeated Event, which all controllers do, is tested for one of them.
 fn assert_exact(world: &World) {
     let mut log = world.asked();
-    // Nobody may make an Event in a namespace that is being deleted.
+    // No client may create an Event in a namespace that is being deleted.
     log.retain(|entry| {
         !(entry.code == 403 && entry.namespace == "leaving" && entry.resource == "events")
     });
@@ -79,7 +79,7 @@ async fn a_release_with_the_controller_of_nodes_that_go_has_exactly_its_rights()
     .concat();
     let mut ccm = world.ccm(&world.configuration(json!({})), &flags);
 
-    // It changes while the cloud is asked about it: the write meets a conflict, and the node is read again.
+    // The node changes while the cloud is asked about it: the write conflicts, and the node is read again.
     world.cloud.set_status(off.server, ServerStatus::Off);
     world.report(&off.node, "Unknown").await;
     world.cloud_link.hold();
@@ -94,7 +94,7 @@ async fn a_release_with_the_controller_of_nodes_that_go_has_exactly_its_rights()
         })
         .await;
 
-    // There is no budget, and a node that was drained waits for none.
+    // The brake has no budget; the deletion of a drained node does not need any.
     let cordon = json!({"spec": {"unschedulable": true}});
     world.change(&drained.node, cordon).await;
     world.lose(drained).await;
@@ -169,7 +169,7 @@ fn only_controllers_that_run_have_rights() {
             assert_eq!(found, expected, "{kind}: {set:?}");
         }
     }
-    // Rights follow other flags, too: settings, and a word that is among the rights only with or only without them.
+    // Rules follow other flags, too: settings, and a text that the rules must, or must not, contain.
     for (set, word, is_there) in [
         ("args.leader-elect=true", "ccm:leader-election", true),
         ("args.leader-elect=false", "ccm:leader-election", false),

@@ -1,4 +1,4 @@
-//! Others write to the same nodes: nothing of theirs is lost, and what stands there has a say.
+//! Other clients write to the same nodes: nothing of theirs is lost, and what they set counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,14 +19,14 @@ const LABELS: u64 = 50;
 /// How many taints it adds, and never takes away.
 const TAINTS: u64 = 10;
 
-/// What somebody wrote to one node, and has to find there in the end.
+/// The values that one writer wrote to a node, all of which must be there in the end.
 #[derive(Default)]
 struct Written {
     labels: BTreeMap<String, String>,
     taints: BTreeSet<String>,
 }
 
-/// Somebody who reads a node, changes it, and writes it back whole, as many programs do: another label in each round,
+/// A client that reads a node, changes it and writes it back whole, as many programs do: another label in each round,
 /// another taint in the first ones.
 struct Writer {
     nodes: Api<Node>,
@@ -48,7 +48,7 @@ impl Writer {
     }
 }
 
-/// One change, tried until nobody else was faster.
+/// One change, tried again until it meets no conflict.
 async fn write(nodes: &Api<Node>, name: &str, label: &str, round: u64, taint: Option<&str>) {
     loop {
         let mut node = nodes.get(name).await.unwrap();
@@ -94,7 +94,7 @@ async fn others_who_write_at_the_same_time_lose_nothing_and_every_node_is_initia
     world.cloud_link.hold();
     let mut ccm = world.ccm(&world.configuration(json!({})), &[]);
     world.cloud_is_asked(&mut ccm).await;
-    // What is known of each node is old when the answer comes, and gets older all the time.
+    // The manager's copy of each node is old when the answer comes, and gets older all the time.
     writer.round().await;
     let is_over = Arc::new(AtomicBool::new(false));
     let writing = tokio::spawn({
@@ -225,7 +225,7 @@ async fn node_071_a_current_label_follows_its_deprecated_one_and_never_the_other
             .await;
     };
 
-    // Somebody edits the current one: it is put back.
+    // An edited current label is put back.
     change(json!({ZONE[1]: "edited"})).await;
     labels_become(
         &world,
@@ -233,7 +233,7 @@ async fn node_071_a_current_label_follows_its_deprecated_one_and_never_the_other
         json!({ZONE[0]: "fsn1-dc14", ZONE[1]: "fsn1-dc14"}),
     )
     .await;
-    // Removes it: it is there again.
+    // A removed one is added again.
     change(json!({REGION[1]: null})).await;
     labels_become(
         &world,
@@ -241,10 +241,10 @@ async fn node_071_a_current_label_follows_its_deprecated_one_and_never_the_other
         json!({REGION[0]: "fsn1", REGION[1]: "fsn1"}),
     )
     .await;
-    // Edits the deprecated one: the current one follows.
+    // The deprecated one is edited: the current one follows.
     change(json!({TYPE[0]: "cx99"})).await;
     labels_become(&world, &mut ccm, json!({TYPE[0]: "cx99", TYPE[1]: "cx99"})).await;
-    // Removes the deprecated one and edits the current one: the pair is left alone, while others still are not.
+    // The deprecated one is removed and the current one edited: the pair is left alone, while others are not.
     change(json!({ZONE[0]: null, ZONE[1]: "mine", REGION[1]: "edited"})).await;
     labels_become(
         &world,

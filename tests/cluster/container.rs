@@ -1,9 +1,9 @@
-//! Starts the container of a pod that the API server has, as a kubelet would: what its specification says about words,
-//! variables, volumes, user and file system is so, and what it says beyond that ends the test.
+//! Starts the container of a pod of the API server, as a kubelet would: command, variables, volumes, user and file
+//! system are as its specification has them; a field that is not supported here ends the test.
 //!
-//! The container has a root of its own, with nothing in it but the program, this machine's libraries and settings, and what
-//! is mounted; and it is the first process of its process namespace, as everywhere. There is no image: the program is the
-//! binary under test, under the path that the pod names, or under the image's own.
+//! The container has a root of its own, which holds the program, this machine's libraries and settings, and the mounts;
+//! it is the first process of its process namespace, as everywhere. There is no image: the program is the binary under
+//! test, under the path that the pod names, or under the image's own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,20 +24,20 @@ use kube::{Api, Client, ResourceExt as _};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// A started container.
+/// A started container; see [`Kubelet::start`].
 pub(crate) struct Running {
-    /// What made its namespaces, and ends as it does.
+    /// The process that made its namespaces, and ends with it.
     pub(crate) process: Process,
     pub(crate) folder: TempDir,
 }
 
-/// Everything that the container of this folder has printed.
+/// The output of the container of this folder.
 pub(crate) fn log_of(folder: &TempDir) -> String {
     fs::read_to_string(folder.path().join("container.log")).unwrap()
 }
 
 impl Running {
-    /// Ends it as a kubelet does, and returns its exit code.
+    /// Ends the container as a kubelet does, and returns its exit code and its output.
     pub(crate) async fn stop(mut self) -> (Option<i32>, String) {
         self.process.check().unwrap();
         let parent = self.process.id();
@@ -50,12 +50,12 @@ impl Running {
     }
 }
 
-/// The only node's kubelet.
+/// The kubelet of the only node.
 pub(crate) struct Kubelet {
     pub(crate) client: Client,
-    /// Of the API server, as the Service `kubernetes` would have it.
+    /// Port of the API server, for the variables of the Service `kubernetes`.
     pub(crate) port: u16,
-    /// The program of images that name none.
+    /// The entry point of the image, for containers without `command`.
     pub(crate) entry_point: &'static str,
 }
 
@@ -76,7 +76,7 @@ impl Kubelet {
             for (path, bytes) in self.files(pod, volume).await {
                 let file = at.join(path);
                 fs::write(&file, bytes).unwrap();
-                // As for a token: nobody else reads it.
+                // Only the container's user may read a token.
                 chown(&file, user.uid, user.gid).unwrap();
             }
             volumes.insert(volume.name.clone(), at);
@@ -88,7 +88,7 @@ impl Kubelet {
             .args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c"])
             .arg(script)
             .env_clear()
-            // What container runtimes set when the image does not.
+            // Variables that container runtimes set when the image does not.
             .env(
                 "PATH",
                 "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -98,7 +98,7 @@ impl Kubelet {
         Running { process, folder }
     }
 
-    /// The container's variables, those that are made of others last.
+    /// The container's variables; those that refer to others come last.
     async fn variables(&self, pod: &Pod, container: &Container) -> BTreeMap<String, String> {
         assert_eq!(container.env_from, None, "not known here");
         let mut variables = BTreeMap::from([
@@ -122,7 +122,7 @@ impl Kubelet {
         variables
     }
 
-    /// What is referred to; none if it is missing and may be.
+    /// The value that a source refers to; `None` if it is absent and optional.
     async fn value(&self, pod: &Pod, name: &str, source: &EnvVarSource) -> Option<String> {
         let (found, optional) = match source {
             EnvVarSource {
@@ -210,7 +210,7 @@ impl Kubelet {
             .collect()
     }
 
-    /// A token of the pod's ServiceAccount, which is worth something while there is the pod.
+    /// A token of the pod's ServiceAccount, valid as long as the pod exists.
     async fn token(&self, pod: &Pod, wanted: &ServiceAccountTokenProjection) -> String {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &namespace(pod));
         let account = pod.spec.as_ref().unwrap().service_account_name.as_ref();
@@ -246,7 +246,7 @@ impl Kubelet {
     }
 }
 
-/// Who the container's process is.
+/// User and groups of the container's process.
 struct User {
     uid: Option<u32>,
     gid: Option<u32>,
@@ -262,7 +262,7 @@ impl User {
             assert!(uid.is_some_and(|uid| uid != 0), "{uid:?} runs as root");
         }
         let number = |id: i64| u32::try_from(id).unwrap();
-        // In a namespace of somebody who is not root there is nobody else to be.
+        // In a user namespace made without root there is no other user.
         if !has_users() {
             println!("the container runs as the only user of this namespace");
             return User {
@@ -277,7 +277,7 @@ impl User {
     }
 }
 
-/// Whether there is more than one user here.
+/// Whether the user namespace has more than one user.
 fn has_users() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap();
     let count = map.split_whitespace().nth(2);
@@ -297,7 +297,7 @@ fn field(pod: &Pod, path: &str) -> String {
     }
 }
 
-/// The command line.
+/// `command` and `args` of the container, with variables expanded.
 fn words(
     container: &Container,
     entry_point: &str,
@@ -311,7 +311,7 @@ fn words(
     all.map(|word| expanded(word, variables)).collect()
 }
 
-/// A text with `$(NAME)` replaced where there is such a variable; `$$` is a dollar sign.
+/// A text in which `$(NAME)` is replaced where there is such a variable; `$$` is a dollar sign.
 fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
     let mut expanded = String::new();
     let mut rest = text;
@@ -328,7 +328,7 @@ fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
     expanded + rest
 }
 
-/// What makes the container's root and then becomes its process.
+/// The script that makes the container's root and then becomes its process.
 fn script(
     folder: &Path,
     container: &Container,
@@ -386,7 +386,7 @@ fn script(
     lines.join("\n")
 }
 
-/// As one word of a shell.
+/// The text as one word of a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

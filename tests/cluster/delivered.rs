@@ -1,5 +1,5 @@
-//! Providers whose modules arrive as files: where a test puts them, and what is written down about them. It asserts
-//! nothing about what `ccm` makes of them.
+//! Providers whose modules arrive as files: where a test puts them, and the status that `ccm` writes about them.
+//! Asserts nothing about `ccm`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::deploy::define_providers;
 use crate::services::PLACE;
 use crate::world::{World, until};
 
-/// The names that the variants of `deploy/` grant rights for.
+/// The sources whose names the variants of `deploy/` grant rights for.
 pub(crate) const CONFIG_MAP: &str = "configmap://kube-system/ccm-provider/provider.wasm";
 const MODULE: &str = "ccm-provider";
 const LOGIN: &str = "ccm-registry";
@@ -29,19 +29,19 @@ pub(crate) const RIGHTS: &[&str] = &[
     "../variants/registry/rbac.yaml",
 ];
 
-/// How a module's bytes are told apart.
+/// The digest that identifies a module.
 pub(crate) fn digest(wasm: &[u8]) -> String {
     Digest::of(wasm).to_string()
 }
 
-/// Pushes a module, and returns the source that names its very bytes.
+/// Pushes a module, and returns the source with its digest.
 pub(crate) fn push(registry: &Registry, wasm: &[u8], tag: &str) -> String {
     let reference = format!("providers/hcloud:{tag}");
     let digest = registry.push(&reference, wasm).unwrap();
     format!("oci://{}/{reference}@{digest}", registry.host())
 }
 
-/// Where a world's providers come from and are written down.
+/// The sources of a world's providers, and their Provider objects.
 pub(crate) struct Delivered<'a> {
     world: &'a World,
     providers: Api<DynamicObject>,
@@ -65,12 +65,12 @@ impl<'a> Delivered<'a> {
         }
     }
 
-    /// Applies the ConfigMap that holds the module, as a person or a robot with git does.
+    /// Applies the ConfigMap that holds the module, as a person or a GitOps tool does.
     pub(crate) async fn apply(&self, wasm: &[u8]) {
         self.apply_all(&[("provider.wasm", wasm)]).await;
     }
 
-    /// The same with these keys.
+    /// The same with these keys, one for each module.
     pub(crate) async fn apply_all(&self, modules: &[(&str, &[u8])]) {
         let modules = modules.iter();
         let data = modules.map(|(key, wasm)| ((*key).to_owned(), ByteString(wasm.to_vec())));
@@ -85,7 +85,7 @@ impl<'a> Delivered<'a> {
         self.modules.patch(MODULE, &params, &patch).await.unwrap();
     }
 
-    /// Makes the Secret that opens a registry.
+    /// Creates the Secret with the registry's login.
     pub(crate) async fn login(&self, registry: &Registry) {
         let text = registry.docker_config_json().unwrap();
         let data = BTreeMap::from([(".dockerconfigjson".to_owned(), text)]);
@@ -110,14 +110,14 @@ impl<'a> Delivered<'a> {
         if source.starts_with("configmap:") {
             entry["trust"] = json!({"unsigned": true});
         }
-        // Windows in seconds rather than in minutes: what is decided in them is the same.
+        // Trial phases of seconds rather than minutes: the decisions in them are the same.
         entry["rollout"] = json!({
             "shadowTime": "2s", "canaryTime": "5s", "quiet": "1s", "shadowCalls": 5,
         });
         entry
     }
 
-    /// How a registry with a private authority on loopback is reached.
+    /// The entry's settings for a registry on loopback with a private authority.
     pub(crate) fn registry(&self, registry: &Registry) -> Value {
         json!({
             "credentials": {"secret": {
@@ -128,8 +128,8 @@ impl<'a> Delivered<'a> {
         })
     }
 
-    /// Makes or changes one value of the Secret that opens a registry, for whatever else a test keeps there: `deploy/`
-    /// grants the right to no other one.
+    /// Sets one value of the Secret with the registry's login, whatever a test needs it for: `deploy/` grants the right
+    /// to no other Secret.
     pub(crate) async fn keep(&self, key: &str, value: &str) -> Value {
         let mut secret = Secret {
             string_data: Some(BTreeMap::from([(key.to_owned(), value.to_owned())])),
@@ -142,14 +142,14 @@ impl<'a> Delivered<'a> {
         json!({"secret": {"namespace": "kube-system", "name": LOGIN, "key": key}})
     }
 
-    /// Takes one value away from it.
+    /// Removes one value of that Secret.
     pub(crate) async fn forget(&self, key: &str) {
         let patch = Patch::Merge(json!({"data": {key: null}}));
         let params = PatchParams::default();
         self.logins.patch(LOGIN, &params, &patch).await.unwrap();
     }
 
-    /// Puts these entries in the place of those of the configuration, at once.
+    /// Replaces the providers of the configuration file, atomically.
     pub(crate) fn configure(&self, entries: &[Value]) {
         let mut configuration = self.world.configuration(json!({}));
         configuration["providers"] = json!(entries);
@@ -157,7 +157,7 @@ impl<'a> Delivered<'a> {
         std::fs::rename(&written, written.with_file_name("ccm.json")).unwrap();
     }
 
-    /// The folder where `ccm` keeps modules.
+    /// The module cache of `ccm`.
     pub(crate) fn cache(&self) -> PathBuf {
         let here = self.world.file(".cache-is-here", "");
         here.with_file_name("cache")
@@ -182,13 +182,13 @@ impl<'a> Delivered<'a> {
         self.world.spawn(&arguments, &all)
     }
 
-    /// What is written down about a provider; null when nothing is.
+    /// The `status` of the object Provider; null without an object.
     pub(crate) async fn status(&self, name: &str) -> Value {
         let object = self.providers.get_opt(name).await.unwrap();
         json!(object)["status"].take()
     }
 
-    /// Waits until people were told this of it.
+    /// Waits for an Event about a provider with this reason.
     pub(crate) async fn told(&self, ccm: &mut Process, name: &str, reason: &str) {
         until(ccm, &format!("{name}: {reason}"), async || {
             let said = self.said(name).await;
@@ -203,7 +203,7 @@ impl<'a> Delivered<'a> {
         json!(object)["metadata"]["annotations"].take()
     }
 
-    /// Waits until what is written down is so.
+    /// Waits until the `status` of a provider satisfies a condition.
     pub(crate) async fn until(
         &self,
         ccm: &mut Process,
@@ -217,7 +217,7 @@ impl<'a> Delivered<'a> {
         .await
     }
 
-    /// Waits until this module serves, and nothing is on its way.
+    /// Waits until this module is active and no version is on trial.
     pub(crate) async fn serves(&self, ccm: &mut Process, name: &str, wasm: &[u8]) -> Value {
         let wanted = digest(wasm);
         let what = format!("{wanted} to serve");
@@ -227,14 +227,14 @@ impl<'a> Delivered<'a> {
         .await
     }
 
-    /// Orders something, as `kubectl annotate` does.
+    /// Sets an annotation, as `kubectl annotate` does.
     pub(crate) async fn annotate(&self, name: &str, key: &str, value: &str) {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {key: value}}}));
         let params = PatchParams::default();
         self.providers.patch(name, &params, &patch).await.unwrap();
     }
 
-    /// The Events that `kubectl describe` shows of a provider: those about its very object.
+    /// The Events that `kubectl describe` shows of a provider: those with its UID.
     async fn described(&self, name: &str) -> Vec<Event> {
         let object = self.providers.get(name).await.unwrap();
         let uid = object.metadata.uid.unwrap();

@@ -1,4 +1,4 @@
-//! `deploy/kustomize` as users apply it: put together by kustomize itself, and taken by a real API server, field by field.
+//! `deploy/kustomize` as users apply it: built by kustomize itself, and accepted by a real API server, field by field.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::world::{manifests, root};
 
-/// The ways in which a provider's module gets to `ccm`, the one inside the binary first.
+/// The folders for each way of delivering a provider's module, the embedded one first.
 const FOLDERS: [&str; 6] = [
     "base",
     "examples/identities",
@@ -25,13 +25,13 @@ const FOLDERS: [&str; 6] = [
     "variants/registry",
 ];
 
-/// Where objects configure the providers: the only one without a configuration file.
+/// The variant whose providers are objects: the only one without a configuration file.
 const PROVIDER_OBJECTS: &str = "variants/provider-objects";
 
-/// Needs an API server that knows images as volumes.
+/// Needs an API server that mounts images as volumes.
 const IMAGE_VOLUME: &str = "variants/image-volume";
 
-/// Everything that the kustomize in kubectl makes of a folder.
+/// The output of the kustomize in kubectl for a folder.
 pub(crate) fn built(folder: &str) -> Vec<Value> {
     let output = Command::new(ccm_tests::kubernetes::kubectl().unwrap())
         .arg("kustomize")
@@ -43,7 +43,7 @@ pub(crate) fn built(folder: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(std::str::from_utf8(&output.stdout).unwrap()).unwrap()
 }
 
-/// Where an object of this kind is written.
+/// The API for an object's kind and namespace.
 pub(crate) fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
     let kind = object["kind"].as_str().unwrap();
     let (group, version) = match object["apiVersion"].as_str().unwrap().split_once('/') {
@@ -51,7 +51,7 @@ pub(crate) fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
         None => ("", object["apiVersion"].as_str().unwrap()),
     };
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    // kustomize gives one to every kind that it does not know, and kubectl and the API server ignore it.
+    // kustomize sets a namespace on every kind that it does not know; kubectl and the API server ignore it.
     let is_the_clusters = kind.starts_with("ValidatingAdmissionPolicy");
     match object["metadata"]["namespace"].as_str() {
         Some(namespace) if !is_the_clusters => {
@@ -69,12 +69,12 @@ pub(crate) async fn apply(client: &Client, object: &Value) -> Result<DynamicObje
     api(client, object).patch(name, &params, &patch).await
 }
 
-/// The definition of `Provider`, and waits until the API server serves it.
+/// Applies the definition of `Provider`, and waits until the API server serves it.
 pub(crate) async fn define_providers(admin: &Client) {
     define(admin, &manifests("crd.yaml").remove(0)).await;
 }
 
-/// A definition, and waits until the API server serves its kind.
+/// Applies a definition, and waits until the API server serves its kind.
 pub(crate) async fn define(admin: &Client, definition: &Value) {
     apply(admin, definition).await.unwrap();
     let name = definition["metadata"]["name"].as_str().unwrap().to_owned();
@@ -105,8 +105,8 @@ fn configuration(objects: &[Value]) -> String {
     files(objects).remove("ccm.yaml").unwrap()
 }
 
-/// Whether this API server mounts images; those before Kubernetes 1.35 do not unless they are told to. The oldest one of
-/// this suite, built from its module, does not even know its version.
+/// Whether this API server mounts images; before Kubernetes 1.35 only with a feature gate. The oldest one of this
+/// suite, built from its module, does not even report its version.
 async fn mounts_images(admin: &Client) -> bool {
     let version = admin.apiserver_version().await.unwrap();
     let minor = version.minor.trim_end_matches('+').parse::<u32>();
@@ -143,7 +143,7 @@ async fn every_way_to_deploy_applies_to_a_real_api_server() {
     }
 }
 
-/// What `kubectl delete -k` sends, in its order.
+/// Sends the deletions of `kubectl delete -k`, in its order.
 #[tokio::test]
 async fn the_base_goes_without_the_definition_of_provider_and_its_objects() {
     let server = ApiServer::start().await.unwrap();
@@ -158,7 +158,7 @@ async fn the_base_goes_without_the_definition_of_provider_and_its_objects() {
     });
     apply(&admin, &provider).await.unwrap();
     let definition = objects.iter().find(|one| is_definition(one)).unwrap();
-    // Until the API server knows the policy. It knows it long before anybody deletes what was applied.
+    // Waits until the API server enforces the policy; users delete what they applied much later.
     let dry = DeleteParams {
         dry_run: true,
         ..DeleteParams::default()
@@ -188,7 +188,7 @@ async fn the_base_goes_without_the_definition_of_provider_and_its_objects() {
         );
     }
     assert!(api(&admin, &provider).get("hcloud").await.is_ok());
-    // Whoever means it, while the policy is there.
+    // A person who deletes the definition on purpose, while the policy exists.
     for object in &objects {
         apply(&admin, object).await.unwrap();
     }
@@ -202,7 +202,7 @@ fn is_definition(object: &Value) -> bool {
     object["kind"] == "CustomResourceDefinition"
 }
 
-/// The command stands in `deploy/docs/providers.md` and in the variants.
+/// The command is in `deploy/docs/providers.md` and in the variants.
 #[tokio::test]
 async fn the_documented_command_brings_the_first_module_and_every_later_one() {
     let folders = ["deploy/docs", "deploy/kustomize/variants"];
@@ -220,7 +220,7 @@ async fn the_documented_command_brings_the_first_module_and_every_later_one() {
     }
     assert!(commands >= 3, "{commands}");
 
-    // What kubectl sends for it, under the name that it has then.
+    // The request that kubectl sends for the command, under kubectl's field manager.
     let server = ApiServer::start().await.unwrap();
     let admin = server.client_for("admin").await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(admin, "kube-system");
@@ -238,7 +238,7 @@ async fn the_documented_command_brings_the_first_module_and_every_later_one() {
     for content in ["AGFzbQ==", "AGFzbTE=", "AGFzbTI="] {
         apply(content).await.unwrap();
     }
-    // Made by `kubectl create` alone, the fields would be another manager's.
+    // After `kubectl create` alone the fields would be another manager's.
     maps.delete("ccm-provider", &Default::default())
         .await
         .unwrap();
@@ -259,7 +259,7 @@ fn texts(folder: &std::path::Path) -> Vec<String> {
         let path = entry.unwrap().path();
         match path.is_dir() {
             true => texts.extend(self::texts(&path)),
-            // Pictures are none.
+            // Pictures are not texts.
             false => texts.extend(std::fs::read_to_string(&path)),
         }
     }
@@ -292,7 +292,7 @@ async fn the_pod_is_restricted_in_everything_but_the_hosts_network() {
             ..Pod::default()
         };
         pod.metadata.name = Some("ccm".to_owned());
-        // The priority class is of kube-system alone.
+        // The priority class exists in kube-system alone.
         pod.spec.as_mut().unwrap().priority_class_name = None;
         let refusal = match pods.create(&params, &pod).await.unwrap_err() {
             kube::Error::Api(status) => status.message.clone(),
@@ -371,7 +371,7 @@ fn rights_to_read_objects_of_others_are_for_one_name_each() {
     }
 }
 
-/// A status with everything in it.
+/// A status with every field set.
 fn status() -> Value {
     let digest = format!("sha256:{}", "0f".repeat(32));
     let at = "2026-01-02T03:04:05Z";
@@ -417,7 +417,7 @@ async fn a_provider_holds_what_is_written_down_and_shows_it_as_a_table() {
     };
     assert_eq!(write(status()).await.unwrap(), status());
 
-    // Every phase that the code knows has its word here, and no other.
+    // The schema lists exactly the phases that the code knows.
     let words = manifests("crd.yaml").remove(0);
     let schema = &words["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
     let words = schema["status"]["properties"]["trial"]["properties"]["phase"]["enum"].clone();

@@ -1,5 +1,5 @@
-//! The pages whose commands run here, from top to bottom, in one shell each: on a real API server, beside a simulated cloud,
-//! with Kubernetes' own kubectl and kubeadm. What a page cannot do on one machine has a stand-in here.
+//! The pages whose commands run here, from top to bottom, in one shell each: on a real API server, beside a simulated
+//! cloud, with Kubernetes' own kubectl and kubeadm. A step that one machine cannot do has a stand-in.
 //!
 //! - `deploy/docs/tutorial-kubeadm.md`
 //! - `deploy/README.md`
@@ -28,13 +28,13 @@ use tempfile::TempDir;
 use crate::kubelet::uninitialized;
 use crate::world::root;
 
-/// As long as the vendor's.
+/// A token of the vendor's length.
 const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// The network of the tutorial.
 const NETWORK: &str = "kubernetes";
 
-/// What a page's commands meet.
+/// The reader of a page: a shell, with the cluster and the cloud that its commands meet.
 struct Reader {
     shell: Shell,
     api: ApiServer,
@@ -42,16 +42,16 @@ struct Reader {
     cloud: Hetzner,
     network: u64,
     folder: TempDir,
-    /// What stands in for pods.
+    /// The processes that stand in for pods.
     processes: Vec<Process>,
-    /// How many pod CIDRs were given to nodes, where no kube-controller-manager does it.
+    /// How many pod CIDRs were given to nodes, if no kube-controller-manager does it.
     allocated: usize,
 }
 
 impl Reader {
     async fn start() -> Reader {
         let api = ApiServer::start_with(StartOptions {
-            // kubeadm's.
+            // kubeadm's default.
             flags: vec!["--service-cluster-ip-range=10.96.0.0/12".to_owned()],
             ..StartOptions::default()
         })
@@ -78,7 +78,7 @@ impl Reader {
             tools.display(),
             std::env::var("PATH").unwrap()
         );
-        // The clone, as far as commands read it.
+        // The part of the clone that commands read.
         let clone = folder.path().join("wasm-ccm");
         copy(
             &root().join("deploy/kustomize"),
@@ -104,7 +104,7 @@ impl Reader {
         }
     }
 
-    /// Does what a page says; `stand_in` does what one machine cannot.
+    /// Runs the commands of a page; `stand_in` replaces those that one machine cannot run.
     async fn follow(&mut self, path: &str, stand_in: impl AsyncFn(&mut Reader, &str)) {
         let page = Page::read(&root(), path).unwrap();
         let mut run = 0;
@@ -148,7 +148,7 @@ impl Reader {
         tails.collect::<Vec<_>>().join("\n")
     }
 
-    /// A kubelet under `--cloud-provider=external` registers its node; the machine is there before.
+    /// A kubelet under `--cloud-provider=external` registers its node; the server exists already.
     async fn register(&mut self, name: &str, more: Value, has_taint: bool) {
         let server = self.cloud.add_servers([ServerSpec::named(name)]).remove(0);
         self.cloud.attach(server, self.network, None).unwrap();
@@ -183,7 +183,7 @@ impl Reader {
         }
     }
 
-    /// The network plugin is there, so that kubelets report.
+    /// The network plugin runs, so all kubelets report Ready.
     async fn all_ready(&self) {
         let nodes: Api<Node> = Api::all(self.admin.clone());
         for node in nodes.list(&Default::default()).await.unwrap() {
@@ -197,8 +197,8 @@ impl Reader {
         }
     }
 
-    /// kube-controller-manager with the flags that kubeadm has just written for it; paths, and what needs kubeadm's keys,
-    /// are this cluster's.
+    /// kube-controller-manager with the flags that kubeadm has just written for it; paths, and files that need
+    /// kubeadm's keys, are this cluster's.
     async fn controller_manager(&mut self) {
         let file = self
             .folder
@@ -229,8 +229,8 @@ impl Reader {
         self.processes.push(Process::spawn(command, &log).unwrap());
     }
 
-    /// A pod of the DaemonSet: `ccm` with the arguments and variables that stand in it, and the files that are mounted. The
-    /// cloud's address and two ports are this machine's.
+    /// A pod of the DaemonSet: `ccm` with its arguments, variables and mounted files. The cloud's address and two ports
+    /// are this machine's.
     async fn pod(&mut self) {
         let sets: Api<DaemonSet> = Api::namespaced(self.admin.clone(), "kube-system");
         let set = json!(sets.get("ccm").await.unwrap());
@@ -327,7 +327,7 @@ impl Reader {
         Vec::new()
     }
 
-    /// Ends what stands in for the pods, as a deletion does.
+    /// Ends the processes that stand in for the pods, as a deletion does.
     async fn end_pod(&mut self) {
         let mut ccm = self.processes.pop().unwrap();
         ccm.terminate().unwrap();
@@ -336,7 +336,8 @@ impl Reader {
     }
 }
 
-/// It takes two minutes to build, so that only the full counts have it; and it is of the API server's version, or none.
+/// kube-controller-manager takes two minutes to build: only the full counts use it, and only if the API server's
+/// version is the same.
 fn runs_controller_manager() -> bool {
     let version = std::env::var("CCM_KUBERNETES").unwrap_or_default();
     depth().unwrap() == Depth::Full && matches!(version.as_str(), "" | "newest")
@@ -385,7 +386,7 @@ async fn the_tutorial_for_kubeadm_works_from_top_to_bottom() {
             },
         )
         .await;
-    // Nothing is left at the cloud that costs money.
+    // Nothing that costs money is left at the cloud.
     let left = reader.cloud.load_balancers();
     assert!(left.is_empty(), "{left:?}");
 }

@@ -1,9 +1,9 @@
-//! In the place of Go's managers: their own manifests, applied to a real API server with nothing changed but the image, and
-//! the containers that come of them, started. Each leads, does its work with the rights that its file grants and no others,
-//! and ends in order.
+//! `ccm` in place of Go's managers: their own manifests, applied to a real API server with only the image changed, and
+//! the resulting containers, started. Each leads, does its work with exactly the rights that its file grants, and ends
+//! in order.
 //!
-//! One variable is added, the endpoint of the simulated cloud. Ports are the ones that managers have by themselves, so that
-//! every test has a network of its own, and processes, too.
+//! One variable is added, the endpoint of the simulated cloud. Ports are the managers' defaults, so each test has a
+//! network and processes of its own.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -27,19 +27,19 @@ use crate::pod_network::{DOCUMENTED_CIDR, Network, names};
 use crate::services::Services;
 use crate::world::{Setup, World, until};
 
-/// Says that this program is in its namespaces already.
+/// Variable that marks a process as running in its namespaces already.
 const INSIDE: &str = "CCM_INSIDE_NAMESPACES";
 
 /// The network of hcloud's files.
 const CLUSTER_CIDR: &str = "10.244.0.0/16";
 
-/// As long as the vendor's: about others there is a warning.
+/// A token of the vendor's length: `ccm` warns about others.
 const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// What the users have in common that are ServiceAccounts there.
+/// The prefix of the users that are ServiceAccounts.
 const ACCOUNTS: &str = "system:serviceaccount:kube-system:";
 
-/// Where managers answer probes.
+/// The port of the managers' probes.
 const SECURE_PORT: u16 = 10258;
 
 /// Runs the test of this name in a network and among processes of its own, of which none outlives it.
@@ -87,7 +87,7 @@ pub(crate) fn apart_in(module: &str, name: &str, test: impl Future<Output = ()>)
     println!("{said}");
 }
 
-/// A cluster into which a manager was deployed, and its container.
+/// A cluster in which a manager is deployed, and its container.
 pub(crate) struct Deployment {
     pub(crate) world: World,
     network: Network,
@@ -95,15 +95,15 @@ pub(crate) struct Deployment {
     pub(crate) running: Running,
 }
 
-/// A cluster of two nodes that wait for their manager, with this network at the cloud and with everything that the guides
-/// say has to be there.
+/// A cluster of two nodes that wait for their manager, with this network at the cloud and with all objects that the
+/// guides require.
 pub(crate) async fn cluster(network: fn(&World) -> Network) -> (World, Network) {
     let mut cloud = Options::new(TOKEN);
     cloud.rate_limit = None;
     let world = World::start(Setup {
         cloud,
         pods_have_accounts: true,
-        // What the files bring, and nothing of ours.
+        // Only the rights that the files bring.
         only_role: Some("none"),
         ..Setup::default()
     })
@@ -118,7 +118,7 @@ pub(crate) async fn cluster(network: fn(&World) -> Network) -> (World, Network) 
             "metadata": {"name": "hcloud", "namespace": "kube-system"},
             "stringData": {"token": TOKEN, "network": "cluster"},
         }),
-        // kube-controller-manager publishes it in every namespace.
+        // kube-controller-manager publishes this ConfigMap in every namespace.
         json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "kube-root-ca.crt", "namespace": "kube-system"},
@@ -130,7 +130,7 @@ pub(crate) async fn cluster(network: fn(&World) -> Network) -> (World, Network) 
     (world, network)
 }
 
-/// Applies these objects, with our image, and starts what comes of them on the first node.
+/// Applies these objects, with our image, and starts their pod on the first node.
 pub(crate) async fn start(objects: Vec<Value>, (world, network): (World, Network)) -> Deployment {
     let admin = world.api.client_for("admin").await.unwrap();
     let mut workload = None;
@@ -160,7 +160,7 @@ pub(crate) async fn start(objects: Vec<Value>, (world, network): (World, Network
     }
 }
 
-/// The pod that a controller makes of a template, on the node that a scheduler finds, as the API server then has it.
+/// The pod that a controller makes of a template, on the node that a scheduler chooses, as the API server returns it.
 async fn create_pod(admin: &Client, workload: &DynamicObject, world: &World) -> Pod {
     let template = &workload.data["spec"]["template"];
     let mut pod = json!({"metadata": template["metadata"], "spec": template["spec"]});
@@ -175,7 +175,7 @@ async fn create_pod(admin: &Client, workload: &DynamicObject, world: &World) -> 
 }
 
 impl Deployment {
-    /// Waits until the nodes are initialised, and have routes to their pods if there is a network for these.
+    /// Waits until the nodes are initialised and, if the pods have a network, have routes to their pods.
     pub(crate) async fn works(&mut self, cidr: Option<&str>) {
         let (world, process) = (&self.world, &mut self.running.process);
         match cidr {
@@ -205,7 +205,7 @@ impl Deployment {
         services.event(process, "web", "EnsuredLoadBalancer").await;
     }
 
-    /// The ports that the pod names answer, and the one that probes and scrapes go to.
+    /// The ports that the pod names answer, and so does the port of probes and scrapes.
     async fn answers(&mut self) {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
@@ -242,14 +242,14 @@ impl Deployment {
             .filter(|holder| !holder.is_empty())
     }
 
-    /// What any ServiceAccount has asked for.
+    /// The requests of all ServiceAccounts.
     pub(crate) fn asked(&self) -> Vec<AuditEntry> {
         let mut log = self.world.api.audit_log().unwrap();
         log.retain(|entry| entry.user.starts_with(ACCOUNTS));
         log
     }
 
-    /// Who has asked for anything.
+    /// The ServiceAccounts that have made requests.
     fn accounts(&self) -> BTreeSet<String> {
         let asked = self.asked().into_iter();
         asked
@@ -257,17 +257,18 @@ impl Deployment {
             .collect()
     }
 
-    /// Ends the container in order. Nothing was refused to it, and nothing that it said is a warning.
+    /// Ends the container in order: none of its requests was refused, and it logged no warning.
     async fn ends(self) {
         let (failures, log) = self.stop().await;
         assert!(failures.is_empty(), "{failures:#?}\n{log}");
     }
 
-    /// Ends the container in order. Nothing was refused to it. Returns the lines at WARN and ERROR, and all of the log.
+    /// Ends the container in order: none of its requests was refused. Returns the lines at WARN and ERROR, and the
+    /// whole log.
     pub(crate) async fn stop(self) -> (Vec<String>, String) {
         let mut refused = self.asked();
         refused.retain(|entry| entry.code == 403);
-        // No Go manager's role knows the kind in which ours shows what serves. It asks once.
+        // No Go manager's role grants the kind `Provider`, in which ours writes its status. It asks once.
         let shown = refused.extract_if(.., |entry| entry.resource == "providers");
         assert!(shown.count() <= 1);
         assert_eq!(refused, []);
@@ -351,7 +352,7 @@ fn hclouds_chart_of_a_daemon_set_works_with_another_image() {
     );
 }
 
-/// Until somebody listens to it, SIGTERM does nothing to the first process of a container.
+/// SIGTERM does nothing to the first process of a container until the process handles it.
 #[test]
 fn proc_055_a_manager_that_still_loads_its_provider_ends_in_order() {
     apart(
@@ -359,7 +360,7 @@ fn proc_055_a_manager_that_still_loads_its_provider_ends_in_order() {
         async {
             let mut deployment =
                 start(CHART_OF_A_DAEMON_SET.objects(), cluster(Network::add).await).await;
-            // The module is compiled next.
+            // The next step of the process is to compile the module.
             let running = &mut deployment.running;
             until(&mut running.process, "its start", async || {
                 log_of(&running.folder)

@@ -1,5 +1,5 @@
-//! What the guides of hcloud's manager tell people to set, in the place of that manager: its Deployment or DaemonSet with
-//! more variables, under its name and with its flags alone, and nothing else changed but the image.
+//! Settings from the guides of hcloud's manager, with `ccm` in its place: its Deployment or DaemonSet with more
+//! variables, under its name and with its flags alone, and only the image changed.
 
 use ccm_sim::hetzner::LoadBalancerSpec;
 use ccm_tests::log::severity;
@@ -19,7 +19,7 @@ const PREFIX: &str = "load-balancer.hetzner.cloud";
 const OWNER: &str = "hcloud-ccm/service-uid";
 const REFUSED: &str = "SyncLoadBalancerFailed";
 
-/// These objects, whose container is called as the vendor's is, and has these variables.
+/// These objects, in which the vendor's container has these variables.
 fn with(mut objects: Vec<Value>, variables: &[(&str, Value)]) -> Vec<Value> {
     let container = objects
         .iter_mut()
@@ -58,7 +58,7 @@ async fn create(services: &Services<'_>, name: &str, annotations: &[(&str, &str)
 }
 
 impl Deployment {
-    /// Waits for an Event about a Service with this reason, in which these words stand.
+    /// Waits for an Event about a Service with this reason, whose message contains these words.
     async fn says(&mut self, service: &str, reason: &str, words: &str) {
         let admin = self.world.api.client_for("admin").await.unwrap();
         let events: Api<Event> = Api::default_namespaced(admin);
@@ -98,11 +98,11 @@ fn a_load_balancer_is_imported_by_its_name_unless_a_living_service_has_it() {
         let cloud = &deployment.world.cloud;
         let by_hand = cloud.add_load_balancer(LoadBalancerSpec::named("made-by-hand"));
         let mut all = cloud.load_balancers().into_iter();
-        // That of the Service of every deployment.
+        // The load balancer of the Service that every deployment has.
         let made = all.find(|one| one["id"] != by_hand).unwrap();
         let made = made["name"].as_str().unwrap().to_owned();
 
-        // Without a location, which one that exists does not need.
+        // No location is set: a load balancer that exists does not need one.
         let services = Services::of(&deployment.world).await;
         let import = create(&services, "import", &[("name", "made-by-hand")]).await;
         drop(services);
@@ -145,7 +145,7 @@ fn a_load_balancer_is_imported_by_its_name_unless_a_living_service_has_it() {
         for line in failures {
             assert!(line.contains("-thief"), "{line}");
         }
-        // What has no owner is refused first, and adopted then: that it is pending is no failure.
+        // A load balancer without owner is refused first, and then adopted: the pending state is no failure.
         let is_about_import = |line: &&str| {
             severity(line) == Some('I')
                 && line.contains("service/default/import")
@@ -155,7 +155,7 @@ fn a_load_balancer_is_imported_by_its_name_unless_a_living_service_has_it() {
     });
 }
 
-/// Of version 1.35.0, `docs/guides/robot/lb-only-without-credentials.md`.
+/// Steps of `docs/guides/robot/lb-only-without-credentials.md` of version 1.35.0.
 #[test]
 fn robot_without_credentials_makes_targets_of_internal_addresses() {
     const NAME: &str = "robot_without_credentials_makes_targets_of_internal_addresses";
@@ -199,7 +199,7 @@ fn robot_without_credentials_makes_targets_of_internal_addresses() {
         }
         let words = "use-private-ip is not true: bare-1";
         deployment.says("public", "ServerNotFound", words).await;
-        // The controllers of nodes leave it alone.
+        // The node controllers leave the node alone.
         let now = deployment.world.nodes.get("bare-1").await.unwrap();
         assert_eq!(
             now.metadata.resource_version,
@@ -221,7 +221,7 @@ fn of_a_token_and_a_token_file_the_token_counts_with_one_warning() {
         let token = json!({"valueFrom": {"secretKeyRef": {"name": "hcloud", "key": "token"}}});
         let variables = [
             ("HCLOUD_TOKEN", token),
-            // It is there, and its text is none that the cloud accepts.
+            // The file exists, and the cloud does not accept its text as a token.
             ("HCLOUD_TOKEN_FILE", value("/etc/hetzner/network")),
         ];
         let objects = with(CHART_OF_A_DAEMON_SET.objects(), &variables);

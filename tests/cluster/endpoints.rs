@@ -1,4 +1,5 @@
-//! The secure port on a real API server: who may read what, and what a scrape and the probes say.
+//! The secure port on a real API server: which client may read which path, and the content of a scrape and of the
+//! probes.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use crate::services::PLACE;
 use crate::world::{Setup, World, until};
 
-/// A world with a client authority of the cluster's, and a manager in it.
+/// A world whose cluster has a client authority, and a manager in it.
 pub(crate) struct Served {
     pub(crate) world: World,
     pub(crate) ccm: Process,
@@ -69,7 +70,8 @@ impl Served {
         }
     }
 
-    /// A client that trusts the manager's certificate; with a certificate of the cluster's if it has a name.
+    /// A client that trusts the manager's certificate; with a name it presents a certificate of the cluster's
+    /// authority.
     fn client(&self, own: Option<(&str, &str)>) -> Client {
         let own = own.map(|(user, group)| {
             let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -95,12 +97,12 @@ impl Served {
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }
-        // It listens a moment after its start.
+        // The port opens a moment after the start.
         let answer = request.send().await.ok()?;
         Some((answer.status().as_u16(), answer.text().await.ok()?))
     }
 
-    /// Waits until a path answers with this code and text.
+    /// Waits until a path answers with this code, and its text contains `holds`.
     async fn until(&mut self, client: &Client, path: &str, code: u16, holds: &str) -> String {
         let (port, url) = (self.port, path.to_owned());
         until(
@@ -178,7 +180,7 @@ async fn proc_075_users_are_known_and_reviewed_by_the_cluster() {
         assert_eq!(code, expected, "{text}");
         assert!(text.contains(holds), "{holds}: {text}");
     }
-    // By the cluster's own authority, which the manager reads in kube-system (PROC-076).
+    // Signed by the cluster's own authority, which the manager reads in kube-system (PROC-076).
     let admin = served.client(Some(("jane", "system:masters")));
     let (code, text) = served.get(&admin, "/configz", None).await.unwrap();
     let shown: Value = serde_json::from_str(&text).unwrap();

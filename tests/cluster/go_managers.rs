@@ -1,9 +1,8 @@
-//! How Go's managers are deployed, by their own files: those of the Kubernetes documentation, and those of
-//! hcloud-cloud-controller-manager.
+//! The manifests of Go's managers: those of the Kubernetes documentation, and those of hcloud-cloud-controller-manager.
 //!
-//! The vendor's files are not here. Its objects are made from what is known of them, and [`DEPLOYED`] has the digest of what
-//! the files hold, so that what is made is the same, field by field. `CCM_HCLOUD_SOURCE` names a checkout of that version:
-//! then its files are read, its chart is rendered by helm, and they are what is applied.
+//! The vendor's files are not in this repository. Its objects are made here, and each [`Deployed`] has the digest of
+//! the vendor's, so that they are the same, field by field. With `CCM_HCLOUD_SOURCE`, a checkout of that version, its
+//! files are read, its chart is rendered by helm, and those objects are applied.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,28 +12,28 @@ use sha2::{Digest as _, Sha256};
 
 use crate::world::root;
 
-/// Of hcloud's manager, its files and its chart.
+/// Version of hcloud's manager, its files and its chart.
 const VERSION: &str = "1.35.0";
-/// What everything of hcloud's is called.
+/// The name of all of hcloud's objects.
 pub(crate) const HCLOUD: &str = "hcloud-cloud-controller-manager";
 
-/// Where the vendor has it.
+/// Where the vendor's objects come from.
 enum Source {
-    /// In a file.
+    /// A file of the vendor's repository, by its path there.
     File(&'static str),
-    /// In its chart, with these values, as JSON.
+    /// The vendor's chart, with these values as JSON.
     Chart(&'static str),
 }
 
 /// A way to deploy hcloud's manager.
 pub(crate) struct Deployed {
     source: Source,
-    /// Of everything that the source holds: see [`digest`].
+    /// Digest of all objects of the source: see [`digest`].
     digest: &'static str,
     kind: &'static str,
     labels: &'static [(&'static str, &'static str)],
     with_network: bool,
-    /// With the token in a file instead of a variable, as `Chart` says.
+    /// Whether the token is in a file instead of a variable, as the values of `Chart` say.
     token_file: bool,
 }
 
@@ -65,7 +64,7 @@ pub(crate) const CHART: Deployed = Deployed {
     token_file: false,
 };
 
-/// All that can be said in the chart's values and changes how the process runs.
+/// All values of the chart that change how the process runs.
 pub(crate) const CHART_OF_A_DAEMON_SET: Deployed = Deployed {
     source: Source::Chart(
         r#"{
@@ -98,7 +97,7 @@ const CHART_LABELS: &[(&str, &str)] = &[
 ];
 
 impl Deployed {
-    /// Its objects: the vendor's own where they are at hand.
+    /// The objects: the vendor's own if a checkout is given.
     pub(crate) fn objects(&self) -> Vec<Value> {
         let objects = match std::env::var_os("CCM_HCLOUD_SOURCE") {
             Some(checkout) => self.read(Path::new(&checkout)),
@@ -241,7 +240,7 @@ impl Deployed {
     }
 }
 
-/// Its ClusterRole: API group, resource, verbs.
+/// The rules of its ClusterRole: API group, resource, verbs.
 const RULES: &[(&str, &str, &[&str])] = &[
     ("", "configmaps", &["get", "list", "watch"]),
     ("", "events", &["create", "patch", "update"]),
@@ -257,7 +256,7 @@ const RULES: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// What the documentation has.
+/// The objects of the Kubernetes documentation.
 pub(crate) fn documented() -> Vec<Value> {
     serde_saphyr::from_multiple(include_str!("go_managers/documentation.yaml")).unwrap()
 }
@@ -301,7 +300,7 @@ fn ordered(value: &Value) -> Value {
     }
 }
 
-/// Without a checkout, what is made here is what was read there.
+/// Without a checkout, the objects made here have the digests recorded from the vendor's.
 #[test]
 fn what_is_deployed_is_what_the_vendors_files_hold() {
     for deployed in DEPLOYED {

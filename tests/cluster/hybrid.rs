@@ -1,8 +1,9 @@
-//! A hybrid cluster: servers of Hetzner Cloud, instances of EC2, machines of a Proxmox cluster on the operator's own floor, bare
-//! metal, and a laptop that is nobody's. Each node and each Service has exactly one owner, from the first look through restarts and swaps of modules
-//! to the end of a machine, and nobody touches another's.
+//! A hybrid cluster: servers of Hetzner Cloud, instances of EC2, machines of an operator's own Proxmox cluster, bare
+//! metal, and a laptop that no provider owns. Each node and each Service has exactly one owner, from the first look-up
+//! through restarts and swaps of modules to the end of a machine, and no provider touches another's.
 //!
-//! Proxmox is played by fakepve and AWS by moto, which others make (`tests/foreign`): this test needs Python 3.11 with pip.
+//! fakepve stands in for Proxmox and moto for AWS; others make them (`tests/foreign`). The test needs Python 3.11 with
+//! pip.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +25,7 @@ use crate::services::{Services, load_balancer};
 use crate::world::{Setup, World, root, until};
 
 const OWNER: &str = "wasm-ccm.dev/provider";
-/// Who owns which nodes, beside those of AWS, whose names AWS chooses.
+/// The provider of each node, apart from those of AWS, whose names AWS chooses.
 const FIRST: &[(&str, &str)] = &[
     ("cloud-1", "hcloud"),
     ("floor-1", "proxmox"),
@@ -35,10 +36,10 @@ const SECOND: &[(&str, &str)] = &[
     ("floor-2", "proxmox"),
     ("metal-2", "static"),
 ];
-/// Services of this class are the provider's for AWS; it makes network load balancers.
+/// The Service class of the provider for AWS; it makes network load balancers.
 const CLASS: &str = "example.com/aws";
 const REGION: &str = "eu-west-1";
-/// Nobody's.
+/// The node that no provider owns.
 const LAPTOP: &str = "laptop";
 
 fn uuid(name: &str) -> String {
@@ -46,7 +47,7 @@ fn uuid(name: &str) -> String {
     format!("0b1ad2a0-55b9-4f0e-a6a2-{number:012}")
 }
 
-/// What the operator writes about bare metal.
+/// The operator's list of bare-metal machines.
 fn metal(retired: &[&str]) -> Value {
     let document = json!({
         "rules": [{
@@ -63,10 +64,10 @@ fn metal(retired: &[&str]) -> Value {
     json!(document.to_string())
 }
 
-/// The part of AWS: two instances in moto's own VPC.
+/// AWS: two instances in moto's own VPC.
 struct Aws {
     moto: Moto,
-    /// Their IDs, and the names that their kubelets give them.
+    /// The instances' IDs, and the node names that their kubelets use.
     instances: [(String, String); 2],
 }
 
@@ -95,7 +96,7 @@ impl Aws {
     }
 }
 
-/// The four providers, each from a file, none with a selector: every new node is looked at by all of them.
+/// The four providers, each from a file, none with a selector: each looks up every new node.
 struct Entries<'a> {
     world: &'a World,
     hcloud: Value,
@@ -175,14 +176,14 @@ impl Entries<'_> {
         ]);
     }
 
-    /// Puts another version into the place of the one that serves, as a rename does.
+    /// Replaces a provider's active module file by a rename.
     fn swap(&self, name: &str, wasm: &[u8]) {
         let new = self.world.file(&format!("{name}.wasm.new"), wasm);
         std::fs::rename(&new, new.with_file_name(format!("{name}.wasm"))).unwrap();
     }
 }
 
-/// A node joins, with the UUID that its machine shows its kubelet.
+/// A node joins; its kubelet reports the UUID of its machine.
 async fn joins(world: &World, name: &str) {
     let node = json!({
         "metadata": {"name": name, "labels": {"rack": "a"}},
@@ -205,7 +206,7 @@ async fn joins(world: &World, name: &str) {
     world.report(name, "True").await;
 }
 
-/// Who owns each node, and by which provider ID.
+/// The owner and the provider ID of each node.
 async fn owned(world: &World) -> BTreeMap<String, (Option<String>, Option<String>)> {
     let nodes = world.nodes.list(&Default::default()).await.unwrap();
     let owned = nodes.into_iter().map(|node| {
@@ -261,7 +262,7 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
         json!([
             machine("pve1", 101, "floor-1", &uuid("floor-1"), json!({})),
             machine("pve1", 102, "floor-2", &uuid("floor-2"), json!({})),
-            // Somebody else's machine, which has the name of a node.
+            // A machine that is no node, with the name of another provider's node.
             machine("pve1", 103, "metal-1", &uuid("another"), json!({})),
         ]),
     );
@@ -275,12 +276,12 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
         ("AWS_ID", "AKIDEXAMPLE"),
         ("AWS_KEY", "a-key-that-no-guest-sees"),
     ];
-    // One machine of each provider goes, which is one more than the usual brake lets pass.
+    // One machine of each provider goes, which is one more than the usual brake allows.
     let flags = YOUNG.iter().chain(&["--brake=node-deletion=4:10:20"]);
     let flags: Vec<String> = flags.map(|flag| (*flag).to_owned()).collect();
     let start = || delivered.ccm_with(&flags, &variables);
 
-    // The first of each, and the laptop.
+    // The first node of each provider, and the laptop.
     let mut ccm = start();
     let [(id_1, aws_1), (id_2, aws_2)] = aws.instances.clone();
     let (aws_1, aws_2) = (aws_1.as_str(), aws_2.as_str());
@@ -297,7 +298,7 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
         "spec": load_balancer(&[80]),
     });
     of_aws["spec"]["loadBalancerClass"] = json!(CLASS);
-    // AWS is busy in the midst of it.
+    // AWS throttles a request in the middle.
     aws.moto.refuse(
         "CreateTargetGroup",
         "503 Service Unavailable",
@@ -327,7 +328,7 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
     assert_eq!(addresses(&node), expected);
     let before = owned(&world).await;
 
-    // A restart in the middle, and the others join.
+    // After a restart in the middle the other nodes join.
     world.stop(ccm).await;
     for (name, _) in &second {
         joins(&world, name).await;
@@ -369,7 +370,7 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
     }
     assert_eq!(now[LAPTOP], (None, None));
 
-    // The second machine of each ends in its own way, and the laptop falls silent, too.
+    // The second machine of each provider ends in its own way, and the laptop stops reporting, too.
     pve.calls(
         &client,
         json!([
@@ -396,7 +397,7 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
     services.is_gone(&mut ccm, "inside").await;
     world.stop(ccm).await;
 
-    // What is left is what it was; the laptop was never written to, and exactly four nodes were deleted.
+    // The other nodes are unchanged; the laptop was never written to, and exactly four nodes were deleted.
     assert!(is_tainted(&left[LAPTOP]));
     assert_eq!(world.writes_to(LAPTOP), []);
     let mut deleted: Vec<String> = world.deletions().into_iter().map(|one| one.name).collect();
@@ -423,12 +424,13 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
         "{requests:?}"
     );
     assert_eq!(world.cloud.load_balancers(), Vec::<Value>::new());
-    // AWS made one load balancer with what belongs to it, whose rule is closed again, and nothing else.
+    // AWS has made one load balancer with its parts, has removed its security group rule again, and has changed nothing
+    // else.
     let changes: BTreeSet<String> = aws
         .moto
         .requests()
         .into_iter()
-        // A terminated instance may have left by itself.
+        // A terminated instance may be deregistered already.
         .filter(|action| !action.starts_with("Describe") && action != "DeregisterTargets")
         .collect();
     let expected = [

@@ -1,4 +1,5 @@
-//! Controllers that act as ServiceAccounts of their own (PROC-030), on an API server that says who asked for what.
+//! Controllers that act as ServiceAccounts of their own (PROC-030), on an API server whose audit log names the user of
+//! each request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use crate::world::{Setup, World};
 
 const PREFIX: &str = "system:serviceaccount:kube-system:";
 
-/// Bindings of the base that the component takes away.
+/// Bindings of the base that the component removes.
 const WITHOUT: &[(&str, &str)] = &[
     ("ClusterRoleBinding", "ccm:cloud-node-controller"),
     ("ClusterRoleBinding", "ccm:cloud-node-lifecycle-controller"),
@@ -19,7 +20,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("ClusterRoleBinding", "ccm:node-ipam-controller"),
 ];
 
-/// Who did this to that, of all ServiceAccounts.
+/// For each verb and resource, the ServiceAccounts that used it.
 fn who(log: &[AuditEntry]) -> BTreeMap<String, BTreeSet<&str>> {
     let mut who: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for entry in log {
@@ -51,7 +52,7 @@ async fn proc_031_controllers_act_as_their_service_accounts_and_watches_and_elec
     let services = Services::of(&world).await;
     services.create("web", load_balancer(&[80])).await;
     services.has_address(&mut ccm, "web").await;
-    // Its Event is the last that is written.
+    // Its Event is the last write.
     services.event(&mut ccm, "web", "EnsuredLoadBalancer").await;
     world.stop(ccm).await;
 
@@ -75,7 +76,7 @@ async fn proc_031_controllers_act_as_their_service_accounts_and_watches_and_elec
     for account in ["node-controller", "service-controller"] {
         assert!(who["create events"].contains(account), "{who:?}");
     }
-    // One token for each account: the controllers of nodes share theirs.
+    // One token for each account: the node controllers share theirs.
     let tokens = log.iter().filter(|entry| entry.subresource == "token");
     let tokens = tokens.filter(|entry| entry.user.ends_with(":ccm"));
     let mut accounts: Vec<&str> = tokens.map(|entry| entry.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Tainted nodes become initialised ones: what is written, in which order, and what is left alone.
+//! Tainted nodes become initialised: what is written, in which order, and what is left alone.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ async fn addresses_are_stored_before_the_taint_goes_with_everything_else() {
     cloud.tls = Some(authority::issue("the cloud").unwrap());
     let world = World::start(Setup {
         cloud,
-        // Its module comes from a file, and the cluster need not know where that is written down.
+        // The module comes from a file, and the cluster need not have the kind Provider.
         rights: &["../components/rollout/rbac.yaml"],
         ..Setup::default()
     })
@@ -41,7 +41,7 @@ async fn addresses_are_stored_before_the_taint_goes_with_everything_else() {
 
     let spec = json_of(node.spec.unwrap());
     assert_eq!(spec["providerID"], format!("hcloud://{id}"));
-    // The third one is the API server's own, for nodes that nobody has reported ready.
+    // The third taint is the API server's own, for nodes that have not been reported Ready.
     let not_ready = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
     assert_eq!(spec["taints"], json!([other_taint(), not_ready]));
     let expected = [
@@ -64,7 +64,7 @@ async fn addresses_are_stored_before_the_taint_goes_with_everything_else() {
     ]);
     assert_eq!(addresses, expected);
 
-    // Three more looks at the cloud find nothing new, so nothing is written.
+    // Three further look-ups find nothing new, so nothing is written.
     let looks = world.cloud.requests().len() + 3;
     until(&mut ccm, "three refreshes", async || {
         (world.cloud.requests().len() >= looks).then_some(())
@@ -94,7 +94,7 @@ async fn addresses_are_stored_before_the_taint_goes_with_everything_else() {
     for request in world.cloud.requests() {
         assert!(request.authorized && !request.write, "{request:?}");
     }
-    // One line says all of a healthy node; the looks that found nothing new say nothing.
+    // One line is logged about a healthy node, and none about the look-ups that found nothing new.
     let log = world.log();
     let lines: Vec<&str> = log
         .lines()

@@ -1,4 +1,4 @@
-//! What a kubelet under `--cloud-provider=external` and the people around it do to nodes. It asserts nothing.
+//! The acts of a kubelet under `--cloud-provider=external` and of people on nodes. Asserts nothing.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -33,7 +33,7 @@ impl World {
         self.nodes.create(&params, &node).await.unwrap()
     }
 
-    /// Changes anything about a node but its status.
+    /// Patches a node, except its status.
     pub(crate) async fn change(&self, name: &str, patch: Value) {
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         self.nodes.patch(name, &params, &patch).await.unwrap();
@@ -73,7 +73,7 @@ pub(crate) fn uninitialized() -> Value {
     })
 }
 
-/// A taint that is none of its business.
+/// A taint that is not the provider's.
 pub(crate) fn other_taint() -> Value {
     json!({"key": "example.com/drained", "effect": "NoSchedule"})
 }

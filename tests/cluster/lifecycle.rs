@@ -1,4 +1,4 @@
-//! What becomes of nodes whose machines go, stop, and run again.
+//! Nodes whose machines are deleted, are switched off, and run again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::kubelet::uid;
 use crate::machines::is_shut_down;
 use crate::world::{Setup, World, size, until};
 
-/// Nodes cannot be made old: `creationTimestamp` is the API server's. Every other condition is as it is by default.
+/// Nodes cannot be made old: the API server sets `creationTimestamp`. Every other condition has its default.
 pub(crate) const YOUNG: &[&str] = &["--node-deletion-min-age=1s"];
 
-/// How long a node whose machine is gone stays at most, from when it is NotReady.
+/// Upper bound for the deletion of a node whose machine is gone, from when it is NotReady.
 const PROMISE: Duration = Duration::from_secs(90);
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn nodes_of_deleted_servers_go_within_ninety_seconds_of_not_ready_and_no_o
     })
     .await;
 
-    // A twelfth of them: a tenth of those that are there may go in ten minutes. Not all at the same moment of a pass.
+    // A twelfth of the nodes: the brake allows a tenth in ten minutes. Not all at the same moment of a pass.
     let (lost, left) = machines.split_at(count / 12);
     let mut since = BTreeMap::new();
     for machine in lost {
@@ -96,7 +96,7 @@ async fn a_node_is_tainted_while_its_server_is_switched_off() {
     let machine = &machines[0];
     world.cloud.set_status(machine.server, ServerStatus::Off);
     world.report(&machine.node, "Unknown").await;
-    // Running, and not ready all the same.
+    // Its server runs, and it is NotReady all the same.
     world.report(&machines[1].node, "False").await;
 
     let mut ccm = world.ccm(&world.configuration(json!({})), &[]);
@@ -107,7 +107,7 @@ async fn a_node_is_tainted_while_its_server_is_switched_off() {
     world
         .nodes_until(&mut ccm, "the taint", tainted(true))
         .await;
-    // It runs again; its kubelet is not there yet.
+    // The server runs again; its kubelet does not report yet.
     world
         .cloud
         .set_status(machine.server, ServerStatus::Running);
@@ -118,7 +118,7 @@ async fn a_node_is_tainted_while_its_server_is_switched_off() {
     world
         .nodes_until(&mut ccm, "the taint again", tainted(true))
         .await;
-    // The cloud may be late: a kubelet that reports runs on a machine.
+    // The cloud's answer may be late: a kubelet that reports runs on a machine.
     world.report(&machine.node, "True").await;
     world
         .nodes_until(&mut ccm, "the taint to go with the kubelet", tainted(false))
@@ -175,7 +175,7 @@ async fn a_node_that_is_made_again_while_its_machine_is_looked_for_stays() {
         world.lose(machine).await;
     }
     let mut ccm = world.ccm(&world.configuration(json!({})), YOUNG);
-    // The first answers have come, the decisive ones have not.
+    // The first answers have come, the second ones have not.
     until(&mut ccm, "a second look at the cloud", async || {
         (world.cloud.requests().len() >= 4).then_some(())
     })
@@ -193,7 +193,7 @@ async fn a_node_that_is_made_again_while_its_machine_is_looked_for_stays() {
     let new = world.join(&machines[0].node, server, "Unknown").await;
     world.cloud_link.release();
 
-    // The other one goes, by the same answers.
+    // The other node is deleted after the same answers.
     let other = machines[1].node.clone();
     let what = format!("{other} to go");
     world

@@ -53,7 +53,7 @@ async fn e12_a_token_that_is_revoked_before_the_second_answer_deletes_no_node() 
     })
     .await;
     world.cloud.set_token("another-one");
-    // They come ever more slowly: after three of them the node has been NotReady for long enough.
+    // The refusals come ever more slowly: after three of them the node has been NotReady for long enough.
     until(&mut ccm, "refusals", async || {
         let requests = world.cloud.requests();
         let refused = requests.iter().filter(|one| one.status == Some(401));
@@ -62,7 +62,7 @@ async fn e12_a_token_that_is_revoked_before_the_second_answer_deletes_no_node() 
     .await;
     assert_eq!(world.deletions(), []);
 
-    // With a token again, there is a second answer.
+    // With the token accepted again, there is a second answer.
     world.cloud.set_token(world.token());
     let name = &machines[0].node;
     world

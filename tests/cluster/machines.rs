@@ -1,5 +1,4 @@
-//! Nodes that have been part of the cluster for a while, each on a server of its own, and what becomes of them. It
-//! asserts nothing.
+//! Nodes that joined the cluster a while ago, each on a server of its own, and their later life. Asserts nothing.
 
 use ccm_sim::hetzner::ServerSpec;
 use ccm_tests::apiserver::AuditEntry;
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// How many nodes are registered at once.
+/// How many nodes a test registers at once.
 const AT_ONCE: usize = 16;
 
 /// The key of the taint for machines that are switched off.
@@ -68,7 +67,7 @@ impl World {
             .unwrap();
     }
 
-    /// Deletes a machine's server; its kubelet falls silent.
+    /// Deletes a machine's server; its kubelet stops reporting.
     pub(crate) async fn lose(&self, machine: &Machine) {
         self.cloud.remove_server(machine.server);
         self.report(&machine.node, "Unknown").await;
@@ -81,7 +80,7 @@ impl World {
         log
     }
 
-    /// How often it was said with this reason about a node.
+    /// How often an Event with this reason about a node was counted.
     pub(crate) async fn times_said(&self, name: &str, reason: &str) -> i32 {
         let events = self.events_about(name).await;
         let said = events

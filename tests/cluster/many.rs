@@ -1,4 +1,5 @@
-//! Many nodes at once: what that costs the API server and the cloud, and that it costs nothing once all is done.
+//! Many nodes at once: the cost for the API server and the cloud, and that there is none once all nodes are
+//! initialised.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use crate::world::{Setup, World, size, until};
 
-/// How many servers one page of the cloud's list holds at most.
+/// Maximum number of servers on one page of the cloud's list.
 const PAGE: usize = 50;
 
 /// How many nodes a test registers at once.
@@ -32,8 +33,8 @@ impl World {
     }
 }
 
-/// Every write about nodes in a log, as verb and resource, by the node that it is about. The Lease, and Events about
-/// it, are renewed and said whatever the nodes do.
+/// The writes about nodes in a log, as verb and resource, by node. Without the Lease and the Events about it, which do
+/// not depend on nodes.
 fn writes_by_object(log: &[AuditEntry]) -> BTreeMap<String, Vec<String>> {
     let mut writes: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let is_write = |entry: &&AuditEntry| !["get", "list", "watch"].contains(&entry.verb.as_str());
@@ -58,7 +59,7 @@ fn writes_by_object(log: &[AuditEntry]) -> BTreeMap<String, Vec<String>> {
     writes
 }
 
-/// How often the list of all servers was begun.
+/// How often the cloud's list of all servers was begun.
 fn listings(cloud: &Hetzner) -> usize {
     let requests = cloud.requests();
     requests
@@ -106,7 +107,7 @@ async fn many_nodes_at_once_cost_two_writes_one_event_and_one_listing_and_then_n
         "{calls} requests to the cloud, {most} allowed"
     );
 
-    // A new process finds everything done, and goes on finding it.
+    // A new process finds nothing to do, and goes on finding nothing.
     world.cloud.clear_requests();
     let before = asked.len();
     let passes = size("CCM_CLUSTER_IDLE_SECONDS", 5, 60);

@@ -1,8 +1,8 @@
-//! From the vendor's Go manager to this one and back: the check beforehand, the switch, the work afterwards, and what the
-//! Go manager finds when it returns.
+//! From the vendor's Go manager to this one and back: the check beforehand, the switch, the work afterwards, and what
+//! the Go manager finds when it returns.
 //!
-//! What the Go manager leaves behind was recorded of the real one, and is replayed. With CCM_GO_HCLOUD, the path of its
-//! binary, the real one runs instead, before and after; with CCM_BLESS=1 that is recorded anew.
+//! What the real Go manager left behind was recorded, and is replayed. With CCM_GO_HCLOUD, the path of its binary, the
+//! real one runs instead, before and after; with CCM_BLESS=1 the recording is made anew.
 
 #[path = "migration/check.rs"]
 mod check;
@@ -31,9 +31,9 @@ use estate::Variant;
 use go_manager::GoManager;
 use recording::{Recording, Uids, state};
 
-/// After so long without a write everything is done that a change has caused.
+/// After this long without a write, all effects of a change are done.
 const QUIET: Duration = Duration::from_millis(2500);
-/// The same of the Go manager, which begins anew at its start and waits longer between two looks.
+/// The same for the Go manager, which starts from scratch and waits longer between two passes.
 const GO_QUIET: Duration = Duration::from_secs(10);
 
 const CONDITION: &str = "wasm-ccm.dev/LoadBalancer";
@@ -78,7 +78,7 @@ async fn there_and_back(variant: Variant) {
     }
 }
 
-/// The same with the Go manager itself.
+/// The same with the real Go manager.
 async fn beside_the_real_one(world: &World, variant: Variant, binary: &Path) {
     let go = GoManager::of(world).await;
     let first = go.start(world, binary, variant);
@@ -86,14 +86,14 @@ async fn beside_the_real_one(world: &World, variant: Variant, binary: &Path) {
     drop(first);
     let requests = go.written();
     let left = state(world).await;
-    // At every start it asks the cloud for what is there already. What follows is measured against that.
+    // The Go manager asks the cloud again for existing objects at every start. What follows is compared with that.
     let second = go.start(world, binary, variant);
     settle(world, GO_QUIET).await;
     let uids = Uids::of(world).await;
     let restart = go_manager::named(&go.written().split_off(requests.len()));
     assert_same(&state(world).await, &left, "a restart of the Go manager");
 
-    // The second one runs until this one starts.
+    // The second Go manager runs until this one starts.
     let before = go.written().len();
     let worked = there(world, variant, async || {
         drop(second);
@@ -128,7 +128,7 @@ async fn beside_the_real_one(world: &World, variant: Variant, binary: &Path) {
     }
 }
 
-/// Check, switch, work, and the end of this manager. Returns what others see then.
+/// Check, switch, work, and the end of this manager. Returns the state of the world then.
 async fn there(world: &World, variant: Variant, go_ends: impl AsyncFnOnce()) -> Value {
     let left = state(world).await;
     let checker = Checker::of(world).await;
@@ -162,7 +162,7 @@ async fn there(world: &World, variant: Variant, go_ends: impl AsyncFnOnce()) -> 
     state(world).await
 }
 
-/// A node joins, and one leaves; a Service comes, two change, and one goes.
+/// A node joins, and another leaves; a Service is created, two change, and one is deleted.
 async fn work(world: &World, variant: Variant, ccm: &mut Process) {
     let server = world.cloud.add_server(ServerSpec::named("worker-3"));
     if variant == Variant::Network {
@@ -244,7 +244,7 @@ async fn what_has_drifted_is_named_and_then_done() {
         let is_its = |one: &Value| one["labels"]["hcloud-ccm/service-uid"] == json!(uid);
         all.find(is_its).unwrap()["id"].as_u64().unwrap()
     };
-    // Somebody has changed an algorithm, deleted a load balancer, and taken a label off a node.
+    // A person has changed an algorithm, deleted a load balancer, and removed a node's label.
     let (proxy, web) = (balancer("proxy").await, balancer("web").await);
     let change = format!("/load_balancers/{proxy}/actions/change_algorithm");
     let algorithm = json!({"type": "round_robin"});
@@ -266,7 +266,7 @@ async fn what_has_drifted_is_named_and_then_done() {
 
     let requests = world.cloud.requests().len();
     let mut ccm = start(&world, variant);
-    // The owner of the node that lacked a label is written later, with the next look at all nodes.
+    // The owner of the node that lacked a label is written later, with the next pass over all nodes.
     ensured(&world, &mut ccm).await;
     settle(&world, QUIET).await;
     world.stop(ccm).await;
@@ -293,7 +293,7 @@ fn start(world: &World, variant: Variant) -> Process {
     world.spawn(&arguments, &variables)
 }
 
-/// Waits until this manager has looked at everything that is its own.
+/// Waits until this manager has processed all objects that it owns.
 async fn taken_over(world: &World, ccm: &mut Process) {
     until(ccm, "marks on all nodes", async || {
         let nodes = world.nodes.list(&ListParams::default()).await.unwrap();
@@ -307,7 +307,7 @@ async fn taken_over(world: &World, ccm: &mut Process) {
     ensured(world, ccm).await;
 }
 
-/// Waits until all Services that are its own say that they have what they want.
+/// Waits until all Services that it owns have what they want.
 async fn ensured(world: &World, ccm: &mut Process) {
     let services = estate::services(world).await;
     until(ccm, "marks on all Services", async || {
@@ -324,7 +324,7 @@ async fn ensured(world: &World, ccm: &mut Process) {
     .await;
 }
 
-/// Method and path of each change that was asked of the cloud since so many requests.
+/// Method and path of each change requested of the cloud after the first `since` requests.
 fn cloud_writes(world: &World, since: usize) -> Vec<String> {
     let requests = world.cloud.requests().split_off(since);
     let writes = requests.iter().filter(|one| one.write);
@@ -350,7 +350,7 @@ fn is_read(entry: &AuditEntry) -> bool {
     ["get", "list", "watch"].contains(&entry.verb.as_str())
 }
 
-/// Waits until nothing is changed at the cloud for so long, and nothing in the cluster.
+/// Waits until nothing has changed at the cloud or in the cluster for this long.
 async fn settle(world: &World, quiet: Duration) {
     let so_far = || {
         let log = world.api.audit_log().unwrap();

@@ -1,4 +1,5 @@
-//! Plan mode beside the real thing: what it says, what enforce then does, and what is written down of it.
+//! Plan mode compared with enforce mode: the plan, the writes that enforce mode then makes, and what is recorded of the
+//! plan.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +18,7 @@ const PLAN: &[&str] = &[
     "--node-deletion-not-ready=1s",
 ];
 
-/// Runs a plan for so long: the exit code, and what it printed.
+/// Runs a plan for `duration`: the exit code, and the plan that it printed.
 async fn plan(world: &World, duration: &str) -> (Option<i32>, Value) {
     plan_with(world, duration, json!({}), &[]).await
 }
@@ -34,7 +35,7 @@ async fn plan_with(
     let mut ccm = world.ccm(&world.configuration(values), &flags);
     let status = ccm.ended(Duration::from_secs(120)).await.unwrap();
     let said = ccm.output();
-    // Log lines are objects, too; the plan is the one with counts.
+    // Log lines are JSON objects, too; the plan is the one with counts.
     let lines = said
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -43,7 +44,7 @@ async fn plan_with(
     (status.code(), plan)
 }
 
-/// By object, what is done to it first.
+/// The first write to each object.
 fn first_writes(asked: &[AuditEntry]) -> BTreeMap<String, String> {
     let mut first = BTreeMap::new();
     for entry in asked.iter().filter(|entry| entry.resource == "nodes") {
@@ -137,7 +138,7 @@ async fn a_plan_says_what_enforce_then_does_and_writes_nothing_not_even_a_lease(
     assert_eq!(code, Some(0), "nothing is left to be done: {planned}");
 }
 
-/// Of each object in the plan, what would be done to it: the verb, or method and target.
+/// The writes that the plan has for an object: the verb, or method and target.
 fn of(plan: &Value, object: &str) -> Vec<String> {
     let changes = plan["changes"].as_array().unwrap().iter();
     let changes = changes.filter(|one| one["object"] == object);
@@ -166,7 +167,7 @@ async fn a_plan_has_requests_to_the_cloud_beside_writes_and_counts_what_is_refus
     let (code, nothing) = plan_with(&world, "10s", values.clone(), &[]).await;
     assert_eq!((code, &nothing["empty"]), (Some(0), &json!(true)));
 
-    // By then no manager runs: one load balancer is removed, the other one's algorithm is to be another.
+    // No manager runs now: one load balancer is removed, and the other one's algorithm is to change.
     let lost = services.balancer("lost").await.unwrap();
     world
         .cloud
@@ -190,7 +191,7 @@ async fn a_plan_has_requests_to_the_cloud_beside_writes_and_counts_what_is_refus
     assert_eq!(of(&planned, "service/default/other"), [change]);
     assert_eq!(world.cloud.load_balancers(), before);
 
-    // What nobody has written down yet hides nothing, and what the provider refuses is counted.
+    // A Service that was never reconciled: no pending write hides its plan, and a refusal by the provider is counted.
     services.delete("lost").await;
     services.delete("other").await;
     let mut ccm = services.ccm();

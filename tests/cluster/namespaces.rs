@@ -1,5 +1,5 @@
-//! A namespace that is deleted on a real API server: everything in it is meant to go, so that its load balancers wait for no
-//! brake.
+//! A namespace that is deleted on a real API server: everything in it is to go, so the brake does not hold its load
+//! balancers.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::services::{PLACE, load_balancer};
 use crate::world::{Setup, World, size, until};
 
-/// A namespace of its own, with Services.
+/// A namespace with Services, which a test deletes.
 pub(crate) struct Leaving {
     namespaces: Api<Namespace>,
     services: Api<Service>,
@@ -20,7 +20,7 @@ pub(crate) struct Leaving {
 }
 
 impl Leaving {
-    /// With so many Services.
+    /// Creates the namespace with this many Services.
     pub(crate) async fn with(world: &World, name: &'static str, services: usize) -> Leaving {
         let admin = world.api.client_for("admin").await.unwrap();
         let leaving = Leaving {
@@ -45,7 +45,7 @@ impl Leaving {
         leaving
     }
 
-    /// How many Services are there, of those that an address is asked of.
+    /// How many of its Services exist; `with_address`: only those with an address.
     pub(crate) async fn count(&self, with_address: bool) -> usize {
         let all = self.services.list(&ListParams::default()).await.unwrap();
         let has_address = |service: &Service| {
@@ -57,7 +57,7 @@ impl Leaving {
             .count()
     }
 
-    /// Deletes it; there is no controller of namespaces here, so that what is in it is deleted as that would.
+    /// Deletes it and its Services: there is no namespace controller here.
     pub(crate) async fn leave(&self) {
         let params = DeleteParams::default();
         self.namespaces.delete(self.name, &params).await.unwrap();

@@ -1,4 +1,4 @@
-//! The annotation `alpha.kubernetes.io/provided-node-ip`, in which a kubelet says what it was given as `--node-ip`.
+//! The annotation `alpha.kubernetes.io/provided-node-ip`, in which a kubelet records its `--node-ip`.
 
 use ccm_sim::hetzner::{Location, ServerSpec};
 use ccm_tests::process::Process;
@@ -9,7 +9,7 @@ use crate::world::{Setup, World, until};
 
 const ANNOTATION: &str = "alpha.kubernetes.io/provided-node-ip";
 
-/// A machine's addresses, as the cloud gave them.
+/// A machine's addresses, as the cloud reports them.
 struct Machine {
     name: String,
     private: String,
@@ -17,7 +17,7 @@ struct Machine {
     public6: String,
 }
 
-/// Adds so many servers with all kinds of addresses.
+/// Adds servers with all kinds of addresses.
 fn machines(world: &World, count: usize) -> Vec<Machine> {
     let range = "10.1.0.0/16".parse().unwrap();
     let network = world
@@ -76,7 +76,7 @@ impl Machine {
     }
 }
 
-/// What the annotation says, and which addresses come of it: preferred ones first, others of their types left out.
+/// Value of the annotation, and the resulting addresses: preferred ones first, others of their types left out.
 const HONOURED: [(&str, &str); 11] = [
     ("{private}", "pn46"),
     ("{public}", "4np"),
@@ -91,7 +91,7 @@ const HONOURED: [(&str, &str); 11] = [
     ("010.001.000.{host}", "pn46"),
 ];
 
-/// What no machine can satisfy.
+/// Values that no machine can satisfy.
 const REFUSED: [&str; 12] = [
     "",
     "192.0.2.1",
@@ -185,7 +185,7 @@ async fn an_annotation_that_comes_changes_or_goes_later_is_followed_in_the_next_
     addresses_become(&world, &mut ccm, &machine, "pn46").await;
     provide(&world, &machine, json!(machine.public6)).await;
     addresses_become(&world, &mut ccm, &machine, "6np").await;
-    // One that cannot be satisfied is told, and nothing is taken away.
+    // A value that cannot be satisfied is reported in an Event, and no address is removed.
     provide(&world, &machine, json!("192.0.2.1")).await;
     world
         .event(&mut ccm, &machine.name, "InvalidProvidedNodeIP")

@@ -1,4 +1,4 @@
-//! Parts that fail in the middle and come back.
+//! Parts that fail while the manager works, and come back.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,11 +34,11 @@ async fn an_api_server_that_crashes_during_a_look_up_comes_back_to_a_finished_jo
     world.cloud_link.release();
 
     world.initialised(&mut ccm, "worker-1").await;
-    // The watch is there again, too.
+    // The watch is open again, too.
     world.add_node("worker-2", json!({})).await;
     world.initialised(&mut ccm, "worker-2").await;
     for name in ["worker-1", "worker-2"] {
-        // A server that has just started knows no roles yet and may refuse once or twice.
+        // A freshly started API server knows no roles yet and may refuse once or twice.
         let mut writes = world.writes_to(name);
         writes.retain(|write| write.code != 403);
         assert_eq!(writes.len(), 2, "{name}: {writes:#?}");
@@ -52,13 +52,13 @@ async fn a_process_that_starts_before_the_api_server_answers_waits_for_it() {
     world.add_node("worker-1", json!({})).await;
     world.api.kill();
 
-    // With an election there is no watch before the lease is won.
+    // With an election the watch would start only after the Lease is won.
     let mut ccm = world.ccm(&world.configuration(json!({})), &["--leader-elect=false"]);
     until(&mut ccm, "a watch that fails", async || {
         world.log().contains("watching nodes failed").then_some(())
     })
     .await;
-    // Nobody knows of a node, so there is nothing to ask about. The provider may have proved its token meanwhile: its
+    // There is no known node, so there is nothing to look up. The provider may have proved its token meanwhile: its
     // self-check needs no API server.
     let requests = world.cloud.requests();
     let mut paths = requests.iter().map(|request| request.path.as_str());
@@ -72,7 +72,7 @@ async fn a_process_that_starts_before_the_api_server_answers_waits_for_it() {
 }
 
 /// A world in which some of many nodes are initialised and etcd has just stopped answering, so that all others stay as
-/// they are. How many there are in all, and how many were done at least.
+/// they are. Returns the number of all nodes and the least number of initialised ones.
 async fn stopped_in_the_middle(lease: &[&str]) -> (World, Process, usize) {
     let world = World::start(Setup {
         etcd_link: true,
@@ -93,7 +93,7 @@ async fn stopped_in_the_middle(lease: &[&str]) -> (World, Process, usize) {
     (world, ccm, count)
 }
 
-/// Everything a node gets is there, and no write was made a second time.
+/// Each node is fully initialised, and no write was made a second time.
 fn assert_each_write_was_made_once(world: &World, nodes: &BTreeMap<String, Node>) {
     let asked = world.asked();
     for (name, node) in nodes {
@@ -110,7 +110,7 @@ fn assert_each_write_was_made_once(world: &World, nodes: &BTreeMap<String, Node>
             .filter(|entry| is_write_to(entry, name) && entry.code == 200)
             .map(|entry| entry.subresource.as_str())
             .collect();
-        // An answer that was lost with the server is in no log.
+        // A request whose answer was lost with the server is in no log.
         let is_in_order = [vec!["status", ""], vec!["status"], vec![""]].contains(&done);
         assert!(is_in_order, "{name}: {done:?}");
     }
@@ -141,7 +141,7 @@ async fn an_api_server_that_crashes_while_many_nodes_are_written_comes_back_to_a
 #[tokio::test]
 async fn a_process_that_is_killed_while_many_nodes_are_written_is_followed_by_one_that_does_the_rest()
  {
-    // The second process takes the Lease over when it has expired.
+    // The second process takes over the Lease when it has expired.
     let (world, mut ccm, count) = stopped_in_the_middle(&[]).await;
 
     ccm.kill();

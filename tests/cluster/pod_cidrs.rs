@@ -1,5 +1,5 @@
-//! Pod CIDRs on a real API server, which lets them be set once and never changed: who gets them, who keeps them, when they
-//! are free again.
+//! Pod CIDRs on a real API server, which allows them to be set once and never changed: which nodes get them, which keep
+//! them, and when they are free again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ fn cidrs(text: &[&str]) -> Value {
     json!({"podCIDR": text[0], "podCIDRs": text})
 }
 
-/// Waits until a node has these.
+/// Waits until a node has these pod CIDRs.
 async fn has(world: &World, ccm: &mut Process, name: &str, wanted: &[&str]) {
     until(ccm, &format!("{name} with {wanted:?}"), async || {
         let node = world.nodes.get(name).await.unwrap();
@@ -40,7 +40,7 @@ async fn a_removed_node_leaves_its_pod_cidr_and_its_route_to_the_next_one_that_w
     let mut ccm = network.ccm(&world, FOUR, &[]);
     network.all_routed(&world, &mut ccm, 4).await;
 
-    // One too many: it says so, and everything else about it is done.
+    // One node too many: an Event reports it, and the node is initialised otherwise.
     network.populate(&world, &names("next", 1)).await;
     let event = world.event(&mut ccm, "next-1", "CIDRNotAvailable").await;
     assert_eq!(event.type_.as_deref(), Some("Warning"));
@@ -74,7 +74,7 @@ async fn nodes_that_have_pod_cidrs_keep_them_and_bad_ones_hold_up_nobody_else() 
     for (name, spec) in rows {
         world.join_tainted(name, spec, json!([])).await;
     }
-    // Blocks 1, 2 and 3 are taken, and the first one is all that is left.
+    // Blocks 1, 2 and 3 are taken, so only the first one is left.
     let mut ccm = network.ccm(&world, FOUR, &[]);
     has(&world, &mut ccm, "new", &["10.244.0.0/24"]).await;
     world
@@ -84,7 +84,7 @@ async fn nodes_that_have_pod_cidrs_keep_them_and_bad_ones_hold_up_nobody_else() 
                 .all(|name| unavailable(&nodes[*name]) == has_route())
         })
         .await;
-    // It is said of whom, and no route is made that leads into somebody else's addresses.
+    // An Event names the node, and no route is made to addresses outside the cluster's.
     let events = until(&mut ccm, "an Event about the bad one", async || {
         let events = world.events_about("outside").await;
         let mut said = events.iter().filter_map(|event| event.message.as_ref());
@@ -106,18 +106,18 @@ async fn nodes_that_have_pod_cidrs_keep_them_and_bad_ones_hold_up_nobody_else() 
     assert_eq!(given.len(), 1, "{given:#?}");
 }
 
-/// What nobody may write of nodes with the label `contended`.
+/// An admission policy that forbids a write to nodes with the label `contended`.
 pub(crate) struct Ban {
-    /// `nodes` or `nodes/status`.
+    /// The resource of the forbidden writes: `nodes` or `nodes/status`.
     pub(crate) resource: &'static str,
-    /// What has to hold of `object` for all others, and of these too.
+    /// A CEL expression that must hold of `object` in every write, those of `ccm` included.
     pub(crate) unless: &'static str,
-    /// What is refused because of that.
+    /// A patch that the policy refuses, to find out whether it is in force.
     pub(crate) trial: Value,
 }
 
 impl Ban {
-    /// Pod CIDRs but this one.
+    /// Forbids pod CIDRs other than 10.244.3.0/24.
     pub(crate) fn on_pod_cidrs() -> Ban {
         Ban {
             resource: "nodes",
@@ -126,7 +126,7 @@ impl Ban {
         }
     }
 
-    /// What a node says of its network.
+    /// Forbids the condition NetworkUnavailable.
     pub(crate) fn on_conditions() -> Ban {
         Ban {
             resource: "nodes/status",
@@ -135,7 +135,7 @@ impl Ban {
         }
     }
 
-    /// Returns when it is in force.
+    /// Creates the policy, and returns when it is in force.
     pub(crate) async fn begin(&self, world: &World) {
         let name = "contended";
         let expression = format!(
@@ -163,13 +163,13 @@ impl Ban {
         let policies = Api::all(client.clone());
         policies.create(&params, &policy).await.unwrap();
         Api::all(client).create(&params, &binding).await.unwrap();
-        // A node of its own on which it is tried.
+        // A separate node on which the trial patch is tried.
         world.add_node("trial", contended()).await;
         while self.allows(world).await {}
         world.delete("trial").await;
     }
 
-    /// Returns when it is over.
+    /// Removes the policy, and returns when it is no longer in force.
     pub(crate) async fn end(&self, world: &World) {
         let client = world.nodes.clone().into_client();
         let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client);
@@ -194,7 +194,7 @@ impl Ban {
     }
 }
 
-/// The metadata of a node that the ban is on.
+/// The metadata of a node that the policy covers.
 pub(crate) fn contended() -> Value {
     json!({"labels": {"contended": ""}})
 }
@@ -207,7 +207,7 @@ async fn a_node_to_which_another_writer_was_faster_keeps_what_it_got_and_ours_is
     network.servers(&world, &names("contended", 1));
     world.add_node("contended-1", contended()).await;
     let mut ccm = network.ccm(&world, FOUR, &[]);
-    // Ours is refused, again and again, and somebody else's is not.
+    // Our write is refused again and again; another client's is not.
     until(&mut ccm, "two refusals", async || {
         let writes = world.pod_cidr_writes();
         let refused = writes.iter().filter(|write| write.code == 422);
@@ -222,7 +222,7 @@ async fn a_node_to_which_another_writer_was_faster_keeps_what_it_got_and_ours_is
     assert_eq!(pod_cidrs(&nodes["contended-1"]), ["10.244.3.0/24"]);
     assert_given_once(&world.pod_cidr_writes());
 
-    // The API server holds it to that: whoever wants another one makes another node.
+    // The API server forbids a change: a node with other pod CIDRs has to be created anew.
     for spec in [
         cidrs(&["10.244.9.0/24"]),
         json!({"podCIDR": null, "podCIDRs": null}),

@@ -1,5 +1,5 @@
-//! Clusters whose machines share a network of the cloud, in which routes lead to the pods of each: what a person sets up,
-//! what stands there, and whether all of it fits together. What `ccm` does about it is for the tests to say.
+//! Clusters whose machines share a network of the cloud, with routes to the pods of each: set-up, state, and checks of
+//! whether it is consistent. The tests say what `ccm` does about it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -26,38 +26,38 @@ pub(crate) const DOCUMENTED: &[&str] = &[
     "--cluster-cidr=172.17.0.0/16",
 ];
 
-/// The pods' addresses with those flags.
+/// The pod network of those flags.
 pub(crate) const DOCUMENTED_CIDR: &str = "172.17.0.0/16";
 
-/// How many nodes are registered at once.
+/// How many nodes a test registers at once.
 const AT_ONCE: usize = 16;
 
-/// A world in which many nodes cost nobody's budget of an hour.
+/// A world without the cloud's hourly request limit, for many nodes.
 pub(crate) fn setup() -> Setup {
     let mut setup = Setup::default();
     setup.cloud.rate_limit = None;
     setup
 }
 
-/// A network at the cloud.
+/// A network at the cloud, by its ID.
 #[derive(Clone, Copy)]
 pub(crate) struct Network(u64);
 
 impl Network {
-    /// The first one that was added.
+    /// The ID of the first network that is added.
     pub(crate) const FIRST: Network = Network(1);
 
-    /// Adds one for pods in 10.0.0.0/8.
+    /// Adds a network for pods in 10.0.0.0/8.
     pub(crate) fn add(world: &World) -> Network {
         Network::with(world, "10.0.0.0/8", "10.1.0.0/16")
     }
 
-    /// Adds one for the pods of the documentation.
+    /// Adds a network for the pod network of the documentation.
     pub(crate) fn documented(world: &World) -> Network {
         Network::with(world, "172.16.0.0/12", "172.16.0.0/16")
     }
 
-    /// The machines are in a part of it, and outside of that there is room for the pods.
+    /// The machines' subnet is a part of the network; the rest is for the pods.
     fn with(world: &World, range: &str, machines: &str) -> Network {
         let (range, machines) = (range.parse().unwrap(), machines.parse().unwrap());
         let place = Location::default();
@@ -65,13 +65,13 @@ impl Network {
         Network(cloud.add_network_with_subnet("cluster", range, machines, place))
     }
 
-    /// What the shipped guest is told of it.
+    /// The configuration of the shipped guest for this network.
     pub(crate) fn configuration(self, world: &World) -> Value {
         let values = BTreeMap::from([PLACE, ("HCLOUD_NETWORK", "cluster")]);
         world.configuration(json!(values))
     }
 
-    /// Starts `ccm` with the flags of the documentation, but for the pods' addresses, and further ones.
+    /// Starts `ccm` with the documentation's flags, another pod network, and further flags.
     pub(crate) fn ccm(self, world: &World, cluster_cidr: &str, more: &[&str]) -> Process {
         let is_ours = |flag: &&&str| !flag.starts_with("--cluster-cidr=");
         let cluster_cidr = format!("--cluster-cidr={cluster_cidr}");
@@ -81,12 +81,12 @@ impl Network {
         world.ccm(&self.configuration(world), &flags)
     }
 
-    /// Attaches a server to it.
+    /// Attaches a server to the network.
     pub(crate) fn attach(self, world: &World, server: u64) {
         world.cloud.attach(server, self.0, None).unwrap();
     }
 
-    /// Adds servers in it, and returns their ids.
+    /// Adds servers in the network, and returns their IDs.
     pub(crate) fn servers(self, world: &World, names: &[String]) -> Vec<u64> {
         let servers = world.cloud.add_servers(names.iter().map(ServerSpec::named));
         for server in &servers {
@@ -95,7 +95,7 @@ impl Network {
         servers
     }
 
-    /// Adds servers in it and their nodes, and returns the servers' ids.
+    /// Adds servers in the network and their nodes, and returns the servers' IDs.
     pub(crate) async fn populate(self, world: &World, names: &[String]) -> Vec<u64> {
         let servers = self.servers(world, names);
         stream::iter(names)
@@ -106,7 +106,7 @@ impl Network {
         servers
     }
 
-    /// Adds a server and its node, which has been initialised and given a range for its pods.
+    /// Adds a server and its node, which is initialised and has this pod CIDR.
     pub(crate) async fn initialised(self, world: &World, name: &str, pod_cidr: &str) {
         let server = self.servers(world, &[name.to_owned()]).remove(0);
         let shown = world.cloud.server(server).unwrap();
@@ -129,7 +129,7 @@ impl Network {
         world.nodes.create(&params, &node).await.unwrap();
     }
 
-    /// Gives a server another address in it.
+    /// Gives a server another address in the network.
     pub(crate) fn move_server(self, world: &World, server: u64, to: Ipv4Addr) {
         assert!(world.cloud.detach(server, self.0));
         world.cloud.attach(server, self.0, Some(to)).unwrap();
@@ -145,7 +145,7 @@ impl Network {
             .collect()
     }
 
-    /// Waits until so many nodes, and no others, say that there is a route to their pods.
+    /// Waits until exactly this many nodes report a route to their pods.
     pub(crate) async fn all_routed(
         self,
         world: &World,
@@ -160,7 +160,7 @@ impl Network {
             .await
     }
 
-    /// Every node has a range of its own for its pods, in this one, and the network has the routes there and no others.
+    /// Every node has a pod CIDR of its own in this range, and the network has exactly the routes to them.
     pub(crate) fn assert_whole(
         self,
         world: &World,
@@ -187,8 +187,8 @@ impl Network {
 }
 
 impl World {
-    /// Creates the node of a kubelet that is ready and waits for its cloud provider, with further conditions and with
-    /// these ranges for its pods.
+    /// Creates the node of a kubelet that is Ready and waits for its cloud provider, with further conditions and these
+    /// pod CIDRs.
     pub(crate) async fn join_tainted(
         &self,
         name: &str,
@@ -212,7 +212,7 @@ impl World {
         self.nodes.create(&params, &node).await.unwrap()
     }
 
-    /// A kubelet falls silent; what others say of the node stays.
+    /// A kubelet stops reporting; conditions set by others stay.
     pub(crate) async fn falls_silent(&self, name: &str) {
         let patch = json!({"status": {"conditions": [ready("Unknown")]}});
         let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
@@ -222,7 +222,7 @@ impl World {
             .unwrap();
     }
 
-    /// The writes of pods' ranges that `ccm` asked for.
+    /// The writes of pod CIDRs that `ccm` requested.
     pub(crate) fn pod_cidr_writes(&self) -> Vec<AuditEntry> {
         let mut log = self.asked();
         log.retain(|entry| {
@@ -232,7 +232,7 @@ impl World {
         log
     }
 
-    /// The names of the nodes of which `ccm` wrote whether there is a route to them, once for each time.
+    /// The nodes whose condition NetworkUnavailable `ccm` wrote, once for each write.
     pub(crate) fn condition_writes(&self) -> Vec<String> {
         let log = self.asked().into_iter().filter(|entry| {
             let body = entry.body.as_ref();
@@ -243,8 +243,8 @@ impl World {
         log.map(|entry| entry.name).collect()
     }
 
-    /// Everything that `ccm` wrote since so many requests, but for its Lease and the Events about that, which go on
-    /// whatever the nodes do.
+    /// Everything that `ccm` wrote after the first `asked` requests, apart from its Lease and the Events about it,
+    /// which do not depend on nodes.
     pub(crate) fn writes_since(&self, asked: usize) -> Vec<AuditEntry> {
         let mut log = self.asked().split_off(asked);
         log.retain(|entry| {
@@ -259,7 +259,7 @@ impl World {
     }
 }
 
-/// No node was given a range twice, and no range was given to two.
+/// No node got pod CIDRs twice, and no two nodes got the same.
 pub(crate) fn assert_given_once(writes: &[AuditEntry]) {
     let (mut nodes, mut ranges) = (BTreeSet::new(), BTreeSet::new());
     for write in writes.iter().filter(|write| write.code == 200) {
@@ -269,21 +269,21 @@ pub(crate) fn assert_given_once(writes: &[AuditEntry]) {
     }
 }
 
-/// The first so many names of this kind.
+/// The first `count` names with this prefix.
 pub(crate) fn names(kind: &str, count: usize) -> Vec<String> {
     (1..=count)
         .map(|number| format!("{kind}-{number}"))
         .collect()
 }
 
-/// The ranges of a node's pods.
+/// The pod CIDRs of a node.
 pub(crate) fn pod_cidrs(node: &Node) -> Vec<String> {
     let spec = node.spec.as_ref();
     spec.and_then(|spec| spec.pod_cidrs.clone())
         .unwrap_or_default()
 }
 
-/// What a node says of its network: status and reason.
+/// Status and reason of a node's condition NetworkUnavailable.
 pub(crate) fn unavailable(node: &Node) -> Option<(String, String)> {
     let conditions = node.status.as_ref()?.conditions.as_ref()?;
     let mut all = conditions.iter();
@@ -292,18 +292,18 @@ pub(crate) fn unavailable(node: &Node) -> Option<(String, String)> {
     Some((condition.status.clone(), reason))
 }
 
-/// What a node says of which everybody knows the way.
+/// The same for a node to which a route exists.
 pub(crate) fn has_route() -> Option<(String, String)> {
     Some(("False".to_owned(), "RouteCreated".to_owned()))
 }
 
-/// How many nodes say that there is a route to their pods.
+/// How many nodes report that there is a route to their pods.
 pub(crate) fn routed(nodes: &BTreeMap<String, Node>) -> usize {
     let said = nodes.values().map(unavailable);
     said.filter(|said| *said == has_route()).count()
 }
 
-/// The one address of a node inside the cloud's network.
+/// The node's only InternalIP.
 pub(crate) fn internal_ip(node: &Node) -> String {
     let status = node.status.as_ref().unwrap();
     let mut all = status.addresses.iter().flatten();

@@ -1,4 +1,4 @@
-//! An admission policy of the cluster that refuses what `ccm` wants to write, and what becomes of the node then.
+//! An admission policy of the cluster that refuses the writes of `ccm`, and the state of the node then.
 
 use ccm_sim::hetzner::ServerSpec;
 use ccm_tests::process::Process;
@@ -15,10 +15,10 @@ use crate::world::{Setup, World, until};
 
 const POLICY: &str = "the-taint-stays";
 
-/// A node on no machine, on which is tried what the policy allows.
+/// A node without machine, on which a test finds out whether the policy is in force.
 const TRIAL: &str = "trial";
 
-/// Forbids everybody to take the taint away, and returns when that is in force.
+/// Forbids removing the taint, and returns when that is in force.
 async fn forbid(world: &World) {
     let key = "node.cloudprovider.kubernetes.io/uninitialized";
     let has = |object: &str| {
@@ -53,7 +53,7 @@ async fn forbid(world: &World) {
     while is_allowed(world).await {}
 }
 
-/// Lifts the ban, and returns when it is lifted.
+/// Removes the policy, and returns when it is no longer in force.
 async fn allow(world: &World) {
     let client = world.nodes.clone().into_client();
     let policies: Api<ValidatingAdmissionPolicyBinding> = Api::all(client);
@@ -64,7 +64,7 @@ async fn allow(world: &World) {
     while !is_allowed(world).await {}
 }
 
-/// Whether the taint could be taken away now.
+/// Whether the taint could be removed now.
 async fn is_allowed(world: &World) -> bool {
     let params = PatchParams {
         dry_run: true,
@@ -78,7 +78,7 @@ async fn is_allowed(world: &World) -> bool {
     }
 }
 
-/// Waits until it is told about this very node that the API server will not have it.
+/// Waits for an Event about the node with this UID that says that the API server refused the write.
 async fn refusal(world: &World, ccm: &mut Process, uid: &str) {
     until(ccm, "an Event NodeUpdateFailed", async || {
         let events = world.events_about("worker-1").await;
@@ -100,7 +100,7 @@ async fn a_node_that_is_made_again_while_its_last_write_is_refused_is_initialise
     let mut ccm = world.ccm(&world.configuration(json!({})), &[]);
     refusal(&world, &mut ccm, uid(&old)).await;
 
-    // The addresses are stored, and nothing of what comes after them.
+    // The addresses are stored, and nothing that is written after them.
     let half = world.nodes.get("worker-1").await.unwrap();
     assert!(is_tainted(&half));
     assert_eq!(addresses(&half)[1]["type"], "ExternalIP");
@@ -116,7 +116,7 @@ async fn a_node_that_is_made_again_while_its_last_write_is_refused_is_initialise
 
     assert_eq!(uid(&node), uid(&new));
     let writes = world.writes_to("worker-1");
-    // A try that comes when the old node has gone changes nothing.
+    // A retry after the old node has gone changes nothing.
     let gone = json!(["", 404]);
     let shape = |uid: &str| -> Vec<Value> {
         let writes = writes.iter().filter(|write| meant_for(write) == uid);
@@ -129,7 +129,7 @@ async fn a_node_that_is_made_again_while_its_last_write_is_refused_is_initialise
     for (uid, last) in [(uid(&old), None), (uid(&new), Some(json!(["", 200])))] {
         let shape = shape(uid);
         assert_eq!(shape[0], json!(["status", 200]), "{shape:?}");
-        // Tried again, with growing delays: in all the time a test may take, a handful of times.
+        // Retries with growing delays: a few times in the duration of a test.
         let tries = shape.iter().filter(|write| **write == refused).count();
         assert!((1..=10).contains(&tries), "{shape:?}");
         assert_eq!(

@@ -1,6 +1,5 @@
-//! A real Prometheus scrapes the secure port of a real manager with a token: the alerts of `deploy/monitoring` fire by what
-//! goes wrong there, and the dashboard's queries about providers' versions, which the golden scrape does not have, are
-//! answered.
+//! A real Prometheus scrapes the secure port of a real manager with a token: the alerts of `deploy/monitoring` fire for
+//! real faults, and the dashboard's queries about providers' versions, which the golden scrape lacks, are answered.
 
 use ccm_sim::hetzner::{Fault, ServerSpec, Trouble};
 use ccm_tests::prometheus::Prometheus;
@@ -13,7 +12,7 @@ use crate::endpoints::{Served, token};
 use crate::services::{Services, load_balancer};
 use crate::world::root;
 
-/// The alerts, each without the time for which it has to be true, evaluated every second.
+/// The alerts without `for`, evaluated every second.
 fn impatient_rules() -> String {
     let rules = root().join("deploy/monitoring/rules.yaml");
     let rules = std::fs::read_to_string(rules).unwrap();

@@ -1,4 +1,5 @@
-//! Providers that objects configure: how one comes, changes and goes while the process stays, and disturbs no other.
+//! Providers that objects configure: how one is added, changed and removed while the process runs on, without effect on
+//! others.
 
 use std::process::Command;
 
@@ -24,7 +25,7 @@ pub(crate) async fn world() -> World {
     .await
 }
 
-/// The object of an entry of the file, with a Secret in the place of the variable.
+/// The object Provider for an entry of the file, with a Secret in place of the variable.
 pub(crate) fn object(entry: &Value, secret: &Value) -> Value {
     let mut spec = entry.clone();
     let name = spec.as_object_mut().unwrap().remove("name").unwrap();
@@ -35,7 +36,7 @@ pub(crate) fn object(entry: &Value, secret: &Value) -> Value {
     })
 }
 
-/// kubectl itself.
+/// A command of kubectl.
 fn kubectl(kubeconfig: &std::path::Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(ccm_tests::kubernetes::kubectl().unwrap());
     command
@@ -105,7 +106,7 @@ async fn an_object_is_a_provider_that_comes_changes_and_goes_while_the_process_s
     let arguments = ["run", FLAG, &cache].map(str::to_owned);
     let mut ccm = world.spawn(&arguments, &[]);
 
-    // Registered by one command, and waited for by another.
+    // One command creates the object, and another waits for it.
     let admin_config = world.api.kubeconfig("admin").unwrap();
     let file = world.file("provider.json", provider.to_string());
     let file = file.to_str().unwrap();
@@ -148,7 +149,7 @@ async fn an_object_is_a_provider_that_comes_changes_and_goes_while_the_process_s
         "{status}"
     );
 
-    // An edit that cannot be used: a Secret of another namespace, which no schema knows.
+    // An invalid edit: a Secret of another namespace, which no schema refuses.
     let edit = async |edit: &dyn Fn(&mut Value)| {
         let mut object = provider.clone();
         edit(&mut object["spec"]);
@@ -172,7 +173,7 @@ async fn an_object_is_a_provider_that_comes_changes_and_goes_while_the_process_s
     );
     joins(&world, &mut ccm, "worker-2", json!({}), "hcloud").await;
 
-    // One that can: the version changes, and the process stays.
+    // A valid edit: the version changes, and the process stays.
     let second = version("2.0.0");
     delivered.apply(&second).await;
     edit(&|spec| spec["limits"] = json!({"callSeconds": 30})).await;
@@ -189,12 +190,12 @@ async fn an_object_is_a_provider_that_comes_changes_and_goes_while_the_process_s
     )
     .await;
 
-    // A rotated Secret is noticed, as one of the file is.
+    // A rotated Secret is noticed, as with a provider of the file.
     world.cloud.set_token("another-token");
     delivered.keep("cloud-token", "another-token").await;
     joins(&world, &mut ccm, "worker-3", json!({}), "hcloud").await;
 
-    // Others that are wrong, or whose registry does not answer, disturb nobody.
+    // Invalid objects, and one whose registry does not answer, do not disturb the others.
     let mut wrong = object(&delivered.entry("wrong", "embedded:nothing"), &secret);
     wrong["spec"]["nodes"] = json!({"selector": "cloud=wrong"});
     apply(&admin, &wrong).await.unwrap();
@@ -206,7 +207,7 @@ async fn an_object_is_a_provider_that_comes_changes_and_goes_while_the_process_s
     )
     .await;
 
-    // It goes with its object; what it made stays.
+    // A provider ends with its object; what it made stays.
     let providers: Api<DynamicObject> = api(&admin, &provider);
     providers
         .delete("hcloud", &DeleteParams::default())
@@ -250,7 +251,7 @@ async fn the_file_wins_for_what_it_names_and_a_base_install_shows_what_serves() 
     let mut entry = delivered.entry("hcloud", "embedded:hcloud");
     entry["rollout"] = json!({});
     delivered.configure(&[entry]);
-    // Without the flag: the module that is part of the program is shown, and nobody reads objects.
+    // Without the flag: the status of the embedded module is written, and objects are not read.
     let mut ccm = delivered.ccm(&[]);
     joins(&world, &mut ccm, "worker-1", json!({}), "hcloud").await;
     let status = has(&delivered, &mut ccm, "hcloud", ("Ready", "True", "Serving")).await;
@@ -259,7 +260,7 @@ async fn the_file_wins_for_what_it_names_and_a_base_install_shows_what_serves() 
     assert!(!status["active"]["version"].as_str().unwrap().is_empty());
     world.stop(ccm).await;
 
-    // With it: the object of the same name keeps only its status.
+    // With the flag: the object of the same name keeps only its status.
     let mut object = minimal();
     object["metadata"]["name"] = json!("hcloud");
     object["spec"]["source"] = json!("file:///nowhere.wasm");
@@ -281,7 +282,7 @@ async fn g16_objects_without_end_disturb_no_other_provider() {
     for name in ["worker-1", "worker-2"] {
         world.cloud.add_server(ServerSpec::named(name));
     }
-    // Somebody takes connections, and says nothing.
+    // A listener accepts connections, and never answers.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap();
     let secret = delivered.keep("cloud-token", world.token()).await;
@@ -306,7 +307,7 @@ async fn g16_objects_without_end_disturb_no_other_provider() {
     let labels = json!({"cloud": "hcloud"});
     joins(&world, &mut ccm, "worker-1", labels.clone(), "hcloud").await;
 
-    // They come and go all the while.
+    // Objects are created and deleted all the while.
     let mut brief = minimal();
     brief["metadata"]["name"] = json!("brief");
     brief["spec"]["nodes"] = json!({"selector": "cloud=brief"});

@@ -1,4 +1,4 @@
-//! What `ccm provider init` writes, brought to work with the rights of `components/provider-objects` and no others.
+//! The output of `ccm provider init`, put to work with exactly the rights of `components/provider-objects`.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ use crate::world::{Setup, World};
 
 const CLASS: &str = "example.com/web";
 
-/// What a person changes of it: where the API is, fewer grants, a place for load balancers, and a class of Services.
+/// The edits of a person: the API's endpoint, fewer grants, a location for load balancers, and a class of Services.
 fn edited(text: &str, endpoint: &str) -> Value {
     let mut object: Value = serde_saphyr::from_str(text).unwrap();
     let spec = &mut object["spec"];

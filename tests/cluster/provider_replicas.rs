@@ -1,5 +1,5 @@
-//! Providers that objects configure, with two replicas: both obey what is written down, one writes it, and when that one dies
-//! the other goes on with the same.
+//! Providers that objects configure, with two replicas: both follow the status, the leader writes it, and when the
+//! leader dies the other one goes on with the same.
 
 use ccm_sim::hetzner::ServerSpec;
 use ccm_tests::process::Process;
@@ -38,9 +38,9 @@ impl Replica {
         }
     }
 
-    /// Waits until its provider serves, whoever leads.
+    /// Waits until its provider is active, whichever replica leads.
     async fn ready(&mut self) {
-        // Its certificate is made anew at each start, and known to nobody.
+        // Its certificate is made anew at each start, and no client trusts it.
         let client = reqwest::Client::builder()
             .tls_danger_accept_invalid_certs(true)
             .build()
@@ -78,7 +78,7 @@ async fn two_replicas_obey_an_object_and_the_second_goes_on_when_the_first_dies(
     services.create("web", load_balancer(&[80])).await;
     services.has_address(&mut first.ccm, "web").await;
 
-    // An edit: both take it in, and one of them writes what became of it.
+    // After an edit both load the new version, and the leader writes the status.
     let changed = || {
         let log = world.log();
         log.matches("the configuration has changed").count()
@@ -103,7 +103,7 @@ async fn two_replicas_obey_an_object_and_the_second_goes_on_when_the_first_dies(
     world.cloud.clear_requests();
 
     first.ccm.kill();
-    // No target of the load balancer, so that nothing is to be changed.
+    // The node is not a target of the load balancer, so that nothing needs changing.
     let apart = json!({"node.kubernetes.io/exclude-from-external-load-balancers": ""});
     joins(&world, &mut second.ccm, "worker-2", apart, "hcloud").await;
     second.ready().await;

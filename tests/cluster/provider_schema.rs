@@ -1,4 +1,4 @@
-//! The kind `Provider` on a real API server: what is refused of a spec, what `ccm provider init` writes, and a status that an
+//! The kind `Provider` on a real API server: refused specs, the output of `ccm provider init`, and a status that an
 //! earlier version wrote.
 
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::delivered::digest;
 use crate::deploy::{api, apply, define_providers};
 use crate::provider_objects::{minimal, said};
 
-/// Place, value in it, what the API server says. A `null` takes the place's field away.
+/// JSON pointer, value there, message of the API server. A `null` removes the field.
 fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
     const TARGET: &str = "/spec/grants/targets/0";
     let at = |key: &str| -> &'static str { Box::leak(format!("{TARGET}/{key}").into_boxed_str()) };
@@ -225,7 +225,7 @@ async fn the_api_server_refuses_mistakes_in_an_object_and_says_what_is_wrong() {
     let admin = server.client_for("admin").await.unwrap();
     define_providers(&admin).await;
     apply(&admin, &minimal()).await.unwrap();
-    // One that only records what a provider of the file serves.
+    // An object that only records the status of a provider of the file.
     let mut bare = minimal();
     bare.as_object_mut().unwrap().remove("spec");
     bare["metadata"]["name"] = json!("bare");
@@ -247,7 +247,7 @@ async fn the_api_server_refuses_mistakes_in_an_object_and_says_what_is_wrong() {
             Err(kube::Error::Api(status)) => status.message.clone(),
             Err(error) => error.to_string(),
         };
-        // The oldest API server says the same of a field that nobody knows in other words.
+        // The oldest API server has another message for an unknown field.
         let expected = match expected {
             "unknown field" if refusal.contains("field not declared in schema") => "not declared",
             expected => expected,
@@ -267,7 +267,7 @@ async fn what_init_writes_of_a_module_is_taken_by_the_api_server() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("toy.wasm");
     std::fs::write(&file, test_guests::MISBEHAVING).unwrap();
-    // A private one, with a login and an authority of its own.
+    // A private registry, with a login and an authority of its own.
     let registry = Registry::start().await.unwrap();
     registry
         .push("clouds/toy:1", test_guests::MISBEHAVING)
@@ -314,7 +314,7 @@ async fn a_status_that_an_earlier_version_wrote_is_taken_over_with_all_its_field
     object.as_object_mut().unwrap().remove("spec");
     apply(&admin, &object).await.unwrap();
     let providers = api(&admin, &object);
-    // As it was written before: as an update, by the manager of today.
+    // As it was written before: as an update, with today's field manager.
     let params = PatchParams {
         field_manager: Some("ccm".to_owned()),
         ..PatchParams::default()

@@ -1,5 +1,5 @@
-//! Providers that arrive as files, on a real API server: one after the other takes over while the process goes on, a bad one
-//! is taken back, a wider one waits for a person, and several serve beside each other.
+//! Providers that arrive as files, on a real API server: versions take over one after the other while the process runs
+//! on, a bad one is taken back, one with wider requests waits for a person, and several serve beside each other.
 
 use ccm_sim::hetzner::ServerSpec;
 use ccm_tests::process::Process;
@@ -18,14 +18,14 @@ use crate::world::{Setup, World, manifests, until};
 const OWNER: &str = "wasm-ccm.dev/provider";
 pub(crate) const APPROVE: &str = "wasm-ccm.dev/approve";
 pub(crate) const ROLL_BACK: &str = "wasm-ccm.dev/roll-back";
-/// The function that only some calls of a canary meet: no read of the shadow comes there.
+/// The function that only a canary's calls reach: the shadow phase does not call it.
 const ENSURE: &str = "ccm:provider/load-balancer@0.2.0#ensure";
 const OTHER_TOKEN: &str = "the-token-of-another-account";
 
 pub(crate) async fn world() -> World {
     World::start(Setup {
         rights: RIGHTS,
-        // An API server that does not stream lists: the older way needs one verb more.
+        // An API server that does not stream lists: listing needs one verb more.
         server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
         ..Setup::default()
     })
@@ -37,7 +37,7 @@ pub(crate) fn version(number: &str) -> Vec<u8> {
     numbered(embedded_guests::HCLOUD, number)
 }
 
-/// What the wider version requests, too. It is granted from the beginning.
+/// The additional rule that the wider version requests. It is granted from the beginning.
 pub(crate) fn more() -> Value {
     json!({"methods": ["GET"], "path": "/server_types", "access": "read"})
 }
@@ -55,14 +55,14 @@ fn owner(node: &Node) -> Option<&str> {
     labels.get(OWNER).map(String::as_str)
 }
 
-/// A node joins, and the version that serves initialises it.
+/// A node joins, and the active version initialises it.
 pub(crate) async fn joins(world: &World, ccm: &mut Process, name: &str, labels: Value, by: &str) {
     world.add_node(name, json!({"labels": labels})).await;
     let node = world.initialised(ccm, name).await;
     assert_eq!(owner(&node), Some(by), "{name}");
 }
 
-/// A canary gets those of half of all UIDs, which nobody chooses: of so many some are always among them.
+/// A canary answers for half of all UIDs, which are random: of this many Services some are always among them.
 const SERVICES: usize = 12;
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
     delivered.apply(&second).await;
     let status = delivered.serves(&mut ccm, "hcloud", &second).await;
     assert_eq!(status["previous"]["digest"], digest(&first), "{status}");
-    // A new pod, whose cache is empty, asks for those very bytes.
+    // A new pod with an empty cache fetches the recorded bytes.
     world.stop(ccm).await;
     std::fs::remove_dir_all(delivered.cache()).unwrap();
     let mut ccm = delivered.ccm(&variables);
@@ -115,13 +115,13 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
     let source = push(&registry, &third, "3.0.0");
     delivered.configure(&[from_registry(&source)]);
     let status = delivered.serves(&mut ccm, "hcloud", &third).await;
-    // Where exactly these bytes can be had again; the tag says nothing about that.
+    // The reference by digest from which these bytes can be fetched again; the tag may move.
     let (_, manifest) = source.split_once('@').unwrap();
     let origin = format!("oci://{}/providers/hcloud@{manifest}", registry.host());
     assert_eq!(status["active"]["origin"], origin, "{status}");
     joins(&world, &mut ccm, "worker-3", account.clone(), "hcloud").await;
 
-    // A bad fourth: it answers every read, and breaks on what only the canary lets it do.
+    // A bad fourth: it answers every read, and traps in a function that only the canary calls.
     let fourth = trapping(&version("4.0.0"), ENSURE);
     let bad = push(&registry, &fourth, "4.0.0");
     delivered.configure(&[from_registry(&bad)]);
@@ -133,7 +133,7 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
             break;
         }
         assert_ne!(status["active"]["digest"], digest(&fourth), "{status}");
-        // People change their Services meanwhile; so there is something to do for both versions.
+        // The Services change meanwhile, so that both versions have something to do.
         hostname += 1;
         assert!(hostname < 600, "{status}:\n{}", ccm.tail());
         for number in 0..SERVICES {
@@ -147,7 +147,7 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
     }
     let status = delivered.serves(&mut ccm, "hcloud", &third).await;
     let before = status["rejected"].clone();
-    // In shadow, or as canary.
+    // The version is in shadow or canary.
     let state = status["state"].as_str().unwrap();
     assert!(matches!(state, "Rejected" | "RolledBack"), "{status}");
     let reason = before[0]["reason"].as_str().unwrap();
@@ -155,21 +155,21 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
         reason.contains("trap") || reason.contains("unreachable"),
         "{reason}"
     );
-    // Every Service gets what it was promised, by the version that serves.
+    // Every Service gets what its spec says, from the active version.
     let last = format!("{hostname}.example.com");
     for number in 0..SERVICES {
         let name = format!("web-{number}");
         services.shows(&mut ccm, &name, &last).await;
     }
 
-    // Neither after a restart, which is the next leader.
+    // Not after a restart either, with the next leader.
     world.stop(ccm).await;
     let seen = world.log().len();
     let mut ccm = delivered.ccm(&variables);
     joins(&world, &mut ccm, "worker-4", account.clone(), "hcloud").await;
     let status = delivered.serves(&mut ccm, "hcloud", &third).await;
     assert_eq!(status["rejected"], before);
-    // That it is offered again is told, with why it was rejected.
+    // An Event says that it is offered again, and why it was rejected.
     let said = world.log()[seen..].to_owned();
     let mut lines = said.lines();
     let is_told = |line: &str| line.contains("was rejected before");
@@ -244,7 +244,7 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
         "it is of the first account"
     );
 
-    // And back, because a person says so.
+    // An annotation, set by a person, rolls back.
     delivered.annotate("hcloud", ROLL_BACK, "true").await;
     let status = delivered.serves(&mut ccm, "hcloud", &third).await;
     let latest = &status["rejected"][0]["digest"];
@@ -266,14 +266,14 @@ async fn providers_come_as_files_and_go_while_the_process_stays() {
     );
     world.stop(ccm).await;
 
-    // Every right beyond those of the base was used; that no other one was, every world holds.
+    // Every right beyond those of the base was used; every world checks that no other one was.
     let beyond: Vec<Value> = RIGHTS.iter().flat_map(|file| manifests(file)).collect();
     let (used, beyond) = (used(&world.asked()), granted(&beyond));
     let spare: Vec<_> = beyond.difference(&used).collect();
     assert!(spare.is_empty(), "granted, and not used: {spare:?}");
 }
 
-/// What the other cloud's module requests. Nobody listens there: it answers by itself.
+/// The requests of the other cloud's module. Its endpoint has no listener: the module answers by itself.
 fn toy_grants() -> Value {
     let inspection = ccm_host::inspect("toy.wasm", test_guests::MISBEHAVING).unwrap();
     let target = &inspection.manifest.targets[0];
@@ -297,7 +297,7 @@ async fn a_folder_swaps_a_module_as_a_mounted_config_map_does() {
     let world = world().await;
     let delivered = Delivered::of(&world).await;
     world.cloud.add_server(ServerSpec::named("worker-1"));
-    // The kubelet's way: a folder per content, and a link that is renamed over the one before.
+    // A kubelet updates files this way: a folder for each content, and a link that is renamed over the one before.
     let (first, second) = (version("1.0.0"), version("2.0.0"));
     let mount = world.file("mount", "").with_file_name("mounted");
     let swap = |name: &str, wasm: &[u8]| {

@@ -1,4 +1,4 @@
-//! The API server behind an HTTP proxy: the kubeconfig names the proxy, and no other way leads there.
+//! The API server behind an HTTP proxy: the kubeconfig names the proxy, and there is no other way to it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -11,15 +11,15 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::services::{PLACE, Services, load_balancer};
 use crate::world::{Setup, World};
 
-/// Where the kubeconfig says that the API server is. The server's certificate has the name, and nobody listens there.
+/// The server address in the kubeconfig. The server's certificate has the name, and nothing listens there.
 const SERVER: &str = "localhost:1";
 /// `me:s3cret9` in base64.
 const LOGIN: &str = "Proxy-Authorization: Basic bWU6czNjcmV0OQ==";
 
-/// A proxy on loopback that connects everybody to one address.
+/// A proxy on loopback that connects every client to one address.
 struct Proxy {
     port: u16,
-    /// What it was asked, without what only differs between clients.
+    /// The requests to it, without headers that only differ between clients.
     asked: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -32,7 +32,7 @@ impl Proxy {
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                // Either end may break off.
+                // Either end may close the connection.
                 tokio::spawn(tunnel(stream, target.clone(), record.clone()));
             }
         });
@@ -93,7 +93,7 @@ async fn through_the_proxy_of_its_kubeconfig_a_manager_leads_and_does_its_work()
             "{verb} {resource}"
         );
     }
-    // The name goes to the proxy, and so does the login.
+    // The proxy gets the server's name and the login.
     let expected = format!("CONNECT {SERVER} HTTP/1.1, {LOGIN}");
     assert_eq!(*proxy.asked.lock().unwrap(), BTreeSet::from([expected]));
     assert!(!world.log().contains("s3cret9"), "{}", world.log());

@@ -1,7 +1,7 @@
-//! What `ccm` asked of the API server, read from the audit log, and the rights that `deploy/` gives it.
+//! The requests of `ccm` to the API server, read from the audit log, and the rights that `deploy/` grants.
 //!
-//! Each world, when it is dropped, holds what was asked in it against the rights. The test in `rights` makes use of
-//! every one of them. So in the whole suite together exactly the granted verbs are used.
+//! Each world, when it is dropped, checks its requests against the rights. The test in `rights` uses every one of them.
+//! So the whole suite uses exactly the granted verbs.
 
 use std::collections::BTreeSet;
 use std::thread::panicking;
@@ -12,21 +12,21 @@ use serde_json::Value;
 
 use crate::world::World;
 
-/// Who `ccm` is in the audit log.
+/// The user of `ccm` in the audit log.
 const ACCOUNT: &str = "system:serviceaccount:kube-system:ccm";
 
 /// API group, resource with subresource, verb.
 pub(crate) type Right = (String, String, String);
 
 impl World {
-    /// What `ccm` asked of the API server so far.
+    /// The requests of `ccm` so far.
     pub(crate) fn asked(&self) -> Vec<AuditEntry> {
         let mut log = self.api.audit_log().unwrap();
         log.retain(|entry| entry.user == ACCOUNT);
         log
     }
 
-    /// The writes to one node among them.
+    /// Its writes to one node.
     pub(crate) fn writes_to(&self, name: &str) -> Vec<AuditEntry> {
         let mut log = self.asked();
         log.retain(|entry| is_write_to(entry, name));
@@ -50,19 +50,19 @@ impl Drop for World {
     }
 }
 
-/// Whether an entry is a write to the node with this name, whatever became of it.
+/// Whether an entry is a write to the node with this name, successful or not.
 pub(crate) fn is_write_to(entry: &AuditEntry, name: &str) -> bool {
     entry.resource == "nodes" && entry.name == name && entry.verb != "get"
 }
 
-/// The uid that a write is meant for.
+/// The UID precondition of a write.
 pub(crate) fn meant_for(write: &AuditEntry) -> &str {
     write.body.as_ref().unwrap()["metadata"]["uid"]
         .as_str()
         .unwrap()
 }
 
-/// What the secure port needs, by the roles of Kubernetes itself that these manifests bind.
+/// The rights of the secure port, from the roles of Kubernetes itself that these manifests bind.
 fn of_built_in_roles(manifests: &[Value]) -> Vec<Right> {
     let binds = |role: &str| manifests.iter().any(|one| one["roleRef"]["name"] == role);
     let built_in = [
@@ -87,16 +87,16 @@ fn of_built_in_roles(manifests: &[Value]) -> Vec<Right> {
         .collect()
 }
 
-/// Everything that the roles among these manifests grant.
+/// All rights that the roles among these manifests grant.
 pub(crate) fn granted(manifests: &[Value]) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     let manifests = manifests.iter();
-    // Both kinds of role hold their rules alike.
+    // Both kinds of role have the same rules.
     let roles = ["ClusterRole", "Role"];
     for role in manifests.filter(|manifest| roles.iter().any(|kind| manifest["kind"] == *kind)) {
         let rules: Vec<PolicyRule> = serde_json::from_value(role["rules"].clone()).unwrap();
         for rule in rules {
-            // A rule about paths is about no resource.
+            // A rule about paths has no resources.
             for group in rule.api_groups.unwrap_or_default() {
                 for resource in rule.resources.clone().unwrap_or_default() {
                     for verb in &rule.verbs {
@@ -109,7 +109,7 @@ pub(crate) fn granted(manifests: &[Value]) -> BTreeSet<Right> {
     rights
 }
 
-/// Everything that was asked for, whether it was allowed or not.
+/// The rights that a log shows as requested, whether allowed or not.
 pub(crate) fn used(log: &[AuditEntry]) -> BTreeSet<Right> {
     let right = |entry: &AuditEntry| {
         let resource = match entry.subresource.as_str() {

@@ -1,4 +1,4 @@
-//! What was not granted does not happen: no connection, no write, and a reason that a person can read.
+//! Requests that were not granted do not happen: no connection, no write, and a reason that a person can read.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn a_name_that_resolves_to_an_address_nobody_granted_is_never_connected_to
     world.cloud.add_server(ServerSpec::named("worker-1"));
     world.add_node("worker-1", json!({})).await;
     let mut configuration = world.configuration(json!({}));
-    // An address that stands in the endpoint itself would be named by it.
+    // An address in the endpoint itself would be granted; a name is not.
     let port = world.cloud.address().port();
     target(&mut configuration)["endpoint"] = json!(format!("http://localhost:{port}/v1"));
     target(&mut configuration)["addresses"] = json!(["192.168.0.0/16"]);

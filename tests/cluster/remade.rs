@@ -1,4 +1,4 @@
-//! Nodes that go, or go and come again under the same name, while they are being initialised.
+//! Nodes that are deleted, or deleted and created again under the same name, while they are being initialised.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,12 +25,12 @@ async fn a_node_that_is_deleted_during_its_look_up_is_let_go() {
     world.delete("worker-1").await;
     world.cloud_link.release();
 
-    // Whatever there was to say about the first node has been said when the second one is done.
+    // When the second node is initialised, all Events about the first have been written.
     world.add_node("worker-2", json!({})).await;
     world.initialised(&mut ccm, "worker-2").await;
     world.stop(ccm).await;
 
-    // At most one write was under way already; that the node is gone is no reason to try again.
+    // At most one write was under way already; there is no retry for a node that is gone.
     let writes = world.writes_to("worker-1");
     assert!(writes.len() <= 1, "{writes:#?}");
     assert!(writes.iter().all(|write| write.code == 404), "{writes:#?}");
@@ -63,7 +63,7 @@ async fn a_node_that_is_made_again_during_its_look_up_is_initialised_and_gets_no
         .writes_to("worker-1")
         .into_iter()
         .partition(|write| meant_for(write) == uid(&old));
-    // The answer of the cloud came for the old one, and the API server saw that by the UID.
+    // The cloud's answer was for the old node; the API server refused the write by its UID.
     assert_eq!(for_old.len(), 1, "{for_old:#?}");
     assert!([409, 422].contains(&for_old[0].code), "{for_old:#?}");
     let codes: Vec<_> = for_new.iter().map(|write| write.code).collect();
@@ -73,7 +73,7 @@ async fn a_node_that_is_made_again_during_its_look_up_is_initialised_and_gets_no
     assert_eq!(events[0].involved_object.uid, new.metadata.uid);
 }
 
-/// Whether the first of the two writes was made, and not the second.
+/// Whether the first of the two writes was made, but not the second.
 fn is_half_done(node: &Node) -> bool {
     is_tainted(node) && addresses(node)[1]["type"] == "ExternalIP"
 }
@@ -92,7 +92,7 @@ async fn nodes_that_are_made_again_between_their_two_writes_are_initialised_once
         let node = world.nodes.get(name).await.unwrap();
         uids.insert(name.clone(), [uid(&node).to_owned(), String::new()]);
     }
-    // The time between two writes is long enough for others to come between them.
+    // The delay between two writes is long enough for other requests to come between them.
     let link = world.api.etcd_link().unwrap();
     link.delay(Duration::from_millis(30));
     let mut observed = Observed::new(world.nodes.clone());
@@ -128,7 +128,7 @@ async fn nodes_that_are_made_again_between_their_two_writes_are_initialised_once
             .collect();
         let done: Vec<_> = for_new.iter().map(|write| write.code).collect();
         assert_eq!(done, [200, 200], "{name}: {for_new:#?}");
-        // Two writes, of which one may have been tried again before the change was known.
+        // Two writes, one of which may have been retried before the change was known.
         assert!(writes.len() - for_new.len() <= 3, "{name}: {writes:#?}");
     }
 }

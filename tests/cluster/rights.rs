@@ -1,4 +1,4 @@
-//! The roles in `deploy/` are what the controllers need: nothing missing, nothing spare.
+//! The roles in `deploy/` are exactly what the controllers need.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +19,19 @@ use crate::world::{Setup, World, until};
 #[tokio::test]
 async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     let world = World::start(Setup {
-        // An API server that does not stream lists: the older way needs one verb more.
+        // An API server that does not stream lists: listing needs one verb more.
         server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
         ..Setup::default()
     })
     .await;
-    // What serves is shown in an object.
+    // The manager writes the active versions into objects of the kind Provider.
     define_providers(&world.api.client_for("admin").await.unwrap()).await;
     let server = first_node(&world).await;
     let flags = [YOUNG, SMALL_BUDGET].concat();
     let mut ccm = world.ccm(&world.configuration(json!(BTreeMap::from([PLACE]))), &flags);
     let last = nodes_join(&world, &mut ccm).await;
 
-    // A node goes with its machine; the other one vouches for the answers.
+    // A node is deleted with its machine; the other one is the witness.
     world.cloud.remove_server(server);
     world
         .nodes_until(&mut ccm, "worker-1 to go", |nodes| nodes.len() == 1)
@@ -39,7 +39,7 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
 
     services_come_and_go(&world, &mut ccm).await;
 
-    // The last machine goes, of a node that was drained.
+    // The last machine of a scheme goes, whose node was drained.
     let cordon = json!({"spec": {"unschedulable": true}});
     world.change("worker-2", cordon).await;
     world.cloud.remove_server(last);
@@ -50,12 +50,12 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     assert_every_right_is_used(&world);
 }
 
-/// So few load balancers may be deleted that a namespace's wait, unless it is known to go.
+/// A budget so small that a namespace's load balancers wait, unless the namespace is known to be deleted.
 pub(crate) const SMALL_BUDGET: &[&str] = &["--brake=load-balancer-deletion=2:0:2"];
 
 /// Adds a server with its node to a cloud that refuses everything, and returns the server's id.
 pub(crate) async fn first_node(world: &World) -> u64 {
-    // The same Event twice within minutes is counted up, which is a patch. A refusal is told at once.
+    // The same Event twice within minutes increments its count, which is a patch. A refusal is reported at once.
     let refusal = Trouble::Refuse {
         status: 403,
         code: "forbidden".to_owned(),
@@ -66,7 +66,8 @@ pub(crate) async fn first_node(world: &World) -> u64 {
     server
 }
 
-/// Waits until the first node is initialised, and adds another one that is written to in between; returns its server's id.
+/// Waits until the first node is initialised, and adds another one that is written to in between; returns its server's
+/// id.
 pub(crate) async fn nodes_join(world: &World, ccm: &mut Process) -> u64 {
     until(ccm, "the same Event again", async || {
         let mut events = world.events_about("worker-1").await.into_iter();
@@ -76,8 +77,8 @@ pub(crate) async fn nodes_join(world: &World, ccm: &mut Process) -> u64 {
     world.cloud.clear_faults();
     world.initialised(ccm, "worker-1").await;
 
-    // A node that changes while the cloud is asked, and whose addresses are right already: the one write meets a
-    // conflict, and the node has to be read again.
+    // A node that changes while the cloud is asked, and whose addresses are right already: its one write conflicts, and
+    // the node has to be read again.
     let last = world.cloud.add_server(ServerSpec::named("worker-2"));
     let addresses = json!([
         {"type": "Hostname", "address": "worker-2"},
@@ -98,16 +99,16 @@ pub(crate) async fn nodes_join(world: &World, ccm: &mut Process) -> u64 {
     last
 }
 
-/// Services with everything that the controller needs a right for.
+/// Services that need every right of the service controller.
 pub(crate) async fn services_come_and_go(world: &World, ccm: &mut Process) {
-    // A Service gets a load balancer, and leaves without a trace.
+    // A Service gets a load balancer, and is deleted without a trace.
     let services = Services::of(world).await;
     services.create("web", load_balancer(&[80])).await;
     services.has_address(ccm, "web").await;
     services.delete("web").await;
     services.is_gone(ccm, "web").await;
 
-    // One that is another one by the time that the cloud has answered: the write is refused, and it is read again.
+    // A Service that changes before the cloud has answered: the write is refused, and it is read again.
     services.create("swift", load_balancer(&[80])).await;
     services.has_address(ccm, "swift").await;
     world.cloud.clear_requests();
@@ -130,7 +131,7 @@ pub(crate) async fn services_come_and_go(world: &World, ccm: &mut Process) {
     world.cloud_link.release();
     services.has_address(ccm, "swift").await;
 
-    // The budget of deletions is spent, and one more goes with its namespace.
+    // The budget of deletions is spent; one more Service is deleted with its namespace.
     let leaving = Leaving::with(world, "leaving", 1).await;
     until(ccm, "its address", async || {
         (leaving.count(true).await == 1).then_some(())
@@ -143,10 +144,10 @@ pub(crate) async fn services_come_and_go(world: &World, ccm: &mut Process) {
     .await;
 }
 
-/// Nothing was refused that somebody can grant, and everything that is granted was made use of.
+/// No request was refused for lack of a right, and every granted right was used.
 pub(crate) fn assert_every_right_is_used(world: &World) {
     let mut log = world.asked();
-    // Nobody may make an Event in a namespace that is being deleted.
+    // No client may create an Event in a namespace that is being deleted.
     log.retain(|entry| {
         !(entry.code == 403 && entry.namespace == "leaving" && entry.resource == "events")
     });
@@ -155,7 +156,7 @@ pub(crate) fn assert_every_right_is_used(world: &World) {
     assert_eq!(used(&log), granted(&world.rights));
 }
 
-/// A world in which `ccm` may do what one role says, and nothing else.
+/// A world in which `ccm` has exactly one role.
 async fn only(role: &'static str) -> World {
     World::start(Setup {
         server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
@@ -165,15 +166,15 @@ async fn only(role: &'static str) -> World {
     .await
 }
 
-/// Nothing was refused, and everything that is granted was made use of. That an Event is counted up, which all
-/// controllers have in common, is shown above.
+/// No request was refused, and every granted right was used. Patching a repeated Event, which all controllers do, is
+/// tested above.
 fn assert_exact(world: &World) {
     let log = world.asked();
     let refused: Vec<_> = log.iter().filter(|entry| entry.code == 403).collect();
     assert!(refused.is_empty(), "not granted: {refused:?}");
     let (mut used, mut granted) = (used(&log), granted(&world.rights));
     used.insert((String::new(), "events".to_owned(), "patch".to_owned()));
-    // What serves is shown whatever controllers run; that, too, is shown above.
+    // The status of providers is written whichever controllers run; that, too, is tested above.
     for rights in [&mut used, &mut granted] {
         rights.retain(|(group, ..)| group != "wasm-ccm.dev");
     }
@@ -184,7 +185,7 @@ fn assert_exact(world: &World) {
 async fn the_role_of_the_controller_of_pod_cidrs_is_exactly_what_it_uses_alone() {
     let world = only("ccm:node-ipam-controller").await;
     world.add_node("worker-1", json!({})).await;
-    // A node that is read again, because nobody takes what is written to it.
+    // A node that is read again, because writes to it are refused.
     let ban = Ban::on_pod_cidrs();
     ban.begin(&world).await;
     world.add_node("contended-1", contended()).await;

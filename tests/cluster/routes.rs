@@ -1,4 +1,4 @@
-//! The flags of the Kubernetes documentation at work: ranges for pods, routes to them, and what all that costs.
+//! The flags of the Kubernetes documentation at work: pod CIDRs, routes to them, and their cost.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -17,16 +17,16 @@ use crate::pod_network::{
 use crate::services::{Services, load_balancer};
 use crate::world::{World, size, untainted, until};
 
-/// How many nodes there are at first.
+/// How many nodes there are in the beginning.
 const NODES: usize = 50;
 
-/// Of the flag below.
+/// The value of the flag --route-reconciliation-period.
 const PERIOD: Duration = Duration::from_secs(20);
 
-/// After so long without a request an event is over: longer than the quiet that changes of nodes wait for.
+/// A time without requests after which an event is over: longer than the quiet that changes of nodes wait for.
 const QUIET: Duration = Duration::from_millis(1300);
 
-/// When a request that asked for the network with all its routes arrived.
+/// Arrival times of the requests for the network with all its routes.
 fn listings(requests: &[Request]) -> Vec<SystemTime> {
     let is_listing = |one: &&Request| !one.write && one.path.starts_with("/networks");
     let listings = requests.iter().filter(is_listing);
@@ -57,7 +57,7 @@ async fn the_documented_flags_give_every_node_its_pods_and_a_route_and_then_noth
     world.all_initialised(&mut ccm, NODES).await;
     services.has_address(&mut ccm, "web").await;
 
-    // A person takes a node out with its machine, and one whose machine runs on; the third one's machine vanishes.
+    // A person deletes a node with its machine, and another one whose machine runs on; a third one's machine vanishes.
     world.cloud.remove_server(servers[0]);
     world.delete("worker-1").await;
     world.delete("worker-2").await;
@@ -82,7 +82,7 @@ async fn the_documented_flags_give_every_node_its_pods_and_a_route_and_then_noth
     )
     .await;
 
-    // From one listing that nobody but the clock has caused to another one.
+    // From one periodic listing to another.
     settle(&world).await;
     world.cloud.clear_requests();
     let listed = async |ccm: &mut Process, count: usize| {
@@ -107,13 +107,13 @@ async fn the_documented_flags_give_every_node_its_pods_and_a_route_and_then_noth
         took.as_secs_f64(),
         listings.len() - 1,
     );
-    // A bound that a loaded machine keeps, too: a listing may be late, and the next one is then not much earlier.
+    // A bound that holds on a loaded machine, too: a listing may be late, and the next one is then not much earlier.
     let least = PERIOD * u32::try_from(resyncs).unwrap() - PERIOD / 4;
     assert!(took >= least, "more than one in {PERIOD:?}: {listings:?}");
     world.stop(ccm).await;
 }
 
-/// Waits until nothing is asked of the cloud any more, and nothing written to the cluster.
+/// Waits until no more requests reach the cloud and no more writes the cluster.
 async fn settle(world: &World) {
     let so_far = || (world.cloud.requests().len(), world.writes_since(0).len());
     let mut before = so_far();
@@ -127,14 +127,14 @@ async fn settle(world: &World) {
     }
 }
 
-/// An event, and the most that it may cost: requests to the cloud, and writes to the API server.
+/// An event, and its maximum cost: requests to the cloud, and writes to the API server.
 struct Row {
     event: &'static str,
     cloud: usize,
     writes: usize,
 }
 
-/// Counts from when it is made.
+/// Counts requests and writes from its creation on.
 struct Meter<'a> {
     world: &'a World,
     asked: usize,
@@ -148,7 +148,7 @@ impl Meter<'_> {
         Meter { world, asked }
     }
 
-    /// What was counted. The refreshes of all nodes come by the clock, and are counted apart.
+    /// Asserts the counts. The periodic refreshes of all nodes are counted apart.
     #[allow(clippy::print_stdout, reason = "the counted calls are a figure")]
     async fn hold(self, row: &Row) {
         settle(self.world).await;
@@ -198,20 +198,20 @@ fn short(write: &AuditEntry) -> String {
     format!("{verb} {resource}/{subresource} {code} {body}")
 }
 
-/// Addresses, identity and taint, pod CIDRs, the condition, and the Event that all is done; the network, the route, and
-/// whether it is there.
+/// Addresses, identity and taint, pod CIDRs, the condition, and the Event at the end; the network, the route, and its
+/// action.
 const ADDED: Row = Row {
     event: "node added",
     cloud: 3,
     writes: 5,
 };
-/// The network, the change, and whether it is done.
+/// The network, the change, and its action.
 const REMOVED: Row = Row {
     event: "node removed",
     cloud: 3,
     writes: 0,
 };
-/// The network, two changes, and whether each is done; the addresses.
+/// The network, two changes, and their actions; the addresses.
 const MOVED: Row = Row {
     event: "address changed",
     cloud: 5,
@@ -344,7 +344,7 @@ async fn a_provider_without_a_network_leaves_routes_and_what_nodes_say_of_them_a
     world
         .nodes_until(&mut ccm, "two nodes with pod CIDRs", is_done)
         .await;
-    // Longer than any node's change waits for a listing.
+    // Longer than a changed node waits for a listing.
     let looks = world.cloud.requests().len() + 6;
     until(&mut ccm, "six refreshes", async || {
         (world.cloud.requests().len() >= looks).then_some(())

@@ -1,4 +1,4 @@
-//! What the flags about pods' networks have to be before anything begins, and what runs without them.
+//! Rules for the flags about pods' networks at the start, and what runs without these flags.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::pod_network::{Network, names, pod_cidrs, setup, unavailable};
 use crate::services::{Services, load_balancer};
 use crate::world::{World, until};
 
-/// Flags that nobody can work with, and what is said of them.
+/// Invalid flags, and the message about them.
 const MISTAKES: &[(&[&str], &str)] = &[
     (&["--cluster-cidr=nonsense"], "nonsense"),
     (&["--cluster-cidr=10.244.0.0/33"], "10.244.0.0/33"),
@@ -99,7 +99,7 @@ async fn without_a_cluster_cidr_there_is_one_warning_and_everything_else_works()
     network.populate(&world, &names("worker", 2)).await;
     let services = Services::of(&world).await;
     services.create("web", load_balancer(&[80])).await;
-    // Both are as they are when nobody says anything, but for their hurry.
+    // Both flags have their defaults, apart from shorter periods.
     let flags = [
         "--configure-cloud-routes=true",
         "--cluster-cidr=",
@@ -113,7 +113,7 @@ async fn without_a_cluster_cidr_there_is_one_warning_and_everything_else_works()
         assert_eq!(pod_cidrs(node), Vec::<String>::new());
         assert_eq!(unavailable(node), None);
     }
-    // Known pod CIDRs would be routed, if anybody did.
+    // Known pod CIDRs would get routes if the route controller ran.
     let spec = json!({"spec": {"podCIDR": "10.244.0.0/24", "podCIDRs": ["10.244.0.0/24"]}});
     world.change("worker-1", spec).await;
     let looks = || {

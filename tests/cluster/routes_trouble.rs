@@ -1,5 +1,5 @@
-//! Pod CIDRs and routes while processes, the API server and the cloud fail in the middle: all of it is there in the end,
-//! nothing twice, and nothing is lost on the way.
+//! Pod CIDRs and routes while processes, the API server and the cloud fail in the middle: in the end all exist, nothing
+//! exists twice, and nothing was lost on the way.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use k8s_openapi::api::core::v1::Node;
 use crate::pod_network::{Network, assert_given_once, names, pod_cidrs, routed, setup};
 use crate::world::{Setup, World, until};
 
-/// How many nodes there are at first.
+/// How many nodes there are in the beginning.
 const NODES: usize = 50;
 
-/// Pod CIDRs for 64 nodes and no more: one that is lost, or given twice, is missed when the last node asks for one.
+/// Pod CIDRs for exactly 64 nodes: if one is lost, or given twice, the last node lacks one.
 const SMALL: &str = "10.244.0.0/18";
 const FITS: usize = 64;
 
@@ -25,7 +25,7 @@ fn given(nodes: &BTreeMap<String, Node>) -> usize {
     given.count()
 }
 
-/// All pod CIDRs are used in the end, each by one node, and no route was ever taken away.
+/// In the end all pod CIDRs are used, each by one node, and no route was ever deleted.
 async fn fill_up(world: &World, network: Network, mut ccm: Process) {
     network.populate(world, &names("late", FITS - NODES)).await;
     let nodes = network.all_routed(world, &mut ccm, FITS).await;
@@ -50,7 +50,7 @@ async fn leaders_that_are_killed_while_half_of_the_nodes_are_done_are_followed_b
     let names = names("worker", NODES);
     let (first, others) = names.split_at(NODES / 2 + 5);
     network.populate(&world, first).await;
-    // Each write takes as long as in a large cluster: nodes that join do so one after another.
+    // Each write takes as long as in a large cluster: joining nodes are processed one after another.
     let link = world.api.etcd_link().unwrap();
     link.delay(Duration::from_millis(25));
     let mut ccm = network.ccm(&world, SMALL, &[]);
@@ -114,7 +114,7 @@ async fn a_cloud_that_takes_one_change_at_a_time_and_loses_answers_gets_every_ro
     setup.cloud.action_duration = Duration::from_millis(200);
     let world = World::start(setup).await;
     let network = Network::add(&world);
-    // Carried out, and the answer is lost; and one that is not carried out.
+    // One change is carried out and its answer is lost; another one is not carried out.
     let changes = |trouble| {
         let fault = Fault::new(trouble).method(Method::POST);
         fault.path("/networks/").after(1).every(3).times(2)

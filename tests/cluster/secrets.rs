@@ -1,4 +1,4 @@
-//! Secrets by reference: rotated while the process goes on, and found nowhere in what the run produced.
+//! Secrets by reference: rotated while the process runs, and absent from all output of the run.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::delivered::{CONFIG_MAP, Delivered, RIGHTS};
 use crate::world::{Setup, World};
 
-/// Texts that nobody else would write.
+/// Texts that occur nowhere else.
 const CANARIES: [&str; 2] = [
     "canary-one-7f3a9c51d2e84b60a1f5c39e70b8d4c2aa61ee0f93b75d18c4e2",
     "canary-two-b18d4c2aa61ee0f93b75d18c4e27f3a9c51d2e84b60a1f5c39e7",
@@ -52,13 +52,13 @@ async fn a_rotated_secret_is_used_without_a_restart_and_is_found_nowhere() {
     world.add_node("worker-1", json!({})).await;
     world.initialised(&mut ccm, "worker-1").await;
 
-    // The cloud takes the new one only, and so does whoever asks it from now on.
+    // The cloud accepts only the new token, so later requests must use it.
     world.cloud.set_token(second);
     delivered.keep(KEY, second).await;
     world.add_node("worker-2", json!({})).await;
     world.initialised(&mut ccm, "worker-2").await;
 
-    // One that is gone takes nothing away: what was valid is used, and somebody is told.
+    // A deleted key changes nothing: the last valid value stays in use, and an Event reports it.
     delivered.keep("another-key", "unused").await;
     delivered.forget(KEY).await;
     world.add_node("worker-3", json!({})).await;
@@ -93,11 +93,11 @@ async fn a_rotated_secret_is_used_without_a_restart_and_is_found_nowhere() {
             assert!(!text.contains(canary), "{what} holds a secret");
         }
     }
-    // It was looked for in what was there.
+    // The search covered real output.
     assert!(produced.iter().any(|(_, text)| text.contains("worker-2")));
 }
 
-/// All objects that a provider could have something to do with.
+/// All objects that a provider may have an effect on.
 async fn objects(admin: &Client) -> String {
     let all = ListParams::default();
     let nodes: Api<Node> = Api::all(admin.clone());

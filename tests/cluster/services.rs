@@ -1,5 +1,5 @@
-//! Services of type LoadBalancer on a real API server: what is written to them and what is said about them, and what they
-//! have in the cloud, from the first wish to the last trace.
+//! Services of type LoadBalancer on a real API server: the writes to them, the Events about them, and their load
+//! balancers, from creation to deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 const OWNER: &str = "wasm-ccm.dev/provider";
 const UID_LABEL: &str = "hcloud-ccm/service-uid";
 
-/// Where load balancers are made.
+/// Variable and value of the location of load balancers.
 pub(crate) const PLACE: (&str, &str) = ("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1");
 
 /// The Services of a world.
@@ -36,7 +36,7 @@ impl<'a> Services<'a> {
         }
     }
 
-    /// `ccm`, with a place for load balancers.
+    /// Starts `ccm` with a location for load balancers.
     pub(crate) fn ccm(&self) -> Process {
         let values = BTreeMap::from([PLACE]);
         let values = self.world.configuration(json!(values));
@@ -66,7 +66,7 @@ impl<'a> Services<'a> {
         Some(json!(service))
     }
 
-    /// Waits until the Service is so.
+    /// Waits until the Service satisfies a condition.
     async fn until(&self, ccm: &mut Process, name: &str, what: &str, is_so: fn(&Value) -> bool) {
         until(ccm, &format!("{name}: {what}"), async || {
             self.get(name).await.filter(is_so).map(drop)
@@ -81,7 +81,7 @@ impl<'a> Services<'a> {
         .await;
     }
 
-    /// Waits until the Service's clients are sent to this host name.
+    /// Waits until the Service's status has this host name.
     pub(crate) async fn shows(&self, ccm: &mut Process, name: &str, hostname: &str) {
         until(ccm, &format!("{name} at {hostname}"), async || {
             let service = self.get(name).await?;
@@ -91,7 +91,7 @@ impl<'a> Services<'a> {
         .await;
     }
 
-    /// Waits until there is no such Service.
+    /// Waits until the Service does not exist.
     pub(crate) async fn is_gone(&self, ccm: &mut Process, name: &str) {
         until(ccm, &format!("the end of {name}"), async || {
             self.get(name).await.is_none().then_some(())
@@ -109,7 +109,7 @@ impl<'a> Services<'a> {
         its.pop()
     }
 
-    /// Waits until the load balancer of a Service is so.
+    /// Waits until the load balancer of a Service satisfies a condition.
     async fn serves(
         &self,
         ccm: &mut Process,
@@ -123,14 +123,14 @@ impl<'a> Services<'a> {
         .await
     }
 
-    /// How often `ccm` said what about a Service, by the reason.
+    /// How often each reason occurs in the Events that `ccm` recorded about a Service.
     async fn said(&self, name: &str) -> BTreeMap<String, i32> {
         let about = format!("involvedObject.kind=Service,involvedObject.name={name}");
         let params = ListParams::default().fields(&about);
         let events = self.events.list(&params).await.unwrap();
         let mut said = BTreeMap::new();
         for event in events {
-            // The API server says that it repairs a Service whose address it has not found allocated yet.
+            // The API server records Events about the repair of Services whose address it has not found allocated yet.
             let reporter = event.reporting_component.unwrap_or_default();
             if reporter.ends_with("allocator-repair-controller") {
                 continue;
@@ -143,7 +143,7 @@ impl<'a> Services<'a> {
         said
     }
 
-    /// Waits until it was said.
+    /// Waits for an Event about a Service with this reason.
     pub(crate) async fn event(&self, ccm: &mut Process, name: &str, reason: &str) {
         until(
             ccm,
@@ -153,7 +153,7 @@ impl<'a> Services<'a> {
         .await;
     }
 
-    /// Waits until it was said more than once.
+    /// Waits until such an Event was counted more than once.
     async fn event_again(&self, ccm: &mut Process, name: &str, reason: &str) {
         until(ccm, &format!("{reason} about {name} again"), async || {
             let said = self.said(name).await;
@@ -235,12 +235,12 @@ async fn svc_103_a_load_balancer_is_made_and_changed_and_leaves_no_trace() {
         .await;
     services.event(&mut ccm, "web", "EnsuredLoadBalancer").await;
 
-    // One port goes, another one comes.
+    // One port is removed, another one is added.
     let patch = json!({"spec": {"ports": named(&[80, 8443])}});
     services.change("web", patch).await;
     let ports = |balancer: &Value| listens_on(balancer) == BTreeSet::from([80, 8443]);
     services.serves(&mut ccm, "web", "other ports", ports).await;
-    // Only then are nodes changed: what is asked for together is made together.
+    // Nodes change only after that: simultaneous changes would be made together.
     services
         .event_again(&mut ccm, "web", "EnsuredLoadBalancer")
         .await;
@@ -281,7 +281,7 @@ async fn svc_103_a_load_balancer_is_made_and_changed_and_leaves_no_trace() {
         let how = (write.verb.as_str(), write.subresource.as_str(), write.code);
         assert_eq!(how, ("patch", "status", 200), "{write:?}");
     }
-    // Finalizer and owner, the address, and the end of both.
+    // The writes: finalizer and owner, the address, and the end of both.
     assert_eq!(writes.len(), 3, "{writes:#?}");
 }
 
@@ -293,7 +293,7 @@ async fn svc_100_the_type_walks_to_load_balancer_and_back() {
     let mut ccm = services.ccm();
     let spec = json!({"type": "ClusterIP", "ports": named(&[80])});
     services.create("web", spec).await;
-    // Another one shows that the first was seen, and left alone.
+    // Another Service shows that the first was processed, and left alone.
     services.create("other", load_balancer(&[80])).await;
     services.has_address(&mut ccm, "other").await;
     assert!(services.balancer("web").await.is_none());
@@ -347,7 +347,7 @@ async fn svc_100_the_node_port_stays_when_the_type_changes() {
     services.has_address(&mut ccm, "web").await;
     let balancer = services.balancer("web").await.unwrap();
     assert_eq!(sends_to(&balancer), before);
-    // Another node port: the address stays.
+    // The node port changes: the address stays.
     let web = services.get("web").await.unwrap();
     let mut ports = web["spec"]["ports"].clone();
     ports[0]["nodePort"] = json!(32_123);
@@ -387,7 +387,7 @@ async fn services_side_by_side_each_have_their_own_and_a_new_one_of_the_same_nam
     assert_ne!(again["id"], web["id"]);
     assert_eq!(services.balancer("mail").await.unwrap(), mail);
 
-    // What belongs to another controller is as it was created, also with the finalizer that both use.
+    // Another controller's Service is as it was created, also with the finalizer that both use.
     let theirs = services.get("other").await.unwrap();
     assert!(
         !is_kept(&theirs) && addresses(&theirs).is_empty(),

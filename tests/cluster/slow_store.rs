@@ -1,4 +1,4 @@
-//! An etcd that is slow, and then stands still for a while: everything takes longer, and nothing is done twice.
+//! A slow etcd, which then stalls for a while: everything takes longer, and nothing is done twice.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde_json::json;
 use crate::kubelet::addresses;
 use crate::world::{Setup, World, untainted, until};
 
-/// Of each direction: a slow disk, or an etcd on the other side of a country.
+/// Delay in each direction: a slow disk, or an etcd on the other side of a country.
 const DELAY: Duration = Duration::from_millis(50);
 
-/// As long as the election of another etcd leader takes; shorter than any time-out of `ccm`.
+/// As long as the election of another etcd leader; shorter than any timeout of `ccm`.
 const STALL: Duration = Duration::from_secs(4);
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn a_slow_etcd_that_stalls_costs_time_and_neither_a_write_nor_an_event_mor
     link.delay(DELAY);
     let mut ccm = world.ccm(
         &world.configuration(json!({})),
-        // So that there is something left to do when the first node is done, and passes in between.
+        // There is still work after the first node is initialised, with passes in between.
         &[
             "--concurrent-node-syncs=4",
             "--node-status-update-frequency=1s",
@@ -40,7 +40,7 @@ async fn a_slow_etcd_that_stalls_costs_time_and_neither_a_write_nor_an_event_mor
         "the stall would come too late"
     );
 
-    // Nodes that come during the stall, and after it.
+    // Nodes that join during and after the stall.
     for number in 1..=10 {
         let name = format!("late-{number}");
         world
@@ -80,7 +80,7 @@ async fn an_etcd_that_stalls_for_longer_than_anybody_waits_is_followed_by_a_fini
     let names = world.populate(20).await;
     let link = world.api.etcd_link().unwrap();
     link.delay(DELAY);
-    // A lease that nobody can renew for so long would be lost, and the process would end.
+    // A Lease that cannot be renewed for so long would be lost, and the process would end.
     let flags = ["--concurrent-node-syncs=4", "--leader-elect=false"];
     let mut ccm = world.ccm(&world.configuration(json!({})), &flags);
     world
@@ -96,8 +96,8 @@ async fn an_etcd_that_stalls_for_longer_than_anybody_waits_is_followed_by_a_fini
     world.stop(ccm).await;
     for (name, node) in &nodes {
         assert_eq!(addresses(node)[1]["type"], "ExternalIP", "{name}");
-        // Whether a write was made whose answer did not come is not known, so it may be tried again: the addresses
-        // are then the same, and the last write is for one version of the node.
+        // Whether a write without an answer was made is unknown, so it may be retried: the addresses are then the same,
+        // and the last write is for one version of the node.
         let writes = world.writes_to(name);
         let of = |part: &str| {
             writes

@@ -1,4 +1,4 @@
-//! What a process begins with: the port before the provider, and one watch for all controllers.
+//! The start of a process: the port opens before the provider is loaded, and all controllers share one watch.
 
 use ccm_tests::process::Process;
 
@@ -12,7 +12,7 @@ use crate::world::{Setup, World, until};
 #[tokio::test]
 async fn proc_033_all_controllers_share_one_watch_of_nodes_and_one_of_services() {
     let world = World::start(Setup {
-        // An API server that does not stream lists: then a list is a request of its own.
+        // An API server that does not stream lists: a list is then a request of its own.
         server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
         ..setup()
     })
@@ -36,7 +36,7 @@ async fn proc_033_all_controllers_share_one_watch_of_nodes_and_one_of_services()
     }
 }
 
-/// Waits until a path of the port answers with this code, and these words are in its text.
+/// Waits until a path of the port answers with this code, and its text contains these words.
 async fn answers(ccm: &mut Process, port: u16, path: &str, code: u16, words: &str) {
     let client = reqwest::Client::builder()
         .tls_danger_accept_invalid_certs(true)

@@ -1,5 +1,5 @@
-//! Beside a kube-controller-manager that allocates pod CIDRs, as its `--allocate-node-cidrs` makes it: ours stands back,
-//! and takes over when it is gone.
+//! Beside a kube-controller-manager that allocates pod CIDRs (`--allocate-node-cidrs`): our allocator pauses, and takes
+//! over when it is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio::time::sleep;
 use crate::pod_network::{names, pod_cidrs, setup};
 use crate::world::{World, until};
 
-/// Its name in the Lease and in managed fields.
+/// kube-controller-manager's name in the Lease and in managed fields.
 const KCM: &str = "kube-controller-manager";
 const CLUSTER_CIDR: &str = "10.244.0.0/16";
 const FLAGS: &[&str] = &[
@@ -31,15 +31,15 @@ const FLAGS: &[&str] = &[
     "--cluster-cidr=10.244.0.0/16",
 ];
 
-/// What kube-controller-manager does about its Lease and about pod CIDRs: it lists the nodes now and then, and gives each
-/// that has none the first block that it believes free.
+/// Imitates kube-controller-manager's Lease and allocation of pod CIDRs: it lists the nodes now and then, and gives
+/// each node without pod CIDRs the first block that it believes free.
 struct ControllerManager {
     tasks: Vec<JoinHandle<()>>,
     has_listed: watch::Receiver<bool>,
 }
 
 impl ControllerManager {
-    /// It has just won its Lease.
+    /// It starts with a Lease that it has just won.
     async fn start(client: Client, identity: &'static str, allocates: bool) -> Self {
         let acquired = Timestamp::now();
         renew(&client, identity, acquired).await;
@@ -56,7 +56,7 @@ impl ControllerManager {
         if allocates {
             let nodes = Api::all(client);
             tasks.push(tokio::spawn(async move {
-                // What it needs to start.
+                // The duration of its start.
                 sleep(Duration::from_secs(2)).await;
                 loop {
                     allocate(&nodes, &lists).await;
@@ -101,14 +101,14 @@ async fn renew(client: &Client, identity: &str, acquired: Timestamp) {
         .unwrap();
 }
 
-/// One look at all nodes, which is old by the time that the last of them is served.
+/// One pass over a list of all nodes, which is old by the time that the last of them is served.
 async fn allocate(nodes: &Api<Node>, lists: &watch::Sender<bool>) {
     let all = nodes.list(&ListParams::default()).await.unwrap().items;
     lists.send_replace(true);
     let mut used: BTreeSet<String> = all.iter().flat_map(pod_cidrs).collect();
     let range: Ipv4Net = CLUSTER_CIDR.parse().unwrap();
     let wait = all.iter().filter(|node| pod_cidrs(node).is_empty());
-    // In another order than ours.
+    // In another order than our allocator.
     for node in wait.rev() {
         let mut blocks = range.subnets(24).unwrap().map(|block| block.to_string());
         let free = blocks.find(|block| !used.contains(block)).unwrap();
@@ -118,15 +118,15 @@ async fn allocate(nodes: &Api<Node>, lists: &watch::Sender<bool>) {
         };
         let patch = Patch::Strategic(json!({"spec": {"podCIDR": free, "podCIDRs": [free]}}));
         let name = node.metadata.name.as_deref().unwrap();
-        // Refused when it has one by then.
+        // Refused if the node has one by then.
         let _ = nodes.patch(name, &params, &patch).await;
         used.insert(free);
-        // A client of 50 requests in a second.
+        // A client limited to 50 requests a second.
         sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// So many nodes join at the same moment.
+/// This many nodes join at the same moment.
 async fn join(world: &World, kind: &str, count: usize) {
     stream::iter(names(kind, count))
         .for_each_concurrent(count, async |name| {
@@ -135,7 +135,7 @@ async fn join(world: &World, kind: &str, count: usize) {
         .await;
 }
 
-/// Waits until so many nodes have pod CIDRs, and asserts that each has its own.
+/// Waits until this many nodes have pod CIDRs, and asserts that each has its own.
 async fn each_has_its_own(
     world: &World,
     ccm: &mut Process,
@@ -158,7 +158,7 @@ async fn each_has_its_own(
     nodes
 }
 
-/// The nodes about which this was said.
+/// The nodes about which there is an Event with this reason.
 async fn told(world: &World, reason: &str) -> Vec<String> {
     let events = world.events().await.into_iter();
     let told = events.filter(|event| event.reason.as_deref() == Some(reason));
@@ -169,7 +169,7 @@ async fn told(world: &World, reason: &str) -> Vec<String> {
     told.collect()
 }
 
-/// Waits until ours has listed the nodes.
+/// Waits until our allocator has listed the nodes.
 async fn knows_all_nodes(world: &World, ccm: &mut Process) {
     until(ccm, "the first list", async || {
         let log = world.log();
@@ -179,7 +179,7 @@ async fn knows_all_nodes(world: &World, ccm: &mut Process) {
     .await;
 }
 
-/// Waits until ours has said, once, that it stands back.
+/// Waits until our allocator has recorded, once, that it pauses.
 async fn stands_back(world: &World, ccm: &mut Process) {
     until(ccm, "that it stands back", async || {
         (told(world, "OtherPodCIDRAllocator").await.len() == 1).then_some(())
@@ -192,7 +192,7 @@ async fn nodes_that_join_under_two_allocators_never_share_a_range_and_ours_takes
  {
     let world = World::start(setup()).await;
     let admin = world.nodes.clone().into_client();
-    // Both begin while a hundred nodes join.
+    // Both start while a hundred nodes join.
     let (kcm, ()) = tokio::join!(
         ControllerManager::start(admin.clone(), "kcm-1", true),
         join(&world, "first", 50)
@@ -207,14 +207,14 @@ async fn nodes_that_join_under_two_allocators_never_share_a_range_and_ours_takes
     stands_back(&world, &mut ccm).await;
     assert_eq!(world.pod_cidr_writes().len(), 0, "the other one allocates");
 
-    // Another process of it leads, and ours goes on standing back without another word.
+    // Another process of kube-controller-manager leads, and our allocator goes on pausing without another Event.
     drop(kcm);
     let kcm = ControllerManager::start(admin, "kcm-2", true).await;
     join(&world, "fourth", 20).await;
     each_has_its_own(&world, &mut ccm, 220).await;
     assert_eq!(world.pod_cidr_writes().len(), 0, "the other one allocates");
 
-    // It is gone, and its Lease runs out.
+    // kube-controller-manager ends, and its Lease expires.
     drop(kcm);
     join(&world, "late", 10).await;
     each_has_its_own(&world, &mut ccm, 230).await;
@@ -242,10 +242,10 @@ async fn beside_one_that_does_not_allocate_ours_does_until_another_process_alloc
     join(&world, "first", 20).await;
     each_has_its_own(&world, &mut ccm, 20).await;
     assert_eq!(world.pod_cidr_writes().len(), 20);
-    // Somebody has given it the flag.
+    // An operator has given it --allocate-node-cidrs.
     drop(kcm);
     let mut kcm = ControllerManager::start(admin, "kcm-2", true).await;
-    // It has to start: whichever serves these.
+    // Either of the two may serve these nodes: the new process has to start first.
     join(&world, "second", 50).await;
     each_has_its_own(&world, &mut ccm, 70).await;
     kcm.has_listed().await;

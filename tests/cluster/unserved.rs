@@ -1,4 +1,4 @@
-//! Where people look when a provider does not serve, and that what was rolled back stays rolled back.
+//! The messages about a provider without an active version, and that a rolled-back version stays rolled back.
 
 use std::io::Write as _;
 
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use crate::delivered::{CONFIG_MAP, Delivered, digest};
 use crate::providers::{APPROVE, ROLL_BACK, entry, joins, more, version, world};
 
-/// Two of them do not fit into an object as they are.
+/// Compressed: two modules do not fit into an object uncompressed.
 fn packed(wasm: &[u8]) -> Vec<u8> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(wasm).unwrap();
     gzip.finish().unwrap()
 }
 
-/// One of the conditions.
+/// The condition of this type.
 fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {
     let conditions = status["conditions"].as_array().unwrap();
     conditions.iter().find(|one| one["type"] == kind).unwrap()
@@ -65,7 +65,7 @@ async fn what_is_rolled_back_is_kept_beside_its_successor_and_its_absence_is_tol
     delivered.configure(&[delivered.entry("hcloud", CONFIG_MAP)]);
     let mut ccm = delivered.ccm(&[]);
     delivered.serves(&mut ccm, "hcloud", &first).await;
-    // The object is made while this is told, and `kubectl describe` shows it all the same.
+    // The object is created with the first Event, and `kubectl describe` shows the Event all the same.
     delivered
         .told(&mut ccm, "hcloud", "ProviderActivated")
         .await;
@@ -77,7 +77,7 @@ async fn what_is_rolled_back_is_kept_beside_its_successor_and_its_absence_is_tol
     assert_eq!(status["rejected"][0]["digest"], digest(&second), "{status}");
     world.stop(ccm).await;
 
-    // A new pod: its cache is empty, and the ConfigMap has what is rejected.
+    // A new pod: its cache is empty, and the ConfigMap has the rejected version.
     std::fs::remove_dir_all(delivered.cache()).unwrap();
     let seen = world.log().len();
     let mut ccm = delivered.ccm(&[]);
@@ -105,7 +105,7 @@ async fn what_is_rolled_back_is_kept_beside_its_successor_and_its_absence_is_tol
     let is_loud = |line: &str| severity(line) == Some('E') && line.contains("is not served");
     assert!(said.lines().any(is_loud), "{said}");
 
-    // It is put back, beside the other one: neither this pod nor a new one needs anything else.
+    // The old version is put back, beside the other one: neither this pod nor a new one needs anything else.
     delivered
         .apply_all(&[
             ("provider.wasm", &packed(&second)),

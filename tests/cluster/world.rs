@@ -1,5 +1,5 @@
-//! What every test of this suite stands on: an API server with the manifests of `deploy/`, a simulated cloud, and
-//! `ccm run` between them. It asserts nothing about what `ccm` does.
+//! The set-up of every test of this suite: an API server with the manifests of `deploy/`, a simulated cloud, and `ccm
+//! run` between them. Asserts nothing about `ccm`.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -27,17 +27,17 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::kubelet::is_tainted;
 
-/// How long anything may take that is bound to happen, or to go on. Only a failing test waits that long.
-const PATIENCE: Duration = Duration::from_secs(240);
+/// Timeout for expected events. Only a failing test waits that long.
+const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// Where the manifests put what has a namespace.
+/// The namespace of the manifests.
 const NAMESPACE: &str = "kube-system";
 
 const TOKEN: &str = "the-clouds-token";
 
-/// What a test chooses about its world.
+/// The settings of a world.
 pub(crate) struct Setup {
-    /// Of the simulated cloud.
+    /// Options of the simulated cloud.
     pub(crate) cloud: Options,
     /// Whether the API server reaches its etcd over a link.
     pub(crate) etcd_link: bool,
@@ -47,9 +47,9 @@ pub(crate) struct Setup {
     pub(crate) server_flags: Vec<String>,
     /// Files of rights beside those of the base in `deploy/kustomize`, relative to it.
     pub(crate) rights: &'static [&'static str],
-    /// None of these, by kind and name.
+    /// Objects to leave out, by kind and name.
     pub(crate) without: &'static [(&'static str, &'static str)],
-    /// Of all those, only the role with this name, as when one controller runs alone, and the one that shows what serves.
+    /// Of all roles, only the one with this name, as when one controller runs alone, and the one for Provider objects.
     pub(crate) only_role: Option<&'static str>,
 }
 
@@ -71,11 +71,11 @@ impl Default for Setup {
 pub(crate) struct World {
     pub(crate) api: ApiServer,
     pub(crate) cloud: Hetzner,
-    /// The only way to the cloud.
+    /// The only connection to the cloud.
     pub(crate) cloud_link: Link,
     pub(crate) nodes: Api<Node>,
     events: Api<Event>,
-    /// What of `deploy/` grants rights here.
+    /// The objects of `deploy/` that grant rights here.
     pub(crate) rights: Vec<Value>,
     kubeconfig: PathBuf,
     folder: TempDir,
@@ -134,7 +134,7 @@ impl World {
     }
 
     /// The configuration of the shipped guest: the rules that it requests, granted for the simulated cloud, whose
-    /// address is named because it is a loopback one.
+    /// loopback address has to be named.
     pub(crate) fn configuration(&self, values: Value) -> Value {
         let manifest = root().join("guests/hcloud/manifest.json");
         let manifest: Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
@@ -185,11 +185,11 @@ impl World {
         if !has("-v=") {
             command.arg("-v=4");
         }
-        // Many managers run side by side on this machine.
+        // Many managers run at the same time on this machine.
         if !has("--secure-port=") {
             command.arg("--secure-port=0");
         }
-        // No test of a cluster is about compiling.
+        // Compiling is not the subject of cluster tests.
         if arguments.first().is_some_and(|first| first == "run") && !has("--compiled-cache-dir=") {
             let folder = self.folder.path().join("compiled-modules");
             command.arg(format!("--compiled-cache-dir={}", folder.display()));
@@ -201,12 +201,12 @@ impl World {
         Process::spawn(command, &self.folder.path().join("ccm.log")).unwrap()
     }
 
-    /// What every `ccm` of this world has printed.
+    /// The output of every `ccm` of this world.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("ccm.log")).unwrap()
     }
 
-    /// Writes a file that goes with the world.
+    /// Writes a file that is deleted with the world.
     pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.folder.path().join(name);
         std::fs::write(&path, content).unwrap();
@@ -243,7 +243,7 @@ impl World {
         self.events.list(&params).await.unwrap().items
     }
 
-    /// Waits for an Event with this reason about a node.
+    /// Waits for an Event about a node with this reason.
     pub(crate) async fn event(&self, ccm: &mut Process, name: &str, reason: &str) -> Event {
         let what = format!("an Event {reason} about {name}");
         until(ccm, &what, async || {
@@ -253,7 +253,7 @@ impl World {
         .await
     }
 
-    /// Waits until a node is initialised and everything about it has been said.
+    /// Waits until a node is initialised and the Event about that is recorded.
     pub(crate) async fn initialised(&self, ccm: &mut Process, name: &str) -> Node {
         self.event(ccm, name, "Synced").await;
         let node = self.nodes.get(name).await.unwrap();
@@ -272,7 +272,7 @@ impl World {
         .await;
     }
 
-    /// Watches the nodes until they are as they should be; fails when `ccm` has ended or nothing changes any more.
+    /// Watches the nodes until they satisfy a condition; fails when `ccm` has ended or nothing changes any more.
     pub(crate) async fn nodes_until(
         &self,
         ccm: &mut Process,
@@ -281,7 +281,7 @@ impl World {
     ) -> BTreeMap<String, Node> {
         let mut observed = Observed::new(self.nodes.clone());
         loop {
-            let change = timeout(PATIENCE, observed.changed()).await;
+            let change = timeout(TIMEOUT, observed.changed()).await;
             ccm.check().unwrap();
             match change {
                 Ok(nodes) if is_so(nodes) => return nodes.clone(),
@@ -291,7 +291,7 @@ impl World {
         }
     }
 
-    /// Waits until all of so many nodes are initialised.
+    /// Waits until `count` nodes are initialised.
     pub(crate) async fn all_initialised(
         &self,
         ccm: &mut Process,
@@ -302,7 +302,7 @@ impl World {
             .await
     }
 
-    /// Ends `ccm` as a rolling update does, and waits until it has said and done everything.
+    /// Ends `ccm` as a rolling update does, and waits until it has ended.
     pub(crate) async fn stop(&self, mut ccm: Process) {
         ccm.terminate().unwrap();
         let status = ccm.ended(Duration::from_secs(30)).await.unwrap();
@@ -310,14 +310,14 @@ impl World {
     }
 }
 
-/// How many nodes wait for nobody.
+/// How many nodes are without the taint.
 pub(crate) fn untainted(nodes: &BTreeMap<String, Node>) -> usize {
     nodes.values().filter(|node| !is_tainted(node)).count()
 }
 
-/// Asks again and again until there is an answer; fails when `ccm` has ended or nothing comes.
+/// Calls `ask` until it returns something; fails when `ccm` has ended or the timeout has passed.
 pub(crate) async fn until<T>(ccm: &mut Process, what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         ccm.check().unwrap();
         if let Some(answer) = ask().await {
@@ -328,12 +328,12 @@ pub(crate) async fn until<T>(ccm: &mut Process, what: &str, ask: impl AsyncFn() 
             "waited for {what}:\n{}",
             ccm.tail()
         );
-        // Eight tests that ask at once are half of what the machine does, if they do it much more often.
+        // Eight tests that poll much more often would take half of the machine.
         sleep(Duration::from_millis(200)).await;
     }
 }
 
-/// A number that a variable may make larger: large counts take long and belong to `.ci/full`.
+/// A number that a variable may raise: large counts take long and belong to `.ci/full`.
 pub(crate) fn size(variable: &'static str, usual: u64, full: u64) -> usize {
     let count = Count {
         variable,

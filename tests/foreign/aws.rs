@@ -1,8 +1,9 @@
-//! The shipped AWS guest in the real sandbox before moto, which others make, unmodified; boto3, AWS' own client, makes the network and
-//! the instances, and says what is there. The host signs; moto does not check signatures, but finds service and region in them.
+//! The shipped AWS guest in the real sandbox before moto, a simulator of others, unmodified; boto3, AWS' own client,
+//! makes the network and the instances, and reads the state. The host signs; moto does not check signatures, but finds
+//! service and region in them.
 //!
-//! What moto does not do: a route to a terminated instance stays `active`, security groups can be deleted at once, and its
-//! load balancers are `active` at once. It does not know DescribeInstanceTopology.
+//! Differences of moto from AWS: a route to a terminated instance stays `active`, security groups can be deleted at
+//! once, load balancers are `active` at once, and DescribeInstanceTopology does not exist.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ fn aws_keeps_every_law_with_classic_load_balancers() {
     keeps_every_law("");
 }
 
-/// What `ccm provider test` says, as somebody else would run it.
+/// The report of `ccm provider test`, run as a third party runs it.
 fn keeps_every_law(kind: &str) {
     let mut world = World::new();
     let folder = TempDir::new().unwrap();
@@ -170,7 +171,7 @@ fn nodes(world: &mut World) {
         };
         assert_eq!(instance.shutdown, Some(true));
     }
-    // What AWS says when too much is asked of it.
+    // AWS's answer to too many requests.
     world.moto.refuse(
         "DescribeInstances",
         "503 Service Unavailable",

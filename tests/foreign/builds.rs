@@ -1,5 +1,6 @@
-//! One guest, built twice: by `cargo build --target wasm32-wasip2`, as it ships, and by `cargo component build`, which builds
-//! for wasm32-wasip1 and makes the component itself. Both are loaded, and say and do the same before the same cloud.
+//! One guest, built twice: by `cargo build --target wasm32-wasip2`, as it ships, and by `cargo component build`, which
+//! builds for wasm32-wasip1 and makes the component itself. Both are loaded, and have the same answers and requests
+//! before the same cloud.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,8 +21,8 @@ use tempfile::TempDir;
 
 use super::{checkout, host, node, tool};
 
-/// Builds the shipped guest with the other tool, out of the checkout and into another folder: without bindings of its own
-/// to write, the tool writes nothing beside the sources.
+/// Builds the shipped guest with the other tool, out of the checkout and into another folder: without bindings of its
+/// own to write, the tool writes nothing beside the sources.
 fn component_build(folder: &Path) -> Vec<u8> {
     let output = Command::new(tool())
         .args(["component", "build", "--locked", "--profile", "guest"])
@@ -39,7 +40,7 @@ fn component_build(folder: &Path) -> Vec<u8> {
     std::fs::read(folder.join("wasm32-wasip1/guest/guest_hcloud.wasm")).unwrap()
 }
 
-/// One build before a cloud of its own. Clouds that are asked the same answer the same: their clock stands still.
+/// One build with a cloud of its own. Clouds answer the same requests alike: their clock stands still.
 struct Build {
     provider: Provider,
     cloud: Hetzner,
@@ -80,8 +81,8 @@ impl Build {
         Build { provider, cloud }
     }
 
-    /// Plays the same for everybody, and returns what was said: line by line what the build answered, and at the end what
-    /// it asked the cloud for and what it left there.
+    /// Plays the same calls for each build, and returns one line for each answer, and at the end the requests and the
+    /// final state of its cloud.
     async fn play(&self) -> Vec<String> {
         let Build { provider, cloud } = self;
         let mut said = Vec::new();
@@ -138,7 +139,7 @@ impl Build {
         said.push(format!("{reply:?}"));
         assert!(cloud.load_balancers().is_empty(), "{said:#?}");
 
-        // What a guest asks side by side arrives in any order.
+        // Parallel requests of a guest arrive in any order.
         let asked = cloud.requests();
         assert!(asked.len() > 10, "{asked:?}");
         let mut asked: Vec<_> = asked
@@ -147,7 +148,7 @@ impl Build {
             .collect();
         asked.sort();
         said.extend(asked);
-        // The one thing in which the two clouds differ.
+        // The only difference between the two clouds.
         let endpoint = cloud.address().to_string();
         said.into_iter()
             .map(|line| line.replace(&endpoint, "CLOUD"))
@@ -183,7 +184,7 @@ fn the_shipped_guest_says_and_does_the_same_when_cargo_component_builds_it() {
     let ours = embedded_guests::HCLOUD.to_vec();
     let theirs = component_build(folder.path());
     assert_ne!(ours, theirs, "they are two builds");
-    // Two loads of one build under one name would share what a cloud asked to wait for; so they have a host each.
+    // Two builds loaded under one name would share the host's rate-limit holds; so each has a host of its own.
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let ours = Build::load(&host(), ours).await.play().await;

@@ -1,5 +1,5 @@
-//! Which providers a build embeds: those that are features of the binary, as PROVIDERS of `deploy/release` names them. Cargo is
-//! asked what it would build of the binary; only the crate with the modules is built, so that no engine is compiled twice.
+//! The providers that a build embeds: features of the binary, as PROVIDERS of `deploy/release` names them. Cargo plans
+//! the build of the binary; only the crate with the modules is built, so that no engine is compiled twice.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn cargo(arguments: &[&str]) -> String {
 
 /// The folder in which the crate's build script has put the modules.
 fn built() -> PathBuf {
-    // Where the guests have been compiled already.
+    // The target folder with the compiled guests.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let messages = cargo(&[
         "check",
@@ -74,7 +74,7 @@ fn the_features_of_the_binary_choose_the_embedded_providers() {
         files,
         BTreeSet::from(CHOSEN.map(|name| format!("guest-{name}.wasm")))
     );
-    // A digest names one module, whichever others stand beside it.
+    // A digest identifies one module, whatever others are embedded.
     for guest in embedded_guests::ALL {
         if CHOSEN.contains(&guest.name) {
             let wasm = std::fs::read(folder.join(format!("guest-{}.wasm", guest.name))).unwrap();

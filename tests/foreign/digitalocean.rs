@@ -1,5 +1,5 @@
-//! The simulated DigitalOcean, driven over TLS by the vendor's own client in Python (`pydo` from PyPI), and what it answers
-//! against the vendor's OpenAPI document, if `CCM_DIGITALOCEAN_OPENAPI` names a checkout of it.
+//! The simulated DigitalOcean, driven over TLS by the vendor's own client in Python (`pydo` from PyPI), and its answers
+//! compared with the vendor's OpenAPI document, if `CCM_DIGITALOCEAN_OPENAPI` names a checkout of it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -78,7 +78,7 @@ fn the_vendors_client_and_document_understand_the_simulator() {
         .collect();
     understood(&bodies, first);
     busy(&client, &cloud);
-    // `.ci/run` notes when it is not compared.
+    // `.ci/run` reports when they are not compared.
     if let Ok(checkout) = std::env::var("CCM_DIGITALOCEAN_OPENAPI") {
         documented(&checkout, &calls, &bodies);
     }
@@ -91,7 +91,7 @@ fn drive(client: &Client, cloud: &DigitalOcean, calls: Value) -> Vec<Value> {
     client.drive(&task, &[("REQUESTS_CA_BUNDLE", trusted)])
 }
 
-/// A part of what an earlier call answered.
+/// A reference to a part of an earlier call's answer.
 fn of(call: usize, take: &[&str]) -> Value {
     json!({"of": call, "take": take})
 }
@@ -107,7 +107,7 @@ fn body(droplets: Value, more: Value) -> Value {
     body
 }
 
-/// Every endpoint once, and what each kind of object may look like.
+/// Calls every endpoint once, with every form of each kind of object.
 fn calls(cloud: &DigitalOcean, first: u64) -> Vec<Call> {
     let id = of(0, &["load_balancer", "id"]);
     let one = "/v2/load_balancers/{lb_id}";
@@ -303,7 +303,8 @@ fn understood(bodies: &[&Value], first: u64) {
     assert_eq!(bodies[8]["id"], "not_found");
 }
 
-/// While it is made, and after a change, a load balancer refuses changes; too many requests are refused with a time.
+/// While it is made, and after a change, a load balancer refuses changes; too many requests are refused with a
+/// `Retry-After`.
 fn busy(client: &Client, cloud: &DigitalOcean) {
     cloud.set_durations(Duration::MAX, Duration::ZERO);
     let droplet = cloud.add_droplet(DropletSpec::named("node-3"));

@@ -1,5 +1,5 @@
-//! The cloud simulator, driven over TLS by the vendor's own client in Python (`hcloud` from PyPI): load balancers with all
-//! that belongs to them, and the routes of networks. What that client cannot read is not the vendor's shape.
+//! The cloud simulator, driven over TLS by the vendor's own client in Python (`hcloud` from PyPI): load balancers with
+//! all their parts, and the routes of networks. An answer that this client cannot read has not the vendor's shape.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn drive(client: &Client, cloud: &Hetzner, calls: Value) -> Vec<Value> {
     client.drive(&task, &[("REQUESTS_CA_BUNDLE", trusted)])
 }
 
-/// The answers of calls that all went well.
+/// The answers of calls, all of which must have succeeded.
 fn answers(said: &[Value]) -> Vec<&Value> {
     said.iter()
         .map(|one| {
@@ -51,7 +51,7 @@ fn tcp_service(listen: u16) -> Value {
     })
 }
 
-/// A service as the client shows it: what it was told, and nothing of the client's own.
+/// A service as the client shows it: the answer's fields, without the client's own.
 fn shown(mut service: Value) -> Value {
     strip_classes(&mut service);
     service["http"] = Value::Null;
@@ -81,7 +81,7 @@ async fn start() -> Hetzner {
     Hetzner::start(options).await.unwrap()
 }
 
-/// The object that a call answered, for the calls after it.
+/// A reference to the object of an earlier call's answer.
 fn of(call: usize, take: &str) -> Value {
     json!({"of": call, "take": take})
 }
@@ -173,7 +173,7 @@ fn creation(client: &Client, cloud: &Hetzner) {
         (&json!({"owner": "web"}), &json!({"delete": false}))
     );
     assert_eq!(found["location"]["name"], "fsn1");
-    // Nothing that the client knows of a load balancer was left out.
+    // The answer has every field of a load balancer that the client knows.
     let fields = found.as_object().unwrap();
     let absent: Vec<_> = fields.iter().filter(|(_, value)| value.is_null()).collect();
     assert_eq!(absent, Vec::<(&String, &Value)>::new());
@@ -199,7 +199,7 @@ fn changes(client: &Client, cloud: &Hetzner) {
     let node = cloud.add_server(ServerSpec::named("node-2"));
     let balancer = json!({"of": 0});
     let mut calls = vec![json!(["load_balancers.get_by_name", {"name": "web"}])];
-    // Each change waits for the one before: a load balancer is locked while an action runs on it.
+    // Each change waits for the previous one: a load balancer is locked while an action runs on it.
     let mut change = |method: &str, fields: Value| {
         let mut arguments = fields;
         arguments["load_balancer"] = balancer.clone();

@@ -1,5 +1,5 @@
-//! `deploy/docs/other-languages.md`: its commands, from top to bottom, build a provider in each language; each is then asked
-//! about nodes, and fails in the ways that the page tells.
+//! `deploy/docs/other-languages.md`: its commands, from top to bottom, build a provider in each language; each then
+//! looks nodes up, and fails in the ways that the page describes.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn files(text: &str) -> Vec<(&str, String)> {
     files
 }
 
-/// A cloud with a machine that is fine, one that is described by no JSON, and no other.
+/// A cloud with a healthy machine, one whose description is no JSON, and no other.
 fn cloud(runtime: &tokio::runtime::Runtime) -> SocketAddr {
     let router = Router::new().fallback(|uri: Uri| async move {
         match uri.path() {
@@ -71,7 +71,7 @@ fn cloud(runtime: &tokio::runtime::Runtime) -> SocketAddr {
     address
 }
 
-/// Asks a module about one node, with this region.
+/// Looks up one node with a module, with this region.
 fn asked(folder: &Path, module: &str, endpoint: &str, region: &str, node: &str) -> Output {
     let path = folder.join(module);
     let path = path.to_str().unwrap();
@@ -145,7 +145,7 @@ fn languages_the_commands_of_the_page_build_providers() {
             answer.starts_with("found other://m-1 small - north"),
             "{answer}"
         );
-        // What it prints is in the log.
+        // Its output is in the log.
         assert_eq!(
             found["asked"][0]["calls"][0]["log"],
             json!(["asked about a"])
@@ -154,7 +154,7 @@ fn languages_the_commands_of_the_page_build_providers() {
         let gone = document(&ask("north", "a=other://m-2"));
         assert_eq!(gone["asked"][0]["objects"][0]["answer"], "gone", "{module}");
 
-        // An error of the contract is no trap, and a defect has its traceback in the error and an Event at once.
+        // An error of the contract is no trap; a defect has its traceback in the error, and an Event at once.
         let refused = ask("", "a=other://m-1");
         assert_eq!(refused.status.code(), Some(2));
         let said = document(&refused)["reasons"].to_string();

@@ -1,6 +1,5 @@
-//! A scrape, judged by Prometheus' own tools: `promtool` reads the classic format and says what is bad style, the parser
-//! of OpenMetrics' authors reads the other one. The scrapes are the golden files that the tests of controllers and
-//! delivery compare with.
+//! A scrape, judged by Prometheus' own tools: `promtool` reads the classic format and reports bad style, the parser of
+//! OpenMetrics' authors reads the other one. The scrapes are the golden files of the controllers' and delivery's tests.
 
 use std::fs::File;
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! The alerts and the dashboard, judged by Prometheus: its tool checks and fires the alerts, and it answers every query of the
-//! dashboard from the golden scrapes. Grafana's own types read the dashboard.
+//! The alerts and the dashboard, judged by Prometheus: its tool checks and fires the alerts, and it answers every query
+//! of the dashboard from the golden scrapes. Grafana's own types read the dashboard.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -31,7 +31,7 @@ fn promtool_fires_every_alert_and_none_on_a_healthy_manager() {
     assert!(said.contains("SUCCESS"), "{said}");
 }
 
-/// Serves this text to whoever connects, until the program ends.
+/// Serves this text to every client, until the program ends.
 fn serve(text: String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -49,7 +49,7 @@ fn serve(text: String) -> SocketAddr {
             let head = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
             );
-            // Prometheus asks again if it has gone away.
+            // Prometheus repeats the request if its connection has closed.
             let _ = stream.write_all((head + &text).as_bytes());
         }
     });
@@ -111,7 +111,7 @@ async fn prometheus_answers_every_query_of_the_dashboard() {
     assert!(answered > 40, "{answered}");
 }
 
-/// Where `read` lacks a field of `written`, or has another value there.
+/// The fields of `written` that `read` lacks, or has with another value.
 fn lost(place: &str, written: &Value, read: &Value, into: &mut Vec<String>) {
     match (written, read) {
         (Value::Object(fields), Value::Object(others)) => {

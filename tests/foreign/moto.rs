@@ -1,9 +1,10 @@
-//! What the host signs for AWS, before moto: it recomputes each signature with botocore, AWS's own library for Python, and
-//! knows which keys may do what. And the exchanges for temporary keys, which moto answers as AWS does.
+//! The host's signatures for AWS, checked by moto: it recomputes each with botocore, AWS's own library for Python, and
+//! checks the rights of the keys. And the exchanges for temporary keys, which moto answers as AWS does.
 //!
 //! moto does not check the signature's date, the token of a web identity, or the session with the metadata service; its
-//! instance's keys are those of nobody, so that they are shown to arrive, and no more. It writes a form anew before it looks at
-//! the signature, so that only forms which Python would write in the same way pass, and no query does: botocore's own fail, too.
+//! instance's keys belong to no user, so the tests only show that they arrive. It encodes a form anew before it checks
+//! the signature, so that only forms pass which Python would encode in the same way, and no query does: botocore's own
+//! fail, too.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -29,7 +30,7 @@ use super::python::Client;
 /// Longer than a busy machine takes to start a server that is written in Python.
 const SOON: Duration = Duration::from_secs(120);
 
-/// moto, on a port of its own.
+/// moto on a port of its own.
 struct Moto {
     client: Client,
     child: Child,
@@ -81,7 +82,7 @@ impl Moto {
         self.client.drive(&task, &[]).remove(0)
     }
 
-    /// From now on each signature and each right is checked.
+    /// From now on moto checks each signature and each right.
     fn check(&self) {
         let task = json!({ "endpoint": self.endpoint, "step": "check" });
         self.client.drive(&task, &[]);
@@ -91,7 +92,7 @@ impl Moto {
         Issuer::at(self.endpoint.parse().unwrap())
     }
 
-    /// Two targets, both signed for with these keys.
+    /// Two targets, the requests to both signed with these keys.
     fn egress(&self, source: &AwsSource) -> Arc<Egress> {
         let rule = json!({ "methods": ["GET", "POST"], "path": "/", "access": "read" });
         let target = |name: &str, host: &str| json!({ "name": name, "endpoint": format!("https://{host}.{{region}}.amazonaws.com"), "auth": "aws-sigv4", "rules": [rule] });
@@ -163,7 +164,7 @@ async fn moto_recomputes_our_signatures_and_finds_them_right() {
         session_name: "ccm".to_owned(),
         token: Presented::Text(Secret::new("a-token-of-a-workload".to_owned())),
     });
-    // moto does not give out keys any more once it checks.
+    // moto issues no keys any more once it checks.
     let of_role = moto.egress(&web_identity);
     assert_eq!(status(&of_role, form("ec2", INSTANCES)).await.0, 200);
     assert_eq!(
@@ -184,7 +185,7 @@ async fn moto_recomputes_our_signatures_and_finds_them_right() {
         assert_eq!(status(egress, form("ec2", &fields)).await.0, 200);
         let balancers = form("elasticloadbalancing", BALANCERS);
         assert_eq!(status(egress, balancers).await.0, 200);
-        // The keys are right, and may not do it.
+        // The keys are right, and lack the right.
         let (code, said) = status(
             egress,
             form("ec2", "Action=DescribeVpcs&Version=2016-11-15"),
@@ -192,7 +193,7 @@ async fn moto_recomputes_our_signatures_and_finds_them_right() {
         .await;
         assert_eq!(code, 403, "{said}");
     }
-    // One letter of the secret, or the keys of nobody.
+    // One changed letter of the secret, or keys of no user.
     for wrong in [
         keys(&text("id"), &format!("{}x", text("secret"))),
         keys("AKIANOBODY", "secret-of-nobody"),

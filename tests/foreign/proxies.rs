@@ -1,7 +1,8 @@
-//! The cloud behind proxies of others: tinyproxy, squid and proxy.py, each the only way out of a network namespace. What was
-//! dialled there, the kernel's own counters say.
+//! The cloud behind proxies of others: tinyproxy, squid and proxy.py, each the only way out of a network namespace. The
+//! kernel's own counters show the connections there.
 //!
-//! Needs `unshare` and `nsenter` (util-linux), `ip` (iproute2), tinyproxy, squid, Python, and the right to make namespaces.
+//! Needs `unshare` and `nsenter` (util-linux), `ip` (iproute2), tinyproxy, squid, Python, and the right to make
+//! namespaces.
 
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
@@ -22,10 +23,10 @@ use super::CCM;
 use super::python::Client;
 
 const TEST: &str = "proxies::the_cloud_is_reached_through_foreign_proxies_and_in_no_other_way";
-/// Which part of the test this process is.
+/// Environment variable for the part of the test that this process plays.
 const PART: &str = "CCM_PROXIES_PART";
 const TOKEN: &str = "the-token-of-the-project";
-/// The proxies' end of the only wire.
+/// The proxies' address, at the end of the only link.
 const PROXIES: &str = "10.77.0.1";
 const LOGIN: (&str, &str) = ("me", "s3cret9");
 
@@ -48,12 +49,12 @@ fn the_cloud_is_reached_through_foreign_proxies_and_in_no_other_way() {
     assert!(status.success(), "{status}; the output above says why");
 }
 
-/// A process that ends with the test, and all that it started.
+/// A process that is killed when dropped, with all processes that it has started.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Some have workers.
+        // Some proxies have worker processes.
         let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         let _ = self.0.wait();
     }
@@ -76,7 +77,7 @@ fn shell(script: &str) {
     assert!(status.success(), "{script}");
 }
 
-/// The world of the proxies and of the cloud: names resolve, and the cloud listens on loopback.
+/// The namespace of the proxies and of the cloud: names resolve, and the cloud listens on loopback.
 fn outside() {
     let folder = TempDir::new().unwrap();
     let hosts = folder.path().join("hosts");
@@ -103,7 +104,7 @@ fn outside() {
         folder,
     };
     world.nothing_else_leads_there();
-    // How it refuses: a wrong login, or squid a port.
+    // Its refusals: of a wrong login, or of a port by squid.
     for (name, start, refusal) in [
         (
             "tinyproxy",
@@ -125,7 +126,7 @@ fn write(folder: &TempDir, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// For the name that only the proxies can resolve.
+/// A certificate for the name that only the proxies can resolve.
 fn certificate() -> Tls {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -139,7 +140,7 @@ fn certificate() -> Tls {
     }
 }
 
-/// A network namespace with one wire, at whose other end the proxies are, and no route.
+/// A network namespace with one link, at whose other end the proxies are, and no default route.
 struct Namespace(Running);
 
 impl Namespace {
@@ -176,7 +177,7 @@ impl Namespace {
         command
     }
 
-    /// Connections that were begun in it, and datagrams that were sent.
+    /// The numbers of connections and of datagrams that were sent from it.
     fn dialled(&self) -> (u64, u64) {
         let text = std::fs::read_to_string(format!("/proc/{}/net/snmp", self.id())).unwrap();
         (
@@ -215,7 +216,7 @@ struct World {
 }
 
 impl World {
-    /// Asks the cloud with the shipped module, in the namespace. `proxy` is the entry's setting.
+    /// Sends a request to the cloud with the shipped module, in the namespace. `proxy` is the entry's setting.
     fn check(&self, proxy: &str, environment: &[(&str, &str)]) -> Output {
         let text = format!(
             "apiVersion: wasm-ccm.dev/v1alpha1\nkind: ProviderConfiguration\nproviders:\n- name: hcloud\n{proxy}"
@@ -259,7 +260,7 @@ impl World {
             true => url.replace("//", "//me:s3cret9@"),
             false => url.clone(),
         };
-        // Each way of saying it once: every call loads the module anew, which takes two seconds.
+        // Each form of the setting once: every call loads the module anew, which takes two seconds.
         self.counted(name, || match name {
             "proxy.py" => {
                 let environment = [("HTTPS_PROXY", in_url.as_str())];
@@ -270,7 +271,7 @@ impl World {
         if name == "tinyproxy" {
             self.counted(name, || self.isolated(&in_url));
         }
-        // A login that it does not know, or a port that its rules do not allow.
+        // A login that the proxy does not know, or a port that its rules forbid.
         let refused = match has_login {
             true => format!("  proxy: {{ url: \"{url}\"{} }}\n", login("you")),
             false => entry,
@@ -288,7 +289,7 @@ impl World {
         assert!(!said.contains("s3cret9"), "{name}: {said}");
     }
 
-    /// Asks the cloud with the module in a process of its own.
+    /// Sends a request to the cloud with the module in a child process.
     fn isolated(&self, proxy: &str) -> Output {
         let program = std::env::current_exe().unwrap();
         self.client
@@ -305,7 +306,7 @@ impl World {
             .unwrap()
     }
 
-    /// Runs what has to succeed, and counts what it dials: the only route leads to the proxies.
+    /// Runs a command that must succeed, and counts its connections: the only route leads to the proxies.
     fn counted(&self, name: &str, run: impl FnOnce() -> Output) {
         let (before, proxied) = (self.client.dialled(), accepted());
         let output = run();
@@ -313,7 +314,7 @@ impl World {
         let after = self.client.dialled();
         let dialled = after.0 - before.0;
         assert!(dialled > 0, "{name}");
-        // The proxy accepts what was dialled, and the cloud as many tunnels.
+        // The proxies accept each connection, and the cloud as many tunnels.
         assert_eq!(accepted() - proxied, 2 * dialled, "{name}");
         assert_eq!(after.1 - before.1, 0, "{name}: datagrams");
     }
@@ -340,7 +341,7 @@ impl World {
             self.port
         );
         let file = write(&self.folder, "squid.conf", &config);
-        // As root it would change to a user that this namespace does not have.
+        // Started as root, squid would change to a user that this namespace does not have.
         let mut command = Command::new("unshare");
         command.args(["--map-user=13", "--map-group=13", "squid", "-N", "-f"]);
         self.listening(command.arg(file), port)
@@ -373,7 +374,7 @@ impl World {
     }
 
     fn listening(&self, command: &mut Command, port: u16) -> (Running, u16) {
-        // Search paths of users rarely have the folders of daemons.
+        // Users' search paths rarely have the folders of daemons.
         let path = std::env::var("PATH").unwrap_or_default();
         let running = Running::start(command.env("PATH", format!("{path}:/usr/sbin")));
         until("the proxy listens", || {
@@ -383,7 +384,7 @@ impl World {
     }
 }
 
-/// Connections that the proxies and the cloud have accepted together.
+/// Number of connections that the proxies and the cloud have accepted together.
 fn accepted() -> u64 {
     let text = std::fs::read_to_string("/proc/self/net/snmp").unwrap();
     counter(&text, "Tcp:", "PassiveOpens")

@@ -1,6 +1,7 @@
-//! The shipped Proxmox guest in the real sandbox before fakepve, which others make, unmodified and in a process of its own;
-//! proxmoxer, a client of others, makes and destroys the machines. The server is as on an operator's own floor: no public
-//! authority vouches for it, and the grant names its certificate's fingerprint, or the private authority.
+//! The shipped Proxmox guest in the real sandbox before fakepve, a simulator of others, unmodified and in a process of
+//! its own; proxmoxer, a client of others, makes and destroys the machines. The server is as in an operator's own
+//! network: no public authority has signed its certificate, and the grant names the certificate's fingerprint, or the
+//! private authority.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,15 +20,15 @@ use serde_json::{Value, json};
 use super::pve::{self, Pve, SECRET, USER, machine};
 use super::python::Client;
 
-/// What the server is known by.
+/// How the server's certificate is verified.
 enum KnownBy {
     Fingerprint(Fingerprint),
     Authority(String),
-    /// What the system trusts.
+    /// Signed by an authority that the system trusts.
     Platform,
 }
 
-/// What an operator grants, with this secret of the token.
+/// An operator's grants, with this secret of the token.
 fn grants(pve: &Pve, secret: &str, known: KnownBy, is_agent_granted: bool) -> Grants {
     let (fingerprints, ca_pem) = match known {
         KnownBy::Fingerprint(fingerprint) => (vec![fingerprint], None),
@@ -152,7 +153,7 @@ fn proxmox_is_served_by_a_simulator_of_others_and_driven_by_a_client_of_others()
     runtime.block_on(trouble(&mut pve));
 }
 
-/// What `ccm provider test` says, as somebody else would run it.
+/// The report of `ccm provider test`, run as a third party runs it.
 fn conforms_to_the_contract(pve: &Pve) {
     let folder = tempfile::TempDir::new().unwrap();
     let token = folder.path().join("token");
@@ -273,7 +274,7 @@ fn the_configuration_names_a_private_authority(pve: &mut Pve) {
     }
 }
 
-/// Machines that come, stop, go, and leave their number to others.
+/// Machines that start, stop and are destroyed, and whose numbers are used again.
 async fn lives(client: &Client, pve: &mut Pve) {
     let [a, b, c] = UUIDS;
     let provider = load(grants(pve, SECRET, known(pve), false), &[]).await;
@@ -299,7 +300,7 @@ async fn lives(client: &Client, pve: &mut Pve) {
     assert_eq!(pve.requests(), asked);
     let reply = find(&[new("worker-2", b)]).await;
     assert_eq!(instance(&reply).instance_type.as_deref(), Some("big-1"));
-    // The name is another's, or nobody's.
+    // The name is another machine's, or no machine's.
     let reply = find(&[new("worker-3", a), new("laptop", c)]).await;
     assert_eq!(brief(&reply), ["not mine", "not mine"]);
     pve.requests();
@@ -331,7 +332,7 @@ async fn lives(client: &Client, pve: &mut Pve) {
     assert_eq!(brief(&reply), [all[0], "gone", all[2]]);
     assert!(reply.complete, "two answers, both whole");
 
-    // Its number is another machine's now.
+    // Another machine has its number now.
     pve.calls(
         client,
         json!([machine(
@@ -346,7 +347,7 @@ async fn lives(client: &Client, pve: &mut Pve) {
     assert_eq!(brief(&reply), [all[0], "gone", all[2]]);
     assert!(reply.complete);
 
-    // A pool, as a zone.
+    // The machine's pool is the zone.
     pve.calls(
         client,
         json!([
@@ -362,7 +363,7 @@ async fn lives(client: &Client, pve: &mut Pve) {
     let reply = pools.find(&[new("worker-1", a)], permit()).await.unwrap();
     assert_eq!(instance(&reply).zone.as_deref(), Some("rack-a"));
 
-    // The guest agent, once it runs.
+    // The guest agent's addresses, once it runs.
     let ranges = [("PROXMOX_EXTERNAL_CIDRS", "203.0.113.0/24")];
     let agents = load(grants(pve, SECRET, known(pve), true), &ranges).await;
     let reply = agents.find(&[new("worker-1", a)], permit()).await.unwrap();
@@ -398,7 +399,7 @@ async fn trouble(pve: &mut Pve) {
     assert_eq!(brief(&reply), ["proxmox://home/101", unreachable, "gone"]);
     pve.order(&json!(["set_node_offline", "pve2", false]));
 
-    // From here on the token has no rights but these: what it does not see is not gone.
+    // From here on the token has only these rights: a machine that it cannot see is not gone.
     pve.order(&json!(["grant", USER, "/pool/rack-a", "VM.Audit"]));
     let nodes = [node("worker-1", 101, a), node("worker-3", 103, c), absent];
     let reply = provider.find_fresh(&nodes, permit()).await.unwrap();

@@ -1,5 +1,5 @@
-//! Clients of others that are written in Python: installed into a folder of the test, and driven by a script that reads a
-//! task and prints what the client understood.
+//! Clients of others that are written in Python: installed into a folder of the test, and driven by a script that reads
+//! a task and prints the client's results.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -48,19 +48,19 @@ impl Client {
         Client { folder, sources }
     }
 
-    /// Where it is installed.
+    /// The folder in which it is installed.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Writes the authority that the client is to trust, and says where.
+    /// Writes the authority that the client is to trust, and returns the file.
     pub(crate) fn trust(&self, pem: &str) -> PathBuf {
         let authority = self.folder.path().join("authority.pem");
         std::fs::write(&authority, pem).unwrap();
         authority
     }
 
-    /// Runs the script with a task, and returns what came of each of its calls.
+    /// Runs the script with a task, and returns the result of each of its calls.
     pub(crate) fn drive(&self, task: &Value, environment: &[(&str, &Path)]) -> Vec<Value> {
         let mut child = Command::new("python3")
             .arg("-B")

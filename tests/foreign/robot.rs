@@ -1,5 +1,5 @@
-//! The Robot simulator, driven over TLS by a client that others generated from the vendor's documentation
-//! (`hrobot-py` from PyPI). What that client cannot read is not the vendor's shape.
+//! The Robot simulator, driven over TLS by a client that others generated from the vendor's documentation (`hrobot-py`
+//! from PyPI). An answer that this client cannot read has not the vendor's shape.
 
 use ccm_sim::robot::{Fault, OperatingStatus, Options, ResetType, Robot, ServerSpec, Trouble};
 use ccm_tests::authority;
@@ -10,7 +10,7 @@ use super::python::Client;
 const USER: &str = "#ws+testuser";
 const PASSWORD: &str = "the-password";
 
-/// Makes calls through the client and returns what it understood of each answer.
+/// Makes calls through the client and returns its reading of each answer.
 fn drive(client: &Client, robot: &Robot, password: &str, calls: Value) -> Vec<Value> {
     let authority = client.trust(robot.ca_pem().unwrap());
     let task = json!({
@@ -20,7 +20,7 @@ fn drive(client: &Client, robot: &Robot, password: &str, calls: Value) -> Vec<Va
     client.drive(&task, &[])
 }
 
-/// What the client says of an answer that is all as documented, or with these fields beyond.
+/// The client's reading of an answer that is as documented, or with these further fields.
 fn documented(class: &str, value: Value, beyond: &[&str]) -> Value {
     json!({
         "class": class, "value": value, "absent": [], "mistyped": [], "undocumented": beyond,
@@ -82,7 +82,7 @@ fn the_robot_simulator_is_understood_by_a_client_of_others() {
         "status": "ready", "cancelled": false, "paid_until": "2026-12-31", "ip": ["198.19.128.1"],
         "subnet": [{"ip": "2001:db8:ffff::", "mask": "64"}], "linked_storagebox": 12,
     });
-    // The vendor's list shows the storage box, its documentation only for reads of one server.
+    // The vendor's list has the storage box, its documentation only reads of one server.
     let listed = documented("ServerSummary", server.clone(), &["linked_storagebox"]);
     assert_eq!(*understood[0], json!([listed]));
     for (flags, value) in [
@@ -134,7 +134,7 @@ fn refusals(client: &Client, robot: &Robot, id: &str) {
         ["list_reset_options"],
         ["list_reset_options"],
     ]);
-    // The first fault meets the reset.
+    // The first fault meets the call about the reset.
     let answers = drive(client, robot, PASSWORD, calls);
     assert!(
         refusal(404, "SERVER_NOT_FOUND")(&answers[0]),

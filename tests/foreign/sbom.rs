@@ -43,7 +43,7 @@ fn the_bill_of_materials_is_one_for_others_and_lists_what_is_inside() {
     for document in &documents {
         complete(document);
     }
-    // That something is ever refused is seen with what has no type.
+    // A component without type shows that the schema refuses something.
     documents.push(
         json!({"bomFormat": "CycloneDX", "specVersion": "1.6", "components": [{"name": "x"}]}),
     );
@@ -52,7 +52,7 @@ fn the_bill_of_materials_is_one_for_others_and_lists_what_is_inside() {
     assert!(mistakes[2].is_string(), "{mistakes:?}");
 }
 
-/// Nothing is named twice, everything that something depends on is named, and all crates from elsewhere have a digest.
+/// Names are unique, all dependencies are named, and all external crates have a digest.
 fn complete(document: &Value) {
     let components = document["components"].as_array().unwrap();
     let nested = components
@@ -83,7 +83,7 @@ fn complete(document: &Value) {
     for name in ["wasmtime", "rustls", "ring", "wit-bindgen", "ccm-core"] {
         assert!(named(name).is_some(), "{name} is missing");
     }
-    // Images are built without the demo, and no test is in them.
+    // Images are built without the demo, and contain no tests.
     for name in ["ccm-sim", "proptest", "cc", "syn"] {
         assert!(named(name).is_none(), "{name} is not in the program");
     }

@@ -1,5 +1,5 @@
-//! The status page by keyboard alone: a browser that WebDriver steers presses the keys. Every link and every table that
-//! scrolls is reached, in the order of the page, and shows that it has the focus.
+//! The status page by keyboard alone: WebDriver presses the keys in a browser. Every link and every table that scrolls
+//! is reached, in the order of the page, and shows that it has the focus.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -25,7 +25,7 @@ struct Browser {
 
 impl Browser {
     async fn open(page: &str) -> Browser {
-        // One of another test may be there.
+        // Another test may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (client, profile) = (reqwest::Client::new(), TempDir::new().unwrap());
         let mut driver = Command::new("chromedriver")
@@ -85,7 +85,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser goes with its session, and outlives a driver that is only killed.
+        // The browser ends with its session, and outlives a driver that is only killed.
         let (_, rest) = self.session.split_once("//").unwrap();
         let (address, session) = rest.split_once('/').unwrap();
         if let Ok(mut stream) = TcpStream::connect(address) {
@@ -127,7 +127,7 @@ async fn the_status_page_is_read_by_keyboard_alone() {
         );
     }
 
-    // The first one skips what stands before the page's own content.
+    // The first link skips everything before the page's own content.
     browser
         .evaluate("document.activeElement.blur(); window.reachable[0].focus();")
         .await;

@@ -1,5 +1,5 @@
 //! The status page in a real browser: Chromium renders it with scripts switched off by the page's own policy, light and
-//! dark, narrow and wide. The pictures are kept where `CCM_SCREENSHOTS` says, for people to look at.
+//! dark, narrow and wide. `CCM_SCREENSHOTS` names a folder that keeps the pictures for people.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use super::CCM;
 /// A demo that keeps its page open.
 pub(super) struct Demo {
     process: Child,
-    /// Where its page is.
+    /// The URL of its page.
     pub(super) page: String,
 }
 
 impl Demo {
-    /// Plays the demo to its end.
+    /// Starts the demo, and waits until it has played to its end.
     pub(super) fn start() -> Demo {
         let mut process = Command::new(CCM)
             .args(["demo", "--serve"])
@@ -39,13 +39,13 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// What Chromium says on standard output and standard error.
+/// Chromium's standard output and standard error for a page.
 fn chromium(arguments: &[&str], page: &str) -> (String, String) {
     let profile = TempDir::new().unwrap();
     let output = Command::new("chromium")
@@ -71,7 +71,7 @@ fn chromium(arguments: &[&str], page: &str) -> (String, String) {
     (said, complained)
 }
 
-/// The colour of the corner: of the page's ground. The first pixel of a PNG is the same under every filter.
+/// The colour of a corner, which is the page's background. The first pixel of a PNG is the same under every filter.
 fn corner(file: &Path) -> [u8; 3] {
     use std::io::Read as _;
     let png = std::fs::read(file).unwrap();
@@ -103,7 +103,7 @@ fn the_status_page_is_readable_in_a_browser_light_and_dark_narrow_and_wide() {
             let shot = format!("--screenshot={}", file.display());
             let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
             chromium(&[&scheme, &size, &shot], &demo.page);
-            // The stylesheet was admitted, and heeds the reader's wish.
+            // The browser has accepted the stylesheet, which follows the reader's colour scheme.
             assert_eq!(corner(&file), ground, "{}", file.display());
         }
     }
@@ -117,7 +117,7 @@ fn the_status_page_says_the_same_without_scripts_and_in_a_terminal() {
         !dom.contains("<script") && !dom.contains("http-equiv"),
         "{dom}"
     );
-    // What a screen reader goes by.
+    // The structure that screen readers use.
     for part in [
         "<html lang=\"en\">",
         "<a class=\"skip\" href=\"#main\">",

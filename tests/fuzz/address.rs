@@ -1,5 +1,5 @@
-//! A host as somebody may write it, in any notation of an address. What may be dialled without a grant is judged by a second
-//! opinion, which the standard library gives.
+//! A host in any notation of an address. A second check, made with the standard library, judges the addresses that may
+//! be dialled without a grant.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -53,7 +53,7 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
         Some(Host::Ipv6(ip)) => Some(IpAddr::V6(ip)),
         Some(Host::Domain(_)) | None => None,
     };
-    // Bytes of an address are one as well, so that mutants reach all of them.
+    // The bytes of an address are an input as well, so that mutants reach all addresses.
     let bytes = match input.len() {
         4 => <[u8; 4]>::try_from(input).ok().map(IpAddr::from),
         16 => <[u8; 16]>::try_from(input).ok().map(IpAddr::from),
@@ -95,7 +95,7 @@ fn judge(ip: IpAddr) -> Result<Verdict, String> {
     })
 }
 
-/// Nobody may grant it.
+/// Whether no grant may allow this address.
 fn is_forbidden(ip: &IpAddr) -> bool {
     let metadata = [
         "168.63.129.16",
@@ -122,7 +122,7 @@ fn is_forbidden(ip: &IpAddr) -> bool {
         }
 }
 
-/// Somebody has to grant it.
+/// Whether this address needs a grant.
 fn is_local(ip: &IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => {
@@ -132,7 +132,7 @@ fn is_local(ip: &IpAddr) -> bool {
     }
 }
 
-/// The address, and the IPv4 addresses that networks read out of it.
+/// The address, and the IPv4 addresses that networks derive from it.
 fn inner(ip: IpAddr) -> Vec<IpAddr> {
     let IpAddr::V6(v6) = ip else { return vec![ip] };
     if let Some(mapped) = v6.to_ipv4_mapped() {

@@ -1,5 +1,5 @@
-//! What a provider answers about a node, line by line (`stored`, `id`, `type`, `zone`, `region`, `label KEY=VALUE`, or an
-//! address by its type): what is left of it may stand on a Node.
+//! A provider's answer about a node, line by line (`stored`, `id`, `type`, `zone`, `region`, `label KEY=VALUE`, or an
+//! address by its type): the accepted rest may be written to a Node.
 
 use std::net::IpAddr;
 
@@ -217,13 +217,13 @@ fn is_usable(address: &Address) -> bool {
                 || v6.is_unspecified()
         }
     };
-    // The Services', the API server's, another node's.
+    // The addresses of Services, of the API server and of another node.
     let octets = match ip.to_canonical() {
         IpAddr::V4(v4) => v4.octets(),
         IpAddr::V6(_) => [0; 4],
     };
     let is_taken = matches!(octets, [10, 96..=111, ..] | [10, 0, 0, 7 | 8]);
-    // Outside of what the operator calls internal.
+    // Whether the operator's internal networks contain it.
     let is_inside = octets[0] == 10 || ip.to_string().starts_with("fd");
     !is_special && !is_taken && (is_inside || address.address_type != AddressType::InternalIp)
 }

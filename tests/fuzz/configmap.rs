@@ -1,4 +1,4 @@
-//! A ConfigMap as JSON, in which a module stands whole or in parts.
+//! A ConfigMap as JSON, which contains a module whole or in parts.
 
 use std::collections::BTreeMap;
 

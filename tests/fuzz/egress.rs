@@ -1,5 +1,5 @@
-//! `METHOD URL`, or `METHOD /path` for a target by its name: what a guest may write into a request. Everything is granted as
-//! a change and the permit is one of plan mode, so that what would be sent is heard and nothing is.
+//! `METHOD URL`, or `METHOD /path` for a target by its name: a guest's possible request. Everything is granted as a
+//! change and the permit is one of plan mode, so that requests are recorded and never sent.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub(crate) const TARGET: Target = Target {
     check,
 };
 
-/// Where the operator lets requests go: name, endpoint, and paths.
+/// The operator's targets: name, endpoint, and paths.
 const GRANTED: [(&str, &str, &[&str]); 3] = [
     (
         "api",
@@ -77,7 +77,7 @@ const GRANTED: [(&str, &str, &[&str]); 3] = [
         &["/{any}", "/{any}/{more}"],
     ),
 ];
-/// What stays as it is in a query.
+/// The characters that stay as they are in a query.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -183,7 +183,7 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
     }
 }
 
-/// What goes out is granted, and is the very path that was matched.
+/// The recorded request is granted, and has exactly the path that was matched.
 fn may_be_sent(sent: &CloudRequest, method: &str, query: &str) -> Result<(), String> {
     let granted = GRANTED.into_iter().find(|(name, ..)| *name == sent.target);
     let (_, endpoint, paths) = granted.ok_or_else(|| format!("no target: {sent:?}"))?;
@@ -230,7 +230,7 @@ fn may_be_sent(sent: &CloudRequest, method: &str, query: &str) -> Result<(), Str
     })
 }
 
-/// Another reader of URLs, that of browsers, sees the same place in what the guest wrote.
+/// Browsers' parser of URLs reads the same place in the guest's input.
 fn is_what_was_asked_for(sent: &CloudRequest, place: &str) -> Result<(), String> {
     let asked = Url::parse(place).map_err(|error| format!("{error}: {sent:?}"))?;
     let (_, endpoint, _) = GRANTED
@@ -248,7 +248,7 @@ fn is_what_was_asked_for(sent: &CloudRequest, place: &str) -> Result<(), String>
     let decoded = |path: &str| percent_decode_str(path).collect::<Vec<u8>>();
     let base = endpoint.path().trim_end_matches('/');
     let is_same = decoded(asked.path()) == decoded(&format!("{base}{}", sent.path));
-    // An endpoint without a slash behind it is the same place.
+    // An endpoint without a trailing slash is the same place.
     let is_base = asked.path() == base && sent.path == "/";
     hold(is_same || is_base, || {
         format!("{asked} is another path: {sent:?}")

@@ -1,5 +1,5 @@
-//! What a provider answers about a load balancer, line by line (`ip`, `hostname`, `mode`, `port NUMBER [ERROR]`, and
-//! `annotation KEY=VALUE`): what the service controller's decisions store of it.
+//! A provider's answer about a load balancer, line by line (`ip`, `hostname`, `mode`, `port NUMBER [ERROR]`, and
+//! `annotation KEY=VALUE`): the parts that the service controller's decisions store.
 
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -272,7 +272,7 @@ fn may_be_written(patch: &ServicePatch, reply: &EnsureReply) -> Result<(), Strin
     Ok(())
 }
 
-/// An IP to which nodes may send what is meant for a load balancer.
+/// Whether nodes may send traffic for a load balancer to this IP.
 fn is_way_in(text: &str) -> bool {
     let Ok(ip) = text.parse::<IpAddr>() else {
         return false;

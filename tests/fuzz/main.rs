@@ -1,9 +1,9 @@
-//! Functions that read what strangers wrote, tried with a corpus of hostile inputs and with mutants of it. Each has to end
-//! without a panic, and with a verdict that lets nothing through that is not allowed; see `tests/README.md`. Nothing here
-//! opens a connection or compiles a module.
+//! Functions that parse untrusted input, tried with a corpus of hostile inputs and with mutants of it. Each must end
+//! without a panic, and must not accept forbidden input; see `tests/README.md`. Nothing here opens a connection or
+//! compiles a module.
 //!
-//! What is private stands beside its own unit tests: the answers of registries in `ccm-delivery`, the configuration file in
-//! `ccm`.
+//! Targets of private functions are beside their unit tests: the answers of registries in `ccm-delivery`, the
+//! configuration file in `ccm`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod address;
@@ -21,7 +21,7 @@ use ccm_tests::fuzz::Target;
 use ccm_tests::harness;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-/// The address space of the whole program, in bytes: more than all targets together ever need, and little enough that an
+/// The address space of the whole program, in bytes: more than all targets together ever need, and so little that an
 /// input which makes one of them ask for gigabytes ends the program.
 const ADDRESS_SPACE: u64 = 4 << 30;
 
@@ -49,7 +49,7 @@ fn hold(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(why()) }
 }
 
-/// Whether people can be shown a text as it is.
+/// Whether a text can be shown to people as it is.
 fn is_one_line(text: &str) -> bool {
     !text.chars().any(char::is_control)
 }

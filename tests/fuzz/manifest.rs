@@ -1,5 +1,5 @@
-//! The section with which a module says what it wants, narrowed to what one operator grants: whatever stands in it, every
-//! request, credential and annotation that comes of it was granted.
+//! The section in which a module requests rights, narrowed to one operator's grants: whatever it contains, every
+//! resulting request, credential and annotation was granted.
 
 use ccm_core::permit::Access;
 use ccm_host::egress::path::canonical;
@@ -104,7 +104,7 @@ fn check(input: &[u8]) -> Result<Verdict, String> {
     }
 }
 
-/// People read why.
+/// A refusal, whose reason people read.
 fn refused(why: String) -> Result<Verdict, String> {
     hold(is_one_line(&why), || format!("people are shown {why:?}"))?;
     Ok(Verdict::Refused(why))

@@ -1,4 +1,4 @@
-//! A file that is offered as a module, as far as it is looked at before anything of it is compiled.
+//! A file that is offered as a module, as far as it is checked before anything of it is compiled.
 
 use std::error::Error;
 

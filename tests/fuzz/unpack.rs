@@ -1,4 +1,4 @@
-//! What a source brought: a module as it is, or packed. Never more comes out than a module may have.
+//! A source's bytes: a module as it is, or compressed. The output is never larger than a module may be.
 
 use ccm_delivery::artifact::MODULE_BYTES;
 use ccm_delivery::source::unpack::{artifact, unpack};
@@ -17,12 +17,12 @@ pub(crate) const TARGET: Target = Target {
         "\0\0\u{7f}\u{7f}",
         "\x01\0\0",
     ],
-    // Of the densest gzip, more than a module comes out of so much.
+    // The densest gzip of this size yields more than a module may have.
     longest: 64 << 10,
     check,
 };
 
-/// More than so many times its size no file may become, once it is larger than [`SMALL`].
+/// Maximum ratio of output and input, once the output is larger than [`SMALL`].
 const DENSEST: usize = 100;
 const SMALL: usize = 1 << 20;
 

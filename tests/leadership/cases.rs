@@ -1,4 +1,4 @@
-//! The oracle itself: traffic that it must let pass, and traffic that it must condemn, each for its reason.
+//! Tests of the oracle: traffic that it must accept, and traffic that it must condemn, each for its reason.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn act() -> What {
     What::Act("GET /servers".to_owned())
 }
 
-/// A row: what is tried, the traffic, what is found.
+/// A row: its name, the traffic, the broken rules.
 type Case = (&'static str, Vec<(i64, Who, What)>, Vec<Rule>);
 
 fn cases() -> Vec<Case> {
@@ -162,14 +162,14 @@ fn the_oracle_condemns_exactly_what_it_should() {
     }
 }
 
-/// Takes traffic in which nothing is wrong, and moves or adds one request at a time to where it must not be. Each is
-/// noticed, and nothing else is. Returns how many were tried.
+/// Takes correct traffic, and moves or adds one request at a time to a wrong place. The oracle must find each, and
+/// nothing else. Returns the number of such changes.
 pub(crate) fn bites(traffic: &[Record], timings: Timings) -> usize {
     let clean = judge(traffic, timings);
     assert!(clean.findings.is_empty(), "{:?}", clean.findings);
     let mut tried = 0;
     for (one, taken) in traffic.iter().enumerate() {
-        // A lease that somebody takes from somebody else.
+        // A Lease that one client takes from another.
         if taken.what != What::Renewed || taken.by == Who::Hand {
             continue;
         }

@@ -1,9 +1,9 @@
 //! A wall clock that steps under one process: libfaketime (Debian's package of that name), never the machine's clock.
 //!
-//! What steps is `CLOCK_REALTIME` as the C library tells it, and so everything that the program dates: the Lease's
-//! times, its Events, its log. What counts how long a lease lasts is another clock, asked of the kernel directly, and no
-//! time-out is moved either: `CLOCK_MONOTONIC` is left alone on purpose, since stepping it would be a machine that does
-//! not exist.
+//! Only `CLOCK_REALTIME` steps, as the C library returns it, and so all dates that the program writes: the Lease's
+//! times, its Events, its log. The duration of a lease is measured with another clock, by a direct system call, and no
+//! timeout changes either: `CLOCK_MONOTONIC` is left alone on purpose, since no machine exists whose monotonic clock
+//! steps.
 
 use std::fs;
 use std::path::PathBuf;
@@ -37,24 +37,24 @@ pub(crate) fn start_replica(world: &mut World) -> u32 {
         variable("LD_PRELOAD", library().to_str().unwrap()),
         variable("FAKETIME_TIMESTAMP_FILE", file.to_str().unwrap()),
         variable("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-        // The file is read again after so many seconds.
+        // libfaketime reads the file again after this many seconds.
         variable("FAKETIME_CACHE_DURATION", "1"),
     ];
     world.start_with(&variables, Some(file))
 }
 
-/// Steps the clock by an hour, and says by how many seconds.
+/// Steps the clock by an hour, and returns the seconds.
 pub(crate) fn step(replica: &mut Replica, back: bool) -> i32 {
     let seconds = if back { -HOUR } else { HOUR };
     let file = replica.clock.as_ref().expect("a process with a clock");
-    // In one piece: a file that is read half written would be no time at all.
+    // Replaced atomically: half a file would be an invalid time.
     let next = file.with_extension("next");
     fs::write(&next, format!("{seconds:+}\n")).unwrap();
     fs::rename(&next, file).unwrap();
     seconds
 }
 
-/// Holds that a process's clock is really where it was stepped to, as it writes in the Lease.
+/// Asserts that a process's clock has stepped this far, by the times that it writes into the Lease.
 pub(crate) fn assert_offset(world: &World, replica: u32, seconds: i32) {
     let offset = world.recorder.clock_offset(replica);
     let is_there = offset.is_some_and(|offset| (offset - f64::from(seconds)).abs() < 10.0);

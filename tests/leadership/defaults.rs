@@ -1,4 +1,4 @@
-//! Upstream's own timings: how long a fail-over and a hand-over take, and what is waited for before.
+//! Upstream's own timings: the duration of a fail-over and a hand-over, and of the waits before them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use crate::oracle::Timings;
 use crate::world::{Load, World};
 
-/// Two processes, one of which leads, and nothing to do.
+/// Two processes, one of which leads, without work.
 async fn pair() -> (World, u32, u32) {
     let mut world = World::start(Timings::UPSTREAM, Load::None).await;
     let first = world.start_replica();
@@ -96,7 +96,7 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
     );
     assert_clean(&mut world);
 
-    // The cloud answers after two seconds: that is waited for, and then the lease is given back.
+    // The cloud answers after two seconds: the process waits for that, and then releases the Lease.
     let third = world.start_replica();
     world.stands_by(third).await;
     world
@@ -117,8 +117,8 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
     assert_eq!(world.successor(successor).await.0, third);
     world.converge().await;
 
-    // It does not answer: ten seconds are given to it, and the lease is kept, because nobody knows what the request
-    // still does.
+    // The cloud does not answer: the process waits ten seconds, and keeps the Lease, because the effect of the request
+    // is unknown.
     let fourth = world.start_replica();
     world.stands_by(fourth).await;
     world.replica(third).cloud.hold();
@@ -140,7 +140,7 @@ async fn a_process_that_is_told_to_stop_hands_over_within_three_seconds_but_wait
     assert_clean(&mut world);
 }
 
-/// Tells a leader to stop while a question of its is with the cloud. How long it took to end, and since when.
+/// Sends SIGTERM to a leader that waits for an answer of the cloud. Returns how long it took to end, and since when.
 async fn told_while_asking(world: &mut World, leader: u32) -> (Duration, Timestamp) {
     let asked = world.cloud.requests().len();
     world.work.make_one().await;

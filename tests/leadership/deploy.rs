@@ -1,4 +1,4 @@
-//! The rights of `deploy/`, applied as they stand, and a token of the service account that has them.
+//! The rights of `deploy/`, applied unchanged, and a token of the service account that has them.
 
 use std::fmt::Debug;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::world::root;
 
-/// Longer than any run.
+/// The validity of tokens in seconds, longer than any run.
 const A_DAY: i64 = 24 * 60 * 60;
 
 pub(crate) async fn deploy(admin: &Client) -> String {

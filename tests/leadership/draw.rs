@@ -1,37 +1,38 @@
-//! What a trial does, drawn from a seed: the same seed and number give the same trial, apart from what the machine does.
+//! The events of a trial, drawn from a seed: the same seed and number give the same trial, apart from the machine's
+//! timing.
 
 use std::time::Duration;
 
 use crate::oracle::Timings;
 
-/// What befalls the two processes.
+/// The event that happens to the two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// The leader crashes.
     Killed,
     /// The leader is stopped until after its lease, and goes on.
     PausedPastLease,
-    /// The leader is stopped until between its renew deadline and the end of its lease.
+    /// The leader is stopped until a time between its renew deadline and the end of its lease.
     PausedPastDeadline,
     /// The leader is stopped for so short a time that it keeps its lease.
     PausedShortly,
-    /// The leader alone loses the API server, without a word.
+    /// The leader alone loses its connection to the API server, without a reset.
     CutSilently,
     /// The same, and every connection is reset.
     CutByReset,
-    /// Somebody else is written into the Lease.
+    /// Another holder is written into the Lease.
     Stolen,
     /// The leader's wall clock steps.
     ClockOfLeader,
-    /// The other's wall clock steps, and the leader crashes.
+    /// The standby's wall clock steps, and the leader crashes.
     ClockOfStandby,
     /// The API server's answers to the leader take two seconds.
     SlowAnswers,
-    /// The leader is told to stop.
+    /// The leader gets SIGTERM.
     Terminated,
 }
 
-/// All of them, in the order in which they take turns.
+/// All kinds, in the order in which trials have them.
 pub(crate) const KINDS: [Kind; 11] = [
     Kind::Killed,
     Kind::PausedPastLease,
@@ -46,17 +47,17 @@ pub(crate) const KINDS: [Kind; 11] = [
     Kind::ClockOfStandby,
 ];
 
-/// One trial.
+/// One trial, as drawn from the seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
     pub(crate) kind: Kind,
-    /// From when everything is well until it happens.
+    /// Time between the start of the trial and the event.
     pub(crate) moment: Duration,
-    /// How long it takes, where that is chosen.
+    /// Duration of the event, if it is drawn.
     pub(crate) time: Duration,
     /// Whether clocks go back rather than forward.
     pub(crate) back: bool,
-    /// Whether a theft comes at the same moment as a renewal, give or take what `time` says.
+    /// Whether a theft comes at the same time as a renewal, shifted by `time`.
     pub(crate) meets: bool,
     /// Whether there are three processes rather than two.
     pub(crate) crowd: bool,

@@ -1,4 +1,5 @@
-//! A cluster that moves its controllers from one manager to another: two leases, and who does what under which.
+//! A cluster that moves its controllers from one manager to another: two Leases, and the controllers that run under
+//! each.
 
 use std::time::Duration;
 
@@ -8,13 +9,13 @@ use serde_json::json;
 use crate::oracle::{Timings, What};
 use crate::world::{LEASE, Load, World};
 
-/// The Lease that both managers stand for.
+/// The second Lease, which both managers compete for.
 const SHARED: &str = "cloud-provider-extraction-migration";
 
-/// How long a process may take to end after it has lost either lease, and what a loaded machine adds.
+/// Maximum time until a process has ended after the loss of either Lease, with an allowance for a loaded machine.
 const UNTIL_ENDED: Duration = Duration::from_millis(1500);
 
-/// A world in whose file the node controller belongs to whichever manager holds the second lease.
+/// A world with a migration configuration: the node controller runs in the manager that holds the second Lease.
 async fn world() -> World {
     let mut world = World::start(Timings::SHORT, Load::Steady).await;
     let file = world.folder.path().join("migration.yaml");
@@ -63,7 +64,7 @@ async fn proc_044_the_second_lease_is_tried_after_the_first_is_won_and_losing_ei
         );
     }
 
-    // The other manager takes the second lease: whoever held it ends, and leaves the first one to its time.
+    // The other manager takes the second Lease: its former holder ends, and leaves the first one to expire.
     world.hold_by_hand(SHARED, "kube-controller-manager").await;
     let stolen = Timestamp::now();
     let (ended, status) = world.ended(first).await;
@@ -74,7 +75,7 @@ async fn proc_044_the_second_lease_is_tried_after_the_first_is_won_and_losing_ei
     assert!(world.log(first).contains("migration leaderelection lost"));
     assert!(!world.recorder.released(first));
 
-    // The next one wins the first lease, and does nothing about nodes before it has the second.
+    // The next process wins the first Lease, and does nothing about nodes before it has the second.
     let node = world.work.make_one().await;
     let (successor, _) = world.successor(first).await;
     assert_eq!(successor, second);
@@ -101,7 +102,7 @@ async fn proc_044_the_second_lease_is_tried_after_the_first_is_won_and_losing_ei
     world.converge().await;
     assert_eq!(world.recorder.node_writes(&node).initialised, 1);
 
-    // And losing the first one ends it as well.
+    // The loss of the first Lease ends it as well.
     world.steal(LEASE).await;
     let stolen = Timestamp::now();
     let (ended, status) = world.ended(second).await;

@@ -1,11 +1,11 @@
-//! Judges recorded traffic: which requests were made by a process that did not hold the lease any more, and whether
-//! anybody took the lease before it was free. It reads no clock and asks nobody; what it is given is all it knows.
+//! Judges recorded traffic: which requests were made by a process that did not hold the Lease any more, and whether a
+//! process took the Lease before it was free. Reads no clock and sends no request: it knows only its arguments.
 //!
 //! Every time is one of arrival, stamped by the API server or the simulated cloud with the machine's clock. A renewal
-//! arrives later than it was sent, so the process's own limits are earlier than the ones it is held to here, by the time
-//! that a request takes on loopback. A request is stamped later than it began, by as much as a loaded server takes to
-//! read it: [`STAMPED_LATE`] is allowed for that where the limit is the renew deadline. No such allowance is made where
-//! the limit is the end of the lease, the next leader's first write or the release: those are never to be passed.
+//! arrives later than it was sent, so the process's own limits are earlier than the limits here, by the time that a
+//! request takes on loopback. A request is stamped later than it began, by as much as a loaded server takes to read it:
+//! [`STAMPED_LATE`] is allowed for that if the limit is the renew deadline. There is no such allowance if the limit is
+//! the end of the lease, the next leader's first write or the release: those must never be passed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-/// How late a server may stamp a request that began in time.
+/// Maximum delay of the stamp of a request that began in time.
 pub(crate) const STAMPED_LATE: Duration = Duration::from_millis(250);
 
-/// How long leases last, and when their holders stop.
+/// The duration of leases, and the deadlines of their holders.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timings {
     pub(crate) lease: Duration,
@@ -25,14 +25,14 @@ pub(crate) struct Timings {
 }
 
 impl Timings {
-    /// As upstream's flags have them.
+    /// The defaults of upstream's flags.
     pub(crate) const UPSTREAM: Timings = Timings {
         lease: Duration::from_secs(15),
         renew: Duration::from_secs(10),
         retry: Duration::from_secs(2),
     };
 
-    /// A third of that: short for who waits, and long enough for a machine that does something else for a moment.
+    /// A third of that: short for a test, and long enough for a machine that is busy for a moment.
     pub(crate) const SHORT: Timings = Timings {
         lease: Duration::from_secs(5),
         renew: Duration::from_millis(3500),
@@ -40,7 +40,7 @@ impl Timings {
     };
 }
 
-/// Who made a request.
+/// The client that made a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Who {
     /// One process of `ccm`, by the order in which they were started.
@@ -49,20 +49,20 @@ pub(crate) enum Who {
     Hand,
 }
 
-/// What a request was, as far as it matters here.
+/// The kind of a request, as far as it matters here.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum What {
     /// The Lease was written with its writer as the holder.
     Renewed,
     /// The Lease was written without a holder.
     Released,
-    /// The Lease was read, or a write to it was refused: its writer knows who holds it when that is answered.
+    /// The Lease was read, or a write to it was refused: the client knows the holder when that is answered.
     Looked,
-    /// Anything that only the leader may do.
+    /// A request that only the leader may make.
     Act(String),
 }
 
-/// One recorded request.
+/// One recorded request, with its times and its client.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) at: Timestamp,
@@ -71,24 +71,24 @@ pub(crate) struct Record {
     pub(crate) what: What,
 }
 
-/// What must not happen.
+/// A forbidden kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// A request of a process that never held the lease.
     WithoutLease,
     /// A request that began after the renew deadline.
     AfterRenewDeadline,
-    /// A request that arrived when others could hold the lease.
+    /// A request that arrived when others could hold the Lease.
     AfterLease,
-    /// A request that arrived after another process had taken the lease.
+    /// A request that arrived after another process had taken the Lease.
     AfterSuccessor,
-    /// A request that arrived after the lease was given back.
+    /// A request that arrived after the Lease was released.
     AfterRelease,
-    /// A request of a process that had been told of another holder.
+    /// A request of a process that had read another holder.
     AfterTheft,
-    /// A lease taken while its holder was within it.
+    /// A Lease taken before its holder's time was over.
     TakenEarly,
-    /// A lease taken back by a process that had lost it.
+    /// A Lease taken back by a process that had lost it.
     TakenBack,
 }
 
@@ -97,7 +97,7 @@ pub(crate) enum Rule {
 pub(crate) struct Finding {
     pub(crate) rule: Rule,
     pub(crate) record: Record,
-    /// When what it came after was.
+    /// The time that the request should not have passed.
     pub(crate) limit: Timestamp,
 }
 
@@ -112,24 +112,24 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What was found in some traffic.
+/// The result for some traffic.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
-    /// How many requests were held against the rules.
+    /// Number of requests that the rules apply to.
     pub(crate) judged: usize,
-    /// How long after its latest renewal the latest of them came.
+    /// The longest time between a process's last renewal and a request.
     pub(crate) oldest: Duration,
     pub(crate) findings: Vec<Finding>,
 }
 
-/// What is known of one process at a point of the record.
+/// The known state of one process at a point of the record.
 #[derive(Default)]
 struct Tenure {
     renewed: Option<Timestamp>,
     released: Option<Timestamp>,
     /// When another process took the lease, after this one had held it.
     succeeded: Option<Timestamp>,
-    /// When it knew of a holder that was written in by hand.
+    /// When it learned of a holder that was written by hand.
     told: Option<Timestamp>,
 }
 
@@ -137,7 +137,7 @@ struct Tenure {
 pub(crate) fn judge(traffic: &[Record], timings: Timings) -> Judgement {
     let mut found = Judgement::default();
     let mut tenures = BTreeMap::<Who, Tenure>::new();
-    // The latest write of a holder, unless it was given back.
+    // The last write of a holder, unless the Lease was released.
     let mut held: Option<(Who, Timestamp)> = None;
     for record in traffic {
         let (by, at) = (record.by, record.at);
@@ -163,7 +163,7 @@ pub(crate) fn judge(traffic: &[Record], timings: Timings) -> Judgement {
                     broken(Rule::TakenBack, limit);
                 }
                 held = Some((by, at));
-                // Whoever writes by hand leads nothing: it succeeds nobody, and nobody is held to it.
+                // A holder that is written by hand is no leader: it is no successor, and the rules do not apply to it.
                 if by != Who::Hand {
                     for (_, tenure) in tenures.iter_mut().filter(|(who, _)| **who != by) {
                         if tenure.renewed.is_some() {

@@ -1,5 +1,5 @@
-//! What the processes did, from the records of those whom they asked: the API server's audit log and the cloud's
-//! journal. Each process comes from an address of its own, so neither its name nor its word is needed.
+//! The requests of the processes, from the records of their servers: the API server's audit log and the cloud's
+//! journal. Each process has an address of its own, so its name is not needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,28 +12,28 @@ use serde_json::Value;
 use crate::oracle::{Record, What, Who};
 use crate::world::LEASE;
 
-/// What was written about one node.
+/// The writes to one node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeWrites {
     /// Successful writes that initialised it.
     pub(crate) initialised: usize,
-    /// Writes that would have, of which the API server says neither that they were made nor that they were refused:
-    /// whoever sent them had gone before the answer.
+    /// Writes that would have initialised it, for which the API server recorded neither success nor refusal: their
+    /// client had gone before the answer.
     pub(crate) unanswered: usize,
-    /// Events that say so.
+    /// Events that say that it is initialised.
     pub(crate) synced: usize,
 }
 
-/// Everything that was recorded so far.
+/// The record so far.
 #[derive(Default)]
 pub(crate) struct Recorder {
     traffic: Vec<Record>,
     nodes: BTreeMap<String, NodeWrites>,
     /// The latest `renewTime` that a process wrote, and when that arrived.
     renew_times: BTreeMap<Who, (Timestamp, Timestamp)>,
-    /// Each record that stood in the Lease: a write that changes none of it is not about who leads.
+    /// The contents of the Lease so far: a write that changes nothing is not about leadership.
     terms: BTreeSet<String>,
-    /// What was done with other Leases, by their names, in the order of the answers.
+    /// Requests about other Leases, by name, in the order of the answers.
     others: Vec<(String, Who, What)>,
     read: u64,
     sequence: u64,
@@ -45,7 +45,7 @@ pub(crate) fn address(replica: u32) -> Ipv4Addr {
     Ipv4Addr::new(127, 1, high, low)
 }
 
-/// Who has this address.
+/// The client with this address.
 fn who(address: Option<IpAddr>) -> Who {
     match address {
         Some(IpAddr::V4(address)) if address.octets()[1] == 1 => {
@@ -57,7 +57,7 @@ fn who(address: Option<IpAddr>) -> Who {
 }
 
 impl Recorder {
-    /// Takes in what came since the last time.
+    /// Reads the records since the last time.
     pub(crate) fn refresh(&mut self, api: &ApiServer, cloud: &Hetzner) {
         for arrival in api.read_audit_log(&mut self.read).unwrap() {
             self.take(arrival);
@@ -139,12 +139,12 @@ impl Recorder {
         }
     }
 
-    /// All of it, in the order of arrival.
+    /// All requests, in the order of arrival.
     pub(crate) fn traffic(&self) -> &[Record] {
         &self.traffic
     }
 
-    /// The latest process that wrote itself into the Lease, and when; nobody after it was given back or stolen.
+    /// The last process that wrote itself into the Lease, and when; `None` after a release or a theft.
     pub(crate) fn holder(&self) -> Option<(u32, Timestamp)> {
         let mut records = self.traffic.iter().rev();
         let last = records.find(|record| matches!(record.what, What::Renewed | What::Released))?;
@@ -166,19 +166,19 @@ impl Recorder {
         Some(records.find(|record| record.what == What::Renewed)?.at)
     }
 
-    /// Whether a process gave the lease back.
+    /// Whether a process released the Lease.
     pub(crate) fn released(&self, replica: u32) -> bool {
         self.by(replica).any(|record| record.what == What::Released)
     }
 
-    /// When a process had been told, after `since`, who holds the lease.
+    /// When a process had read, after `since`, who holds the Lease.
     pub(crate) fn told(&self, replica: u32, since: Timestamp) -> Option<Timestamp> {
         let mut records = self.by(replica);
         let looked = |record: &&Record| record.what == What::Looked && record.at > since;
         Some(records.find(looked)?.answered)
     }
 
-    /// How often a process has looked who holds the lease.
+    /// How often a process has read who holds the Lease.
     pub(crate) fn looks(&self, replica: u32) -> usize {
         let looks = self
             .by(replica)
@@ -186,19 +186,19 @@ impl Recorder {
         looks.count()
     }
 
-    /// How far a process's clock is from the machine's, as its latest renewal says, in seconds.
+    /// Difference of a process's clock to the machine's by its last renewal, in seconds.
     pub(crate) fn clock_offset(&self, replica: u32) -> Option<f64> {
         let (written, arrived) = self.renew_times.get(&Who::Replica(replica))?;
         Some(written.duration_since(*arrived).as_secs_f64())
     }
 
-    /// Whether a process did this with a Lease that is not the manager's main one.
+    /// Whether a process made such a request about a Lease other than the manager's main one.
     pub(crate) fn did(&self, replica: u32, lease: &str, what: &What) -> bool {
         let mut others = self.others.iter();
         others.any(|(name, by, did)| name == lease && *by == Who::Replica(replica) && did == what)
     }
 
-    /// What was written about a node.
+    /// The writes to a node.
     pub(crate) fn node_writes(&self, name: &str) -> NodeWrites {
         self.nodes.get(name).cloned().unwrap_or_default()
     }
@@ -209,7 +209,7 @@ impl Recorder {
     }
 }
 
-/// The Lease that an entry is about; whoever creates one names it in the body.
+/// The name of an entry's Lease; a creation has it in the body.
 fn lease_name(entry: &AuditEntry) -> &str {
     let body = entry.body.as_ref();
     let named = body.and_then(|body| body["metadata"]["name"].as_str());
@@ -219,13 +219,13 @@ fn lease_name(entry: &AuditEntry) -> &str {
     }
 }
 
-/// Whether an entry is an Event about the Lease: a process says in one that it leads, or no longer does.
+/// Whether an entry is an Event about the Lease: a process records in one that it leads, or no longer does.
 fn is_about_lease(entry: &AuditEntry) -> bool {
     let body = entry.body.as_ref();
     entry.resource == "events" && body.is_some_and(|body| about(body)["kind"] == "Lease")
 }
 
-/// What an Event is about, in either of its two forms.
+/// The object of an Event, in either of its two forms.
 fn about(event: &Value) -> &Value {
     match &event["involvedObject"] {
         Value::Null => &event["regarding"],

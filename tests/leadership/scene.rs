@@ -1,4 +1,4 @@
-//! One trial: what befalls the two processes, and what must come of it.
+//! One trial: the event that happens to the two processes, and its required result.
 
 use std::time::Duration;
 
@@ -10,26 +10,25 @@ use crate::clock;
 use crate::draw::{Kind, Trial};
 use crate::world::{LEASE, World};
 
-/// How long a process may take to end after it has lost the lease: a second, and what a loaded machine adds until the
-/// end is seen.
+/// Maximum time until a process has ended after the loss of the Lease: a second, and an allowance for a loaded machine.
 const UNTIL_ENDED: Duration = Duration::from_millis(1500);
 
-/// How long a process that was told to stop may wait for what is on the wire, and then end.
+/// Maximum time until a process has ended after SIGTERM: it waits for requests on the wire.
 const UNTIL_STOPPED: Duration = Duration::from_millis(11_500);
 
 const SLOW: Duration = Duration::from_secs(2);
 
-/// What came of the trials of one kind.
+/// The results of the trials of one kind.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) trials: usize,
-    /// From when the leader was gone, or cut off, until another process had the lease.
+    /// Times from the end or the isolation of the leader until another process had the Lease.
     pub(crate) takeovers: Vec<Duration>,
-    /// From when a process had lost the lease until it had ended.
+    /// Times from the loss of the Lease until the process had ended.
     pub(crate) exits: Vec<Duration>,
 }
 
-/// Where a trial stands.
+/// The state of a trial.
 struct Scene<'a> {
     world: &'a mut World,
     trial: &'a Trial,
@@ -38,7 +37,7 @@ struct Scene<'a> {
     tally: &'a mut Tally,
 }
 
-/// Gets two processes that are well, lets it happen to them, and holds what must come of it.
+/// Prepares two working processes, lets the event happen, and asserts the required result.
 pub(crate) async fn run(world: &mut World, trial: &Trial, tally: &mut Tally) {
     if world.replicas.is_empty() {
         world.start_replica();
@@ -85,7 +84,7 @@ pub(crate) async fn run(world: &mut World, trial: &Trial, tally: &mut Tally) {
     }
 }
 
-/// Sees to it that there are two, and that the one whose clock is to step was started with one that can.
+/// Makes sure that there are two, and that the clock of the right one can step.
 async fn with_clock(world: &mut World, kind: Kind, leader: u32, standby: u32) -> (u32, u32) {
     let numbers: Vec<_> = world
         .replicas
@@ -143,7 +142,7 @@ impl Scene<'_> {
         self.tally.exits.push(took.try_into().unwrap_or_default());
     }
 
-    /// Another process must take over; `gone` is when the leader was out of the way.
+    /// Another process must take over; `gone` is when the leader ended or was isolated.
     async fn is_succeeded(&mut self, gone: Timestamp) {
         let (successor, taken) = self.world.successor(self.leader).await;
         let mut others = self.world.replicas.iter();
@@ -152,7 +151,7 @@ impl Scene<'_> {
         self.tally.takeovers.push(took);
     }
 
-    /// Waits until the leader has renewed the lease twice more, and nobody has ended.
+    /// Waits until the leader has renewed the Lease twice more, and no process has ended.
     async fn leads_on(&mut self) {
         for _ in 0..2 {
             let (leader, now) = (self.leader, Timestamp::now());
@@ -227,7 +226,7 @@ impl Scene<'_> {
         clock::assert_offset(self.world, self.standby, seconds);
     }
 
-    /// A leader whose renewals are never answered in time must end; one that copes leads on.
+    /// A leader whose renewals are never answered in time must end; otherwise it goes on leading.
     async fn slow_answers(&mut self) {
         let now = Timestamp::now();
         let link = |scene: &mut Self, delay| {

@@ -1,5 +1,5 @@
-//! Whether the machine was too busy to say anything about time: a thread that sleeps for a moment again and again, and
-//! notes by how much it was woken late.
+//! Detects that the machine was too busy for statements about time: a thread sleeps for a moment again and again, and
+//! measures how late it wakes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 const NAP: Duration = Duration::from_millis(20);
 
-/// Whoever is woken this much late may miss a renewal.
+/// A process that wakes this late may miss a renewal.
 const MUCH: Duration = Duration::from_millis(300);
 
 /// The watch, until it is dropped.
 pub(crate) struct Stalls {
-    /// In milliseconds, since the last question.
+    /// In milliseconds, since `take` was called last.
     longest: Arc<AtomicU64>,
 }
 
@@ -32,7 +32,7 @@ impl Stalls {
         Self { longest }
     }
 
-    /// The longest time for which the machine stood still since the last question, if that was long.
+    /// The longest stall of the machine since the last call, if it was long.
     pub(crate) fn take(&self) -> Option<Duration> {
         let longest = Duration::from_millis(self.longest.swap(0, Ordering::Relaxed));
         (longest >= MUCH).then_some(longest)

@@ -1,11 +1,11 @@
-//! Many trials: two or three processes with short leases, work that never ends, and each time something else that
-//! befalls one of them. The recorded traffic is judged after each.
+//! Many trials: two or three processes with short leases, work that never ends, and each time another event that
+//! happens to one of them. The recorded traffic is judged after each.
 //!
-//! `CCM_LEADERSHIP_TRIALS` says how many (11: one of each kind). The seed is printed; with `CCM_LEADERSHIP_SEED` it is
-//! given, and `CCM_LEADERSHIP_TRIAL` runs only the trial with that number.
+//! `CCM_LEADERSHIP_TRIALS` sets their number (11: one of each kind). The seed is printed; `CCM_LEADERSHIP_SEED` sets
+//! it, and `CCM_LEADERSHIP_TRIAL` runs only the trial with that number.
 //!
-//! A machine that stands still for a moment can cost a leader its lease, or make the end of a process look late. A trial
-//! that fails while it did is void and comes again. What the oracle finds is never excused.
+//! A machine that stalls for a moment can cost a leader its Lease, or make the end of a process look late. A failed
+//! trial during which it did is void and repeated. The oracle's findings always count.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -23,10 +23,10 @@ use crate::oracle::Timings;
 use crate::scene::{Tally, run};
 use crate::world::{Load, World};
 
-/// How many clusters are tried side by side: mostly everybody waits for a lease to end.
+/// Number of clusters that are tested in parallel: most of the time is spent waiting for a lease to end.
 const LANES: usize = 4;
 
-/// What came of all trials on one cluster, or on all.
+/// The results of all trials on one cluster, or on all.
 #[derive(Default)]
 struct Sum {
     tallies: BTreeMap<Kind, Tally>,
@@ -57,7 +57,7 @@ impl Sum {
     }
 }
 
-/// By default one of each kind.
+/// Number of trials; by default one of each kind.
 const TRIALS: Count = Count {
     variable: "CCM_LEADERSHIP_TRIALS",
     default: KINDS.len() as u64,
@@ -138,7 +138,7 @@ async fn on_one_cluster(seed: u64, numbers: Vec<usize>) -> Sum {
             world.converge().await
         };
         let outcome = AssertUnwindSafe(whole).catch_unwind().await;
-        // First of all, and whatever else went wrong.
+        // Before anything else, whatever went wrong.
         let judgement = world.judge();
         if let Some(first) = judgement.findings.first() {
             let findings: Vec<_> = judgement.findings.iter().map(ToString::to_string).collect();
@@ -187,7 +187,7 @@ fn percentiles(times: &mut [Duration]) -> String {
     let Some(last) = times.len().checked_sub(1) else {
         return "-".to_owned();
     };
-    // Rounded up, so that few trials have their worst one as the 99th percentile.
+    // Rounded up, so that the 99th percentile of few trials is their worst one.
     let at = |percent: usize| times[(last * percent).div_ceil(100)].as_secs_f64();
     format!(
         "{:.2} / {:.2} / {:.2} / {:.2}",

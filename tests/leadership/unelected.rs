@@ -1,5 +1,5 @@
-//! That the oracle condemns what it is there for, on real traffic: processes of which nobody was elected, and one that
-//! gives itself more time than the others give it.
+//! The oracle condemns real traffic: of processes without an election, and of a process that allows itself more time
+//! than the others allow it.
 
 use ccm_tests::link::Cut;
 
@@ -41,7 +41,7 @@ async fn a_process_that_gives_itself_more_time_than_it_has_is_condemned() {
     ]);
     let number = world.start_replica();
     assert_eq!(world.leader().await, number);
-    // A node that is initialised needs nothing of the API server, and is asked for at the cloud all the same.
+    // An initialised node needs no request to the API server, and is looked up at the cloud all the same.
     let node = world.work.make_one().await;
     world
         .until("the node's initialisation", |world| {

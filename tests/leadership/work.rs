@@ -1,4 +1,5 @@
-//! What the processes have to do: new nodes, steadily, each with a server at the cloud; and whether it was done, once.
+//! The work of the processes: new nodes, steadily, each with a server at the cloud; and the check that each was
+//! initialised once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,9 +14,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::recorder::NodeWrites;
-use crate::world::{PATIENCE, World};
+use crate::world::{TIMEOUT, World};
 
-/// How often a node comes.
+/// Interval between two new nodes.
 const PACE: Duration = Duration::from_millis(400);
 
 /// A node that was made, and the number of its server.
@@ -41,7 +42,7 @@ impl Work {
         }
     }
 
-    /// Nodes begin to come.
+    /// Begins to create nodes.
     pub(crate) fn start(&mut self) {
         let (nodes, cloud) = (self.nodes.clone(), self.cloud.clone());
         let (made, count) = (Arc::clone(&self.made), Arc::clone(&self.count));
@@ -55,7 +56,7 @@ impl Work {
         }));
     }
 
-    /// Nodes come no more.
+    /// Stops creating nodes.
     pub(crate) fn stop(&mut self) {
         if let Some(task) = self.task.take() {
             task.abort();
@@ -103,20 +104,20 @@ fn is_tainted(node: &Node) -> bool {
     keys.any(|key| key == "node.cloudprovider.kubernetes.io/uninitialized")
 }
 
-/// What became of the nodes.
+/// Counts of the nodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
     pub(crate) nodes: usize,
-    /// Without an Event that they are initialised: it went with the process that should have written it.
+    /// Nodes without an Event that they are initialised: it was lost with the process that should have written it.
     pub(crate) unsaid: usize,
 }
 
 impl World {
-    /// Waits until every node that was made before is initialised, holds that this happened once, and removes them.
+    /// Waits until every node that was made before is initialised, asserts that this happened once, and removes them.
     pub(crate) async fn converge(&mut self) -> Done {
         let made: Vec<Made> = self.work.made.lock().unwrap().drain(..).collect();
         let names: Vec<&str> = made.iter().map(|(name, _)| name.as_str()).collect();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let nodes = self.work.nodes.list(&ListParams::default()).await.unwrap();
             let waiting: Vec<_> = nodes

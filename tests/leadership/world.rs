@@ -1,5 +1,5 @@
-//! What the processes stand on: an API server, a cloud, and for each process a way of its own to either, so that each
-//! can be cut off alone and each request is known to be its. It judges nothing.
+//! The set-up of the processes: an API server, a cloud, and for each process its own connection to either, so that each
+//! can be isolated alone and each request has a known sender. Judges nothing.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -27,15 +27,15 @@ use crate::recorder::{Recorder, address};
 use crate::stall::Stalls;
 use crate::work::Work;
 
-/// How long anything may take that is bound to happen. Only a failing test waits that long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout for expected events. Only a failing test waits that long.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The Lease of the manager.
 pub(crate) const LEASE: &str = "cloud-controller-manager";
 
 const TOKEN: &str = "the-clouds-token";
 
-/// Only what the processes ask is written down, and who else writes a Lease.
+/// Only the requests of the processes are recorded, and all writes to Leases.
 const AUDIT_POLICY: &str = r#"{
   "apiVersion": "audit.k8s.io/v1",
   "kind": "Policy",
@@ -53,23 +53,23 @@ const AUDIT_POLICY: &str = r#"{
   ]
 }"#;
 
-/// How much the processes have to do, apart from nodes that come.
+/// The work of the processes, apart from new nodes.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Load {
-    /// Nothing.
+    /// No further work.
     None,
-    /// The cloud is asked all the time, also while nothing is heard of the API server, and takes its time to answer:
-    /// at any moment something is on the wire.
+    /// The cloud is asked all the time, also during an outage of the API server, and answers slowly: at any time a
+    /// request is on the wire.
     Steady,
 }
 
-/// One `ccm`, running or not yet looked after.
+/// One process of `ccm` that runs, or whose end was not noticed yet.
 pub(crate) struct Replica {
     pub(crate) number: u32,
     pub(crate) process: Process,
-    /// Its way to the API server.
+    /// Its connection to the API server.
     pub(crate) api: Link,
-    /// Its way to the cloud.
+    /// Its connection to the cloud.
     pub(crate) cloud: Link,
     /// The file that moves its wall clock, if it was started with one.
     pub(crate) clock: Option<PathBuf>,
@@ -104,7 +104,7 @@ impl World {
             audit: true,
             flags: vec![
                 format!("--audit-policy-file={}", policy.display()),
-                // The log stays one file, in megabytes.
+                // One log file, however large.
                 "--audit-log-maxsize=100000".to_owned(),
             ],
             ..StartOptions::default()
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// From now on processes are started with these flags, in place of others of the same names.
+    /// From now on processes are started with these flags, which replace others of the same names.
     pub(crate) fn set_flags(&mut self, flags: &[&str]) {
         let name = |flag: &str| flag.split('=').next().map(str::to_owned);
         for flag in flags {
@@ -210,7 +210,7 @@ impl World {
             "kind": "ProviderConfiguration",
             "providers": [{
                 "name": "hcloud",
-                // Each look at the machines is a request.
+                // Each look-up of the machines is a request.
                 "config": {"HCLOUD_SERVER_CACHE_MAX_AGE": "0"},
                 "grants": {"targets": [{
                     "name": "api",
@@ -242,14 +242,14 @@ impl World {
         path
     }
 
-    /// The process with this number, which must not have been given up.
+    /// The process with this number, which must not have been dropped.
     pub(crate) fn replica(&mut self, number: u32) -> &mut Replica {
         let mut replicas = self.replicas.iter_mut();
         let found = replicas.find(|replica| replica.number == number);
         found.expect("a process that is looked after")
     }
 
-    /// What a process has printed.
+    /// The output of a process.
     pub(crate) fn log(&self, number: u32) -> String {
         fs::read_to_string(self.path(number, "ccm.log")).unwrap_or_default()
     }
@@ -261,13 +261,13 @@ impl World {
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
-    /// Looks at the records again and again until they answer; fails when they never do.
+    /// Reads the records again and again until they have an answer; fails when they never do.
     pub(crate) async fn until<T>(
         &mut self,
         what: &str,
         mut ask: impl FnMut(&mut World) -> Option<T>,
     ) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             self.recorder.refresh(&self.api, &self.cloud);
             if let Some(answer) = ask(self) {
@@ -283,9 +283,9 @@ impl World {
         }
     }
 
-    /// Waits until a process has ended, and takes it out. The time is that at which its end was seen, at most 10 ms late.
+    /// Waits until a process has ended, and removes it. Returns when its end was noticed, at most 10 ms late.
     pub(crate) async fn ended(&mut self, number: u32) -> (Timestamp, ExitStatus) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.replica(number).process.status().unwrap() {
                 let now = Timestamp::now();
@@ -303,14 +303,14 @@ impl World {
         self.replicas.retain(|replica| replica.number != number);
     }
 
-    /// Fails when a process has ended of which nobody expected it.
+    /// Fails when a process has ended unexpectedly.
     pub(crate) fn all_run(&mut self) {
         for replica in &mut self.replicas {
             replica.process.check().unwrap();
         }
     }
 
-    /// Waits until one process leads that is still looked after.
+    /// Waits until one of the processes leads.
     pub(crate) async fn leader(&mut self) -> u32 {
         self.until("a leader", |world| {
             world.all_run();
@@ -323,7 +323,7 @@ impl World {
         .await
     }
 
-    /// Waits until a process has looked twice who holds the lease, so that it waits for that to end.
+    /// Waits until a process has read the Lease twice, so that it waits for the end of the lease.
     pub(crate) async fn stands_by(&mut self, number: u32) {
         let what = format!("{number} to stand by");
         self.until(&what, |world| {
@@ -333,7 +333,7 @@ impl World {
         .await;
     }
 
-    /// Waits until a process other than `last` has taken the lease, and says which one and when.
+    /// Waits until a process other than `last` has taken the Lease, and returns its number and the time.
     pub(crate) async fn successor(&mut self, last: u32) -> (u32, Timestamp) {
         self.until("a successor", |world| {
             let (holder, _) = world.recorder.holder()?;
@@ -343,7 +343,7 @@ impl World {
         .await
     }
 
-    /// Waits until a process should renew the lease once more, and for a moment longer.
+    /// Waits until a process should renew the Lease once more, and a moment longer.
     pub(crate) async fn next_renewal(&mut self, number: u32, moment: Duration) {
         let now = Timestamp::now();
         let renewed = self
@@ -355,17 +355,17 @@ impl World {
         sleep(due.duration_since(Timestamp::now()).unsigned_abs()).await;
     }
 
-    /// Writes somebody else into a Lease, and says when that was sent.
+    /// Writes another holder into a Lease, and returns when that was sent.
     pub(crate) async fn steal(&self, lease: &str) -> Timestamp {
         self.hold_by_hand(lease, "somebody-else").await
     }
 
-    /// Writes a holder into a Lease, or nobody with an empty name, and says when the write was sent:
-    /// the answer may come after another process has read the result.
+    /// Writes a holder into a Lease, or none if the name is empty, and returns when the write was sent: the answer may
+    /// come after another process has read the result.
     ///
     /// It replaces what it has read: a renewal that is stored in between makes it read again. A patch would be stored
-    /// upon a renewal that had arrived after it, and the records, which are in the order of arrival, would show a leader
-    /// that takes its lease back.
+    /// upon a renewal that had arrived after it, and the records, which are in the order of arrival, would show a
+    /// leader that takes its lease back.
     pub(crate) async fn hold_by_hand(&self, lease: &str, holder: &str) -> Timestamp {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-system");
         loop {
@@ -383,7 +383,7 @@ impl World {
         }
     }
 
-    /// Judges everything so far, which would mean nothing if somebody had set the machine's clock meanwhile.
+    /// Judges the record so far; fails if the machine's clock was set meanwhile.
     pub(crate) fn judge(&mut self) -> Judgement {
         let (began, wall) = self.began;
         let elapsed = Timestamp::now().duration_since(wall).as_secs_f64();
@@ -396,7 +396,7 @@ impl World {
         judge(self.recorder.traffic(), self.timings)
     }
 
-    /// What was asked about the nodes that a text names.
+    /// The requests about the nodes that a text names.
     fn mentions(&self, text: &str) -> String {
         let names: Vec<_> = text
             .split(' ')
@@ -414,12 +414,12 @@ impl World {
         lines.collect()
     }
 
-    /// What a person wants to see when something went wrong: who led, what was asked last, and the ends of the logs.
+    /// Information about a failure: the leaders, the last requests, and the ends of the logs.
     pub(crate) fn story(&self) -> String {
         self.story_until(Timestamp::now())
     }
 
-    /// The same of an earlier moment.
+    /// The same until an earlier time.
     pub(crate) fn story_until(&self, end: Timestamp) -> String {
         let mut story = String::new();
         let before = self.recorder.traffic().iter().filter(|one| one.at <= end);

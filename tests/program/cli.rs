@@ -1,4 +1,4 @@
-//! The binary as a person or a script meets it: help, completion, exit codes, messages, JSON.
+//! The binary as used by a person or a script: help, completion, exit codes, messages, JSON.
 
 #[path = "cli/component.rs"]
 mod component;
@@ -31,8 +31,8 @@ struct Said {
     err: String,
 }
 
-/// A command that ends by itself is given so long; whoever runs until somebody stops it fails the test.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout of a command that ends by itself.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn ccm(arguments: &[&str]) -> Said {
     ended(Command::new(env!("CARGO_BIN_EXE_ccm")).args(arguments))
@@ -43,7 +43,7 @@ fn ended(command: &mut Command) -> Said {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HCLOUD_")) {
         command.env_remove(name);
     }
-    // Files, not pipes: nobody has to read while it runs.
+    // Files, not pipes: a full pipe would block the command.
     let (mut out, mut err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
     let mut child = command
         .stdin(Stdio::null())
@@ -55,7 +55,7 @@ fn ended(command: &mut Command) -> Said {
     let status = loop {
         match child.try_wait().unwrap() {
             Some(status) => break Some(status),
-            None if begun.elapsed() > PATIENCE => break None,
+            None if begun.elapsed() > TIMEOUT => break None,
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     };
@@ -221,7 +221,7 @@ fn run_says_what_is_missing() {
 #[test]
 fn edge_095_what_is_wrong_is_said_before_anybody_is_elected() {
     let folder = TempDir::new().unwrap();
-    // Port 9 (discard) is closed: whoever stood for election would wait for ever.
+    // Port 9 (discard) is closed: an election would wait for ever.
     let kubeconfig = |name: &str, more: &str| {
         let config = format!(
             "{{apiVersion: v1, kind: Config, current-context: x, contexts: [{{name: x, context: {{cluster: x, user: x}}}}], clusters: [{{name: x, cluster: {{server: 'http://127.0.0.1:9'{more}}}}}], users: [{{name: x, user: {{}}}}]}}"
@@ -265,7 +265,7 @@ fn edge_095_what_is_wrong_is_said_before_anybody_is_elected() {
 #[test]
 fn a_cluster_that_is_away_does_not_hide_a_wrong_provider() {
     let folder = TempDir::new().unwrap();
-    // Port 9 (discard) is closed: nothing of this test needs an API server.
+    // Port 9 (discard) is closed: this test needs no API server.
     let kubeconfig = "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: 'http://127.0.0.1:9'}}], users: [{name: x, user: {}}]}";
     let kubeconfig = file(&folder, "kubeconfig", kubeconfig.as_bytes());
     let run = |more: &[&str]| {
@@ -327,7 +327,7 @@ fn mistakes_in_variables_and_those_that_the_module_finds_are_told_at_once() {
     ] {
         assert!(said.contains(expected), "{expected}: {said}");
     }
-    // Without either, Robot is not asked.
+    // Without either, no request is sent to Robot.
     let robot = [("ROBOT_ENABLED", "true"), ("ROBOT_USER", "user")];
     let said = run(&[
         &[("HCLOUD_TOKEN", "x"), ("HCLOUD_NETWROK", "y")],
@@ -370,7 +370,7 @@ fn an_optional_target_is_asked_for_in_a_comment_and_not_needed() {
         text(&config),
         text(&module),
     ]);
-    // Dedicated servers are then only targets of load balancers.
+    // Dedicated servers are then targets of load balancers alone.
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
 }
 
@@ -412,7 +412,7 @@ fn what_inspect_prints_as_grants_is_a_configuration_that_check_accepts() {
     let module = file(&folder, "other.wasm", &other_module());
     let said = ccm(&["provider", "inspect", "-o", "grants", text(&module)]);
     assert_eq!(said.code, 0, "{}", said.err);
-    // As printed: the variable of the credential is set where ccm runs, and not here.
+    // The configuration as printed: the variable of the credential is set where ccm runs, and not here.
     assert!(said.out.contains("env: API_SECRET"), "{}", said.out);
     for part in [
         "digest: sha256:",
@@ -488,7 +488,7 @@ fn files_that_are_no_modules_are_refused_by_name_and_reason() {
     ]);
     assert_eq!(said.code, 1);
     assert!(said.err.contains("nothing.wasm"), "{}", said.err);
-    // Which of the files is meant?
+    // It is unclear which of the files is meant.
     let said = ccm(&["provider", "check", text(folder.path())]);
     assert_eq!(said.code, 2, "{}{}", said.out, said.err);
     assert!(said.out.contains("there are several"), "{}", said.out);

@@ -1,4 +1,5 @@
-//! `ccm provider test`: the shipped guests keep every law of the contract, and a guest that breaks some is told which.
+//! `ccm provider test`: the shipped guests keep every law of the contract, and the report names the laws that a guest
+//! breaks.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -22,14 +23,14 @@ fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_ccm"))
 }
 
-/// Compiled modules are kept there from run to run.
+/// The folder that keeps compiled modules from run to run.
 const CACHE: &str = concat!(
     "--compiled-cache-dir=",
     env!("CARGO_TARGET_TMPDIR"),
     "/commands"
 );
 
-/// A simulated Hetzner Cloud with two servers in a network, whose actions take a while.
+/// A simulated Hetzner Cloud with two servers in a network, whose actions take time.
 async fn cloud() -> (Hetzner, [u64; 2]) {
     let cloud = Hetzner::start(Options {
         rate_limit: None,
@@ -111,7 +112,7 @@ fn digitalocean_keeps_every_law() {
         };
         DigitalOcean::start(options).await.unwrap()
     });
-    // The guest looks at a new load balancer after half a minute.
+    // The guest looks a new load balancer up again after half a minute.
     cloud.set_prompt_creation(true);
     let [one, two] = ["worker-1", "worker-2"].map(|name| {
         let spec = digitalocean::DropletSpec::named(name);
@@ -126,7 +127,7 @@ fn digitalocean_keeps_every_law() {
         credential: json!({ "bearer": { "file": token } }),
     };
     let module = "embedded:digitalocean";
-    // Load balancers of the other type want nodes with public addresses, which those of this test do not report.
+    // Load balancers of the other type need nodes with public addresses, which those of this test do not report.
     let values = [("REGION", "fra1"), ("DEFAULT_LB_TYPE", "REGIONAL")];
     let config = configuration(program(), module, &[api], &values).unwrap();
     let arguments = [
@@ -154,7 +155,7 @@ fn digitalocean_keeps_every_law() {
     assert!(cloud.load_balancers().is_empty(), "{report:#}");
 }
 
-/// A cloud with two machines, in which whoever asked last for a load balancer that is not there makes it.
+/// A cloud with two machines, in which the last request for a load balancer that does not exist creates it.
 fn plain_cloud(runtime: &tokio::runtime::Runtime) -> SocketAddr {
     let world = Arc::<Mutex<World>>::default();
     let router = Router::new().fallback(move |method: Method, uri: Uri| {
@@ -200,7 +201,7 @@ impl World {
     }
 }
 
-/// What a guest does, and the law that it breaks by it.
+/// A guest's behaviour, and the law that it breaks.
 const BREAKING: [(&str, &str, &str); 8] = [
     ("http-in-init", "", "contract/init-silent"),
     ("other-path", "", "contract/granted"),
@@ -209,7 +210,7 @@ const BREAKING: [(&str, &str, &str); 8] = [
     ("changed-provider-id", "", "instances/found"),
     ("gone-after-failure", "", "instances/not-gone-by-failing"),
     ("honest-requests", "panic", "load-balancer/planned"),
-    // It sends the targets again and again, and is otherwise honest.
+    // It sends the targets again and again; otherwise it is honest.
     ("honest-requests", "honest", "load-balancer/targets"),
 ];
 
@@ -308,7 +309,7 @@ fn a_report_is_text_a_document_and_something_to_publish() {
         assert!(err.is_empty(), "{}", String::from_utf8_lossy(&err));
         (output.status.code(), String::from_utf8(out).unwrap())
     };
-    // It answers without asking anybody, for other clouds' nodes, too.
+    // It answers without a request, for other clouds' nodes, too.
     let (code, text) = run("text");
     assert_eq!(code, Some(2), "{text}");
     for part in [

@@ -1,4 +1,4 @@
-//! The first command of the README: the demo ends by itself with exit code 0, and shows what the README shows.
+//! The first command of the README: the demo ends by itself with exit code 0, and prints what the README shows.
 
 use std::process::{Command, Output};
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ fn ccm(arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// What the demo prints without arguments.
+/// The recorded output of the demo without arguments.
 fn plain() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         let output = ccm(&[]);
@@ -26,7 +26,7 @@ fn plain() -> &'static str {
     &TEXT
 }
 
-/// What the README shows behind a command line, without empty lines.
+/// The README's output of a command, without empty lines.
 fn shown(command: &str) -> Vec<String> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = Page::read(&root, "README.md").unwrap();
@@ -38,7 +38,7 @@ fn shown(command: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// What differs from run to run: ports, digests, versions of nothing, times.
+/// A line without the values that differ from run to run: ports, digests, numbers, times.
 fn normal(line: &str) -> String {
     let mut words = Vec::new();
     for word in line.split_whitespace() {
@@ -85,7 +85,7 @@ fn the_demo_speaks_json_on_request_and_shows_the_guests_token_nowhere() {
 #[test]
 fn nodes_follow_their_machines() {
     let text = plain();
-    // In this order, and each thing only after its reason.
+    // In this order, and each line only after its reason.
     let expected = [
         "cloud worker-1 its server is switched off",
         "+taint(shutdown)",
@@ -119,7 +119,7 @@ fn a_service_gets_its_load_balancer_and_leaves_nothing_behind() {
         "get load balancer of service/default/web → absent",
         "nothing of it is left in the cloud",
     ];
-    // Who waits for the Service may see that it is gone before the controller has heard that its patch was done.
+    // A client that waits for the Service's end may see it before the controller gets the answer to its patch.
     let (_, proven) = text.split_once("→ absent").unwrap_or_default();
     assert!(proven.contains("-finalizer"), "{text}");
     let mut lines = text.lines();

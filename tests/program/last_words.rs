@@ -1,4 +1,4 @@
-//! What a process of the binary leaves behind that is ended in the midst of its work.
+//! The remains of a process that is ended in the middle of its work.
 
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt as _;
@@ -9,11 +9,11 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, se
 use tempfile::TempDir;
 
 /// Longer than the start takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
 fn h4_a_process_that_is_aborted_leaves_no_core_file() {
-    // What this process may have, the next one may have: as much as is allowed at all.
+    // The limit of this process is inherited by the next one: the maximum that is allowed.
     let allowed = getrlimit(Resource::Core).maximum;
     let most = Rlimit {
         current: allowed,
@@ -22,7 +22,7 @@ fn h4_a_process_that_is_aborted_leaves_no_core_file() {
     setrlimit(Resource::Core, most).unwrap();
 
     let folder = TempDir::new().unwrap();
-    // An API server that takes connections and says nothing.
+    // An API server that accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
@@ -54,7 +54,7 @@ fn h4_a_process_that_is_aborted_leaves_no_core_file() {
         words[4..6].to_vec()
     };
     while core() != ["0", "0"] {
-        assert!(begun.elapsed() < PATIENCE, "its limit is {:?}", core());
+        assert!(begun.elapsed() < TIMEOUT, "its limit is {:?}", core());
         assert!(child.try_wait().unwrap().is_none(), "it has ended");
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -1,15 +1,16 @@
-//! Thousands of small clusters whose cloud lies: nothing may be deleted whose machine exists, and what is gone has to
-//! go. No API server and no clock, only the decisions of `ccm_core::node_lifecycle`, second by second; every run is
-//! made from one seed, and `CCM_LIES_SEED=n` makes that one again and prints it.
+//! Thousands of small clusters whose cloud lies: no node may be deleted whose machine exists, and every node whose
+//! machine is gone must be. No API server and no clock, only the decisions of `ccm_core::node_lifecycle`, second by
+//! second; every run is made from one seed, and `CCM_LIES_SEED=n` makes that one again and prints it.
 //!
-//! Left out is what no rule can tell from the truth: two complete and consistent answers, ten seconds apart, that call
-//! a live machine of a node that is NotReady gone, and find every known-good node. So a lie of that kind lasts less than
-//! ten seconds, or a known-good node is missing in it, too, or it is about a mass, for less than a quarter of an hour;
-//! and between two lies the cloud is honest for longer than any node is left alone. Answers take three seconds at most:
-//! where a slow one about one node overlaps with that about the others, it may be believed before there is a mass.
+//! One kind of lie is left out, which no rule can tell from the truth: two complete and consistent answers, ten seconds
+//! apart, that call a live machine of a NotReady node gone, and find every known-good node. So such a lie lasts less
+//! than ten seconds, or also misses a known-good node, or is about a mass outage, for less than a quarter of an hour;
+//! and between two lies the cloud is honest for longer than the interval between two look-ups of any node. Answers take
+//! three seconds at most: a slow one about one node that overlaps with that about the others may be believed before
+//! there is a mass outage.
 //!
-//! `CCM_LIES_RUNS` says how many runs are made. The same runs are made with a guard that
-//! lacks one condition, for each condition: every such guard has to be caught.
+//! `CCM_LIES_RUNS` sets the number of runs. The same runs are made with a guard that lacks one condition, for each
+//! condition: every such guard must be caught.
 
 #[path = "cloud_lies/cloud.rs"]
 mod cloud;
@@ -30,14 +31,14 @@ use libtest_mimic::{Failed, Trial};
 use mutant::Mutant;
 use run::Ended;
 
-/// How many runs are made: by default enough that each mutant is caught many times over.
+/// Number of runs: by default enough to catch each mutant many times over.
 const RUNS: Count = Count {
     variable: "CCM_LIES_RUNS",
     default: 200,
     ci: 2_000,
     full: 50_000,
 };
-/// One run in so many is honest, and measures how long true deletions take.
+/// One run in this many is honest, and measures the duration of true deletions.
 const HONEST: u64 = 4;
 
 pub(crate) fn trials() -> Vec<Trial> {

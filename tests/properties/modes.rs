@@ -1,8 +1,8 @@
-//! The law of plan mode: an empty plan means that enforce changes nothing, and any other names the objects that enforce
-//! changes, each with what is done to it first, in the cluster and at the cloud. Worlds are made at random and played in each mode from the same
-//! start, with the real controllers, the in-memory API server, and a clock that is paused.
+//! The law of plan mode: an empty plan means that enforce mode changes nothing, and any other names the objects that
+//! enforce mode changes, each with its first change, in the cluster and at the cloud. Random worlds are played in each
+//! mode from the same start, with the real controllers, the in-memory API server, and a paused clock.
 //!
-//! A plan is made of the world as it is. What only another change makes possible is not in it:
+//! A plan is made of the world as it is. It lacks changes that only another change makes possible:
 //! `what_only_another_change_makes_possible_is_not_in_the_plan` has an example.
 
 #[path = "modes/balancers.rs"]
@@ -85,13 +85,13 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn config() -> Config {
     Config {
         cases: u32::try_from(WORLDS.get().unwrap()).unwrap(),
-        // A world that fails is printed whole, and belongs into a test of its own.
+        // A world that fails is printed whole, and belongs in a test of its own.
         failure_persistence: None,
         ..Config::default()
     }
 }
 
-/// Plays the world in all modes, and holds the law. Gives the plan.
+/// Plays the world in all modes, and checks the law. Returns the plan.
 fn holds(world: &World) -> Result<Played, TestCaseError> {
     let (plan, enforced) = (play(world, Mode::Plan), play(world, Mode::Enforce));
     prop_assert_eq!(plan.requests, 0, "plan mode has written to the cluster");
@@ -127,8 +127,8 @@ proptest! {
     }
 }
 
-/// The same for routes and pod CIDRs. Here one change makes the next one possible in nearly every world: a block wants a
-/// route, and with the route the node's condition follows.
+/// The same for routes and pod CIDRs. Here one change makes the next one possible in nearly every world: a new block
+/// needs a route, and the node's condition follows from the route.
 fn holds_for_pod_networks(world: &[pod_networks::Fate]) -> Result<(), TestCaseError> {
     let in_mode = |mode| pod_networks::play(world, mode);
     let (plan, enforced) = (in_mode(Mode::Plan), in_mode(Mode::Enforce));
@@ -192,7 +192,7 @@ fn every_state_of_a_pod_network_has_the_changes_that_belong_to_it() {
     assert_eq!(rows, Fate::ALL.len(), "a row for each");
 }
 
-/// The same for Services. What is done to one of which nothing can be said is nobody's promise; of every other one the plan
+/// The same for Services. The plan promises nothing about a Service without a definite answer; of every other one it
 /// has the first request to the cloud, and the first write to the cluster unless that follows from the cloud's answer.
 fn holds_for_services(world: &[services::Fate]) -> Result<services::Played, TestCaseError> {
     let in_mode = |mode| services::play(world, mode);
@@ -281,7 +281,7 @@ fn every_fate_of_a_service_has_the_changes_that_belong_to_it() {
     assert_eq!(rows, Fate::ALL.len(), "a row for each");
 }
 
-/// One node with this fate, beside one that is well.
+/// One node with this fate, beside a healthy one.
 fn beside_a_good_one(fate: Fate) -> World {
     World {
         fates: vec![Fate::Well, fate],
@@ -334,7 +334,7 @@ fn an_empty_plan_says_whether_everything_could_be_judged() {
         (vec![Fate::Well, Fate::Unknown], false),
         (vec![Fate::Well, Fate::NewOfSomebodyElse], false),
         (vec![Fate::Well, Fate::NewAndGone], false),
-        // Held: no node is known to be good.
+        // The deletion is held: no node is known good.
         (vec![Fate::Vanished], false),
     ] {
         let world = World {
@@ -348,7 +348,7 @@ fn an_empty_plan_says_whether_everything_could_be_judged() {
 }
 
 fn what_only_another_change_makes_possible_is_not_in_the_plan() {
-    // With no node that is known to be good nothing is deleted; the new one is one as soon as it is initialised.
+    // Without a known-good node nothing is deleted; the new one is one as soon as it is initialised.
     let world = World {
         fates: vec![Fate::New, Fate::Vanished],
         reconcile_labels: false,

@@ -1,5 +1,5 @@
-//! What cosign signs, we verify, in a registry and for files. It never asks a transparency log or anybody else outside
-//! of this machine.
+//! We verify cosign's signatures, in a registry and of files. It never contacts a transparency log or another host
+//! outside this machine.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::exchange::{module, settings};
 
 const PASSWORD: &str = "";
-/// The only flags that signing without a transparency log takes.
+/// The only flags with which cosign signs without a transparency log.
 const OFFLINE: [&str; 2] = ["--tlog-upload=false", "--use-signing-config=false"];
 
 fn succeeded(output: &Output) {
@@ -32,7 +32,7 @@ fn trusting(key: &PublicKey) -> TrustPolicy {
     }
 }
 
-/// Who vouches, or the reason why nobody does.
+/// The verified provenance, or the reason why there is none.
 fn verdict(key: &PublicKey, artifact: &Artifact) -> Result<Provenance, &'static str> {
     trusting(key)
         .verify(artifact, "1.0.0", SystemTime::now())

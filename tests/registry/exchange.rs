@@ -1,4 +1,4 @@
-//! What others push, we pull; who asks has to have the password, and the registry the certificate.
+//! We pull what others push; a client must have the password, and the registry the certificate.
 
 use std::fs;
 use std::process::Output;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::wkg::wkg;
 
-/// Settings with the right login and CA; a tag is looked at often.
+/// Settings with the right login and CA; a tag is checked often.
 pub(crate) fn settings(registry: &Registry, reference: &str) -> OciSettings {
     let text = format!("oci://{}/{reference}", registry.host());
     let Location::Oci(place) = Location::parse(&text).unwrap() else {
@@ -40,7 +40,7 @@ pub(crate) fn source(settings: OciSettings) -> OciSource {
     OciSource::new(settings.place.to_string(), settings).unwrap()
 }
 
-/// A module in its own bytes for each version.
+/// A module with bytes of its own for each version.
 pub(crate) fn module(version: &'static str) -> Vec<u8> {
     test_guests::misbehaving(Version {
         version: Some(version),
@@ -82,7 +82,7 @@ async fn what_crane_pushes_we_pull_by_its_tag_and_by_its_digest() {
     );
     assert!(!artifact.is_pinned);
 
-    // The tag moves; what was pinned stays.
+    // The tag moves; the pinned digest stays.
     let second = registry.push("clouds/theirs:1", &two).unwrap();
     let artifact = tag.next().await.unwrap();
     assert_eq!(
@@ -95,7 +95,7 @@ async fn what_crane_pushes_we_pull_by_its_tag_and_by_its_digest() {
         .unwrap();
     assert_eq!((&*pinned.wasm, pinned.is_pinned), (&one[..], true));
 
-    // An image is no module.
+    // A container image is no module.
     said(
         registry
             .crane([

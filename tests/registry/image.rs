@@ -1,5 +1,5 @@
-//! The image as it is published, around the binary under test: it is the same twice, a registry takes it, what cosign says about it
-//! can be verified, and what a node unpacks runs as the image's user.
+//! The image as it is published, around the binary under test: two builds are identical, a registry accepts it,
+//! cosign's statements about it can be verified, and a node can run the unpacked files as the image's user.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::exchange::{settings, source};
 
-/// Neither a transparency log nor a signing service is asked.
+/// cosign's flags without a transparency log and a signing service.
 const OFFLINE: [&str; 4] = [
     "--key",
     "cosign.key",
@@ -154,7 +154,7 @@ async fn an_image_is_made_twice_published_verified_and_run() {
     runs(&root, &first, &release);
 }
 
-/// Helm makes of the packaged chart what it makes of the checkout's folder, and kustomize's base is in an archive of its own.
+/// Helm renders the packaged chart like the checkout's folder, and kustomize's base is in an archive of its own.
 fn charted(published: &Path, release: &Release) {
     let helm = Helm::new().unwrap();
     let packed = published.join(format!("ccm-{}.tgz", release.version));
@@ -187,7 +187,7 @@ async fn by_itself(registry: &Registry, version: &str) {
     }
 }
 
-/// What crane reads in the registry is what a container is to be.
+/// crane reads the container's configuration in the registry.
 fn configured(registry: &Registry, pinned: &str, release: &Release) {
     let architecture = release.binaries[0].architecture.name();
     let platform = format!("--platform=linux/{architecture}");
@@ -248,7 +248,7 @@ fn runs(root: &Path, published: &Path, release: &Release) {
     let sbom = published.join(format!("sbom/ccm-linux-{}.cdx.json", here()));
     let sbom: Value = serde_json::from_slice(&fs::read(sbom).unwrap()).unwrap();
     let components = sbom["components"].as_array().unwrap();
-    // What the program says of itself is what is listed: no module more, and none less.
+    // The program's list of modules equals the published list.
     let modules = version["modules"].as_array().unwrap();
     let said = modules
         .iter()

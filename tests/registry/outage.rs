@@ -1,4 +1,4 @@
-//! A registry that is away when it is first asked, and when something new is there.
+//! A registry that is unreachable at the first request, and when there is a new version.
 
 use ccm_delivery::source::{Source as _, SourceError};
 use ccm_tests::registry::Registry;
@@ -23,7 +23,7 @@ async fn a_registry_that_is_away_is_asked_until_it_is_back() {
     let error = source.next().await.err().unwrap();
     assert!(matches!(error, SourceError::Unavailable { .. }), "{error}");
     registry.restart().await.unwrap();
-    // What has not changed is not brought again; what is new is.
+    // An unchanged version is not delivered again; a new one is.
     registry.push(place, &two).unwrap();
     assert_eq!(*source.next().await.unwrap().wasm, two);
 }

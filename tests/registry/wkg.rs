@@ -1,4 +1,4 @@
-//! How `wkg` is run.
+//! Runs `wkg`, the Wasm community's client of registries.
 
 use std::process::{Command, Output};
 

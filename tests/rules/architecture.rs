@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::lists::root;
 
-/// A page that is read in ten minutes.
+/// The page must be readable in ten minutes.
 const MOST_WORDS: usize = 2500;
 
 fn page() -> String {

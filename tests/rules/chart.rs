@@ -1,4 +1,4 @@
-//! `deploy/chart` without Helm: its page, its schema and its values tell the same, and what is written twice is the same.
+//! `deploy/chart` without Helm: its page, its schema and its values agree, and so do texts that are written twice.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ fn values() -> Value {
     serde_saphyr::from_str(&text("chart/values.yaml")).unwrap()
 }
 
-/// Every path to a value that is no object with something in it.
+/// Every path to a value, except to non-empty objects.
 fn leaves(path: &str, value: &Value, found: &mut Vec<String>) {
     match value.as_object() {
         Some(object) if !object.is_empty() => {
             for (key, value) in object {
-                // A dot inside a key is no step.
+                // A dot inside a key does not separate two keys.
                 let key = key.replace(['.', '/'], "_");
                 let path = if path.is_empty() {
                     key
@@ -71,7 +71,7 @@ fn the_page_has_every_value_with_its_default() {
     }
 }
 
-/// Objects of the schema that refuse unknown keys have exactly the keys of the values, but for what Helm adds.
+/// Objects of the schema that refuse unknown keys have exactly the keys of the values, apart from Helm's own.
 fn compare(path: &str, schema: &Value, values: &Value, compared: &mut usize) {
     let Some(properties) = schema["properties"].as_object() else {
         return;
@@ -79,7 +79,7 @@ fn compare(path: &str, schema: &Value, values: &Value, compared: &mut usize) {
     let Some(values) = values.as_object() else {
         return;
     };
-    // Other variables than those with a default may be set.
+    // Variables without a default may be set, too.
     if path == "/env" {
         return;
     }

@@ -1,5 +1,5 @@
-//! What stands on what in `core`: files that import each other in a circle can only be understood together, so no circle has
-//! more than three of them. Reads `use` declarations and paths in the code; tests do not count.
+//! The imports between files of `core`: files that import each other in a circle can only be understood together, so no
+//! circle has more than three of them. Reads `use` declarations and paths in the code; tests do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -66,7 +66,7 @@ fn modules() -> BTreeMap<Vec<String>, String> {
 
 type Graph<'a> = BTreeMap<&'a Vec<String>, BTreeSet<&'a Vec<String>>>;
 
-/// Which files each file names. A path leads to the last file on its way; the root of the crate is nobody's import.
+/// The files that each file names. A path leads to its last file; the root of the crate does not count.
 fn imports(modules: &BTreeMap<Vec<String>, String>) -> Graph<'_> {
     let leads_to = |path: &[String]| {
         let ends = (1..=path.len()).rev();
@@ -90,7 +90,7 @@ fn imports(modules: &BTreeMap<Vec<String>, String>) -> Graph<'_> {
     modules.iter().map(of).collect()
 }
 
-/// From the crate's root.
+/// The absolute path, from the crate's root.
 fn absolute(module: &[String], path: &[String]) -> Option<Vec<String>> {
     let (first, rest) = path.split_first()?;
     let mut base = match first.as_str() {
@@ -149,7 +149,7 @@ fn expand(before: &[String], text: &str, found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// What stands between commas, up to the brace that ends the group.
+/// The parts between commas, up to the brace that ends the group.
 fn members(group: &str) -> Vec<&str> {
     let (mut depth, mut from, mut found) = (0, 0, Vec::new());
     for (at, letter) in group.char_indices() {
@@ -171,7 +171,7 @@ fn members(group: &str) -> Vec<&str> {
     found
 }
 
-/// The largest sets of files each of which leads to each other.
+/// The largest sets of files that all lead to each other.
 fn circles<'a>(graph: &Graph<'a>) -> BTreeSet<BTreeSet<&'a Vec<String>>> {
     let reached: Graph<'a> = graph
         .keys()
@@ -187,7 +187,7 @@ fn circles<'a>(graph: &Graph<'a>) -> BTreeSet<BTreeSet<&'a Vec<String>>> {
     circles.filter(|circle| circle.len() > 1).collect()
 }
 
-/// All files that one leads to, itself only by a circle.
+/// All files that one file leads to; itself only by a circle.
 fn reach<'a>(graph: &Graph<'a>, from: &Vec<String>) -> BTreeSet<&'a Vec<String>> {
     let mut found = BTreeSet::new();
     let mut open: Vec<_> = graph[from].iter().copied().collect();

@@ -1,16 +1,14 @@
-//! `conformance.md` says of every statement about the controllers and leader election, and of every case of upstream's own
-//! tests of the former, how it is held here. Here it is checked that none is missing or stands there twice, that each
-//! test named exists, and that a test of a case carries the case's ID. Whether a test is good, its name
-//! cannot tell.
+//! `conformance.md` lists every statement about the controllers and leader election, and every case of upstream's own
+//! tests of the former, with the tests that hold it here. This checks that no statement is missing or listed twice,
+//! that each test exists, and that a test of a case has the case's ID in its name. It cannot judge a test's quality.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use crate::lists::{Row, assert_none, files, functions, root, sources};
 
-/// The statements that have to have a row: about the node controller, the node lifecycle controller, the process and leader
-/// election all there are, likewise of the service, the route and the node IPAM controller; of the sharp edges those about
-/// them.
+/// The statements that must have a row: all about the node controller, the node lifecycle controller, the process and
+/// leader election, the service, the route and the node IPAM controller; of the sharp edges those about them.
 const STATEMENTS: [(&str, RangeInclusive<u32>); 47] = [
     ("NODE", 1..=7),
     ("NODE", 10..=13),
@@ -157,7 +155,7 @@ const CASES: [(&str, u32); 87] = [
     ("TestLeaderMigrationOptions", 6),
 ];
 
-/// The cases that are about what upstream's older interface alone can say, or about what ours does not have.
+/// The cases that only upstream's older interface allows, or that are about features which ours lacks.
 const NOT_COVERED: [(&str, u32); 32] = [
     ("Test_syncNode", 12),
     ("TestGetInstanceMetadata", 2),
@@ -196,7 +194,7 @@ const NOT_COVERED: [(&str, u32); 32] = [
     ("TestConcurrentChecks", 1),
 ];
 
-/// Where the scenarios of cases are, and what their names begin with; the case's number follows.
+/// The folders of the cases' scenarios, which are named after the case's number.
 const UPSTREAM: [&str; 3] = ["node/upstream", "node_lifecycle/upstream", "route/upstream"];
 const SCENARIOS: [(&str, &str); 6] = [
     ("reconcile_", "TestReconcile"),
@@ -210,7 +208,7 @@ const SCENARIOS: [(&str, &str); 6] = [
     ("node_addresses_not_update_", "TestNodeAddressesNotUpdate"),
 ];
 
-/// `NODE-001`, or `Test_syncNode/08`.
+/// Whether it is an ID such as `NODE-001` or `Test_syncNode/08`.
 fn is_id(text: &str) -> bool {
     let is_number =
         |number: &str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -245,12 +243,12 @@ fn all() -> Vec<String> {
     sources(&["runtime", "tests"])
 }
 
-/// The IDs of cases that stand in `source` as texts.
+/// The IDs of cases in the string literals of `source`.
 fn cases_in(source: &str) -> impl Iterator<Item = &str> {
     source.split('"').filter(|text| is_case(text))
 }
 
-/// The scenarios of cases: the path below `scenarios/`, and the case that the name says.
+/// The scenarios of cases: the path below `scenarios/`, and the case that the name refers to.
 fn scenarios_of_cases() -> Vec<(String, Option<String>)> {
     let names = UPSTREAM.iter().flat_map(|below| {
         let folder = root().join("tests/scenarios").join(below);
@@ -397,7 +395,7 @@ fn every_departure_has_its_reason() {
         let Some((_, after)) = row.cells[0].split_once("Ours differs") else {
             continue;
         };
-        // The reason stands at another ID, or at this one.
+        // The reason is at another ID, or at this one.
         let at = match after.strip_prefix(" (") {
             Some(rest) => rest.split(')').next().unwrap(),
             None => row.id.as_str(),
@@ -425,7 +423,7 @@ fn every_statement_that_is_cited_has_a_row() {
     assert_none(&problems.into_iter().collect::<Vec<_>>());
 }
 
-/// What reads like the ID of a statement: the name of its group, and three digits.
+/// The IDs of statements in a text: the name of a group, and three digits.
 fn cited(text: &str) -> impl Iterator<Item = &str> {
     const GROUPS: [&str; 8] = [
         "NODE-", "LIFE-", "SVC-", "ROUTE-", "IPAM-", "PROC-", "IFACE-", "EDGE-",

@@ -1,4 +1,4 @@
-//! Every command that the documents show is run by a test, or says why not.
+//! A test runs every command that the documents show, or the document says why not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ fn every_command_of_the_documents_is_run_by_a_test_or_says_why_not() {
     let mut run = 0;
     for page in pages() {
         let path = &page.path;
-        // A test that runs a block has read it: it names the page.
+        // A test that runs a block has read it, so its source names the page.
         let named = |at: &str, test: &str| match tests.get(test) {
             None => Some(format!("{at}: there is no test {test}")),
             Some(source) if !source.contains(path.as_str()) => Some(format!(

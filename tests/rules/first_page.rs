@@ -1,4 +1,4 @@
-//! What the first pages for operators have to say, because nothing in the program says it in time.
+//! Texts that the first pages for operators must have, because the program says nothing about them in time.
 
 use crate::lists::root;
 
@@ -19,7 +19,7 @@ fn section(page: &str, heading: &str) -> String {
 #[test]
 fn the_first_pages_say_what_the_first_service_the_first_module_and_the_last_command_need() {
     for (page, heading, said) in [
-        // Without a place, the first Service of type LoadBalancer fails.
+        // Without a location the first Service of type LoadBalancer fails.
         (
             "deploy/README.md",
             "",

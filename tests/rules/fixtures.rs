@@ -1,4 +1,4 @@
-//! Files that only tests use are named so, so that nobody takes them for a part of the product.
+//! Files that only tests use are named so, to distinguish them from the product.
 
 use crate::lists::{files, root};
 

@@ -1,7 +1,7 @@
-//! `hostile.md` says of every hostile case what must come of it and which tests show it. Here it is checked that none is missing
-//! or stands there twice, that each test named exists in its program, that a test which carries a case's ID is listed with the
-//! case, and that nearly all cases have a test; and that `SECURITY.md` has the totals. Whether a test is good, its name cannot
-//! tell.
+//! `hostile.md` lists every hostile case with its required result and its tests. This checks that no case is missing or
+//! listed twice, that each test exists in its program, that a test with a case's ID in its name is listed with the
+//! case, and that nearly all cases have a test; and that `SECURITY.md` has the totals. It cannot judge a test's
+//! quality.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,10 +20,10 @@ const GROUPS: [(char, u32, &str); 8] = [
     ('H', 11, "what the process shows of itself"),
 ];
 
-/// So many of them have to be shown by tests.
+/// Minimum number of cases with tests.
 const SHOWN: usize = 166;
 
-/// The programs, and where their tests are.
+/// The programs, and the folders of their tests.
 const PROGRAMS: [(&str, &[&str]); 16] = [
     ("core", &["runtime/core/src"]),
     ("host", &["runtime/host/src"]),
@@ -35,7 +35,7 @@ const PROGRAMS: [(&str, &[&str]); 16] = [
     ("metrics", &["runtime/metrics/src"]),
     ("serving", &["runtime/serving/src"]),
     ("egress", &["runtime/host/tests/egress"]),
-    // A word of the guest is a test by itself.
+    // Each word of the misbehaving guest is a test.
     (
         "sandbox",
         &["tests/sandbox", "tests/guests/misbehaving/src"],
@@ -47,12 +47,12 @@ const PROGRAMS: [(&str, &[&str]); 16] = [
     ("registry", &["tests/registry"]),
 ];
 
-/// What the totals in `SECURITY.md` stand between.
+/// The lines around the totals in `SECURITY.md`.
 const BEGIN: &str =
     "<!-- Totals of tests/hostile.md; the house rules write them with CCM_BLESS=1. -->\n";
 const END: &str = "<!-- End of the totals. -->\n";
 
-/// `A1`.
+/// Whether it is an ID such as `A1`.
 fn is_id(text: &str) -> bool {
     let mut letters = text.chars();
     let group = letters.next();
@@ -66,7 +66,7 @@ fn rows() -> Vec<Row> {
     crate::lists::rows("hostile.md", is_id)
 }
 
-/// Program and test of everything that a row names.
+/// Program and test of each name in a row.
 fn shown_by(row: &Row) -> Result<Vec<(&str, &str)>, String> {
     let mut program = None;
     let mut shown = Vec::new();
@@ -106,13 +106,13 @@ impl Tests {
         }
         let name = bare(test);
         let is_text = |text: String| self.sources.iter().any(|source| source.contains(&text));
-        // A text by itself, or behind its area.
+        // A string literal with the name alone, or with its area before it.
         self.functions.contains_key(name)
             || is_text(format!("\"{name}\""))
             || is_text(format!("::{name}\""))
     }
 
-    /// The names of tests that begin with the IDs of cases, such as `g5_g6_…`, with these IDs.
+    /// The tests whose names begin with IDs of cases, such as `g5_g6_…`, with these IDs.
     fn carriers(&self) -> Vec<(String, Vec<String>)> {
         let in_tables = self.sources.iter().flat_map(|source| {
             let texts = source.split('"').skip(1).step_by(2);
@@ -132,13 +132,13 @@ impl Tests {
     }
 }
 
-/// A test's name without what stands around it: its area, or its folder and its ending.
+/// A test's name without its area, or without folder and extension.
 fn bare(test: &str) -> &str {
     let name = test.rsplit(['/', ':']).next().unwrap_or(test);
     name.strip_suffix(".txt").unwrap_or(name)
 }
 
-/// The IDs that a name begins with, as words.
+/// The IDs at the beginning of a name.
 fn carried(name: &str) -> Vec<String> {
     let id = |word: &str| {
         let (group, number) = word.split_at_checked(1)?;
@@ -149,7 +149,7 @@ fn carried(name: &str) -> Vec<String> {
     let ids: Vec<_> = words.take_while(|id| is_id(id)).collect();
     match name.split('_').count() > ids.len() {
         true => ids,
-        // The words of nothing else: `h2` is a protocol.
+        // Words that look like IDs: `h2` is a protocol.
         false => Vec::new(),
     }
 }

@@ -1,5 +1,5 @@
-//! What the lists of statements and of cases have in common: tables of Markdown files whose last column names tests, and the
-//! tests that there are. It judges nothing.
+//! The common parts of the lists of statements and of cases: tables of Markdown files whose last column names tests,
+//! and the existing tests. Judges nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub(crate) fn root() -> PathBuf {
 /// One row of a table.
 pub(crate) struct Row {
     pub(crate) id: String,
-    /// What stands between the ID and the tests.
+    /// The cells between the ID and the tests.
     pub(crate) cells: Vec<String>,
     /// The cell that names the tests, or begins with "Not".
     pub(crate) tests: String,
@@ -77,8 +77,8 @@ pub(crate) fn files(folders: &[&str], extension: &str) -> Vec<String> {
     found
 }
 
-/// The test functions in `sources`, by name, each as it is written. They end at the brace below their first
-/// letter, as rustfmt has it.
+/// The test functions in `sources`, by name, with their text. A function ends at the brace below its first letter, as
+/// rustfmt formats it.
 pub(crate) fn functions(sources: &[String]) -> BTreeMap<String, String> {
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for text in sources {

@@ -1,5 +1,6 @@
-//! `deploy/monitoring` fits together: each alert has a runbook and a test that fires it, rules and dashboard ask only for metrics
-//! that the page of metrics has, and what is written twice is the same. Whether Prometheus accepts it, `tests/foreign` shows.
+//! `deploy/monitoring` is consistent: each alert has a runbook and a test that fires it, rules and dashboard use only
+//! metrics of the page of metrics, and texts that are written twice agree. `tests/foreign` shows that Prometheus
+//! accepts it.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use crate::lists::{assert_none, root};
 
-/// Functions, operators and units of PromQL that stand outside of braces and brackets.
+/// Functions, operators and units of PromQL outside braces and brackets.
 const WORDS: [&str; 14] = [
     "absent",
     "changes",
@@ -85,7 +86,7 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
             problems.push(format!("{name}: no severity that we have"));
         }
     }
-    // A link from one runbook to another.
+    // Links from one runbook to another.
     for target in page.split("](#").skip(1) {
         let target = target.split(')').next().unwrap();
         if !sections.iter().any(|name| name.to_lowercase() == target) {
@@ -146,7 +147,7 @@ fn exported() -> BTreeSet<String> {
     names
 }
 
-/// The text with a space in place of all that stands from an `open` to the next `close`.
+/// The text with a space in place of each part from `open` to the next `close`.
 fn without(text: &str, open: &str, close: &str) -> String {
     let mut parts = text.split(open);
     let mut kept = parts.next().unwrap_or_default().to_owned();
@@ -174,7 +175,7 @@ fn problems_of(place: &str, query: &str, exported: &BTreeSet<String>) -> Vec<Str
     if query.matches("{job=\"ccm\"").count() != selectors.len() {
         problems.push(format!("{place}: {query} does not say of which job"));
     }
-    // Besides, there may be words of the language, and no metric without braces.
+    // Outside the braces there may be words of the language, and no metric.
     let bare = without(&without(query, "by (", ")"), "[", "]");
     let bare = bare.split('}').map(|part| {
         let outside = part.split('{').next().unwrap();
@@ -278,7 +279,7 @@ fn the_scrape_finds_the_pods_and_the_port_that_their_probes_have() {
     let monitor = yaml("monitoring/podmonitor.yaml");
     let labels = &template["metadata"]["labels"];
     assert_eq!(monitor["spec"]["selector"]["matchLabels"], *labels);
-    // The label's value is the job's name.
+    // The value of this label is the job's name.
     assert_eq!(labels[word(&monitor["spec"], "jobLabel")], "ccm");
     let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
     let rules = list(&endpoint["relabelings"]);

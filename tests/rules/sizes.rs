@@ -1,13 +1,13 @@
-//! How many lines each shipped provider has: a cloud after the first costs a part of it, since what they share is in the SDK.
-//! `guests/README.md` has the figures. What their modules weigh is a test of the sandbox, which has the modules.
+//! The number of lines of each shipped provider: a cloud after the first costs a part of it, since shared code is in
+//! the SDK. `guests/README.md` has the figures. A test of the sandbox checks the modules' sizes in bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lists::{files, root};
 
-/// What only Robot's dedicated servers need.
+/// Files that only Robot's dedicated servers need.
 const ROBOT: [&str; 2] = ["robot", "find/dedicated.rs"];
-/// hcloud's files that nodes need. What they have for the other interfaces counts along.
+/// hcloud's files that nodes need. Their lines for the other interfaces count as well.
 const NODES: [&str; 9] = [
     "api.rs",
     "api/networks.rs",
@@ -22,7 +22,7 @@ const NODES: [&str; 9] = [
 /// The second kind of load balancers of AWS, which has no counterpart.
 const CLASSIC: [&str; 2] = ["load_balancer/classic", "load_balancer/wanted/classic.rs"];
 
-/// A guest, its lines and hcloud's for the same interfaces, and how many of a hundred those may be.
+/// A guest, its lines and hcloud's for the same interfaces, and the maximum percentage.
 struct Share {
     guest: &'static str,
     lines: usize,
@@ -54,7 +54,7 @@ fn shares() -> [Share; 3] {
             of: of(&|file| NODES.contains(&file)),
             most: 60,
         },
-        // Above the 60 that the others keep: AWS has no request that makes a load balancer with all that belongs to it.
+        // Above the 60 of the others: AWS has no request that makes a load balancer with all its parts.
         Share {
             guest: "aws",
             lines: sum(&lines("aws"), |file| !is_classic(file)),
@@ -155,7 +155,7 @@ fn each_cloud_after_the_first_costs_a_part_of_it() {
     }
 }
 
-/// It is what an author copies.
+/// Authors copy this example.
 #[test]
 fn the_load_balancers_of_the_sdks_example_take_ninety_lines() {
     let path = root().join("guest-sdk/examples/balancer/main.rs");

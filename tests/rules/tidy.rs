@@ -1,13 +1,13 @@
-//! Lints of the whole workspace: what may depend on what, where `unsafe` may stand, how long a file may be,
-//! who may write to a cluster; and that what the documents name exists. A rule that is broken names the file and the rule.
+//! Lints of the whole workspace: dependencies between crates, places of `unsafe`, lengths of files, writers of a
+//! cluster; and that names in the documents exist. The message names the file and the rule.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::lists::root;
 
-/// Every file of the repository that is ours, as a path relative to its root: what git tracks or would
-/// track. Outside a git checkout, every file below the known folders.
+/// Every file of the repository that is ours, as a path relative to its root: files that git tracks or would track.
+/// Outside a git checkout, every file below the known folders.
 fn files() -> Vec<String> {
     let mut found = Vec::new();
     for top in [
@@ -43,7 +43,7 @@ fn files() -> Vec<String> {
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let name = entry.file_name();
-        // What builds leave behind: cargo's output, and the bindings that cargo component generates.
+        // Leftovers of builds: cargo's output, and the bindings that cargo component generates.
         let is_generated = folder.ends_with("tests/guests/component/src") && name == "bindings.rs";
         if name == "target" || is_generated {
             continue;
@@ -218,7 +218,7 @@ fn dependencies_point_downward() {
 
 #[test]
 fn unsafe_code_stands_only_where_it_is_allowed() {
-    // Loading compiled code, and what the bindings generator and the export macro expand to.
+    // Loading compiled code, and the output of the bindings generator and the export macro.
     let allowed = [
         "runtime/host/src/compile/cache.rs",
         "guest-sdk/",
@@ -260,7 +260,7 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
     }
 }
 
-/// Whether a generator says in the first line that the file is its own: nobody reads or edits such a file.
+/// Whether the first line says that the file is generated: such a file is not edited.
 fn is_generated(text: &str) -> bool {
     text.lines()
         .next()
@@ -305,7 +305,7 @@ fn names_say_something() {
     assert_none("a file's name says nothing", broken);
 }
 
-/// The lines `FILE: WORD` for every file of `place` that holds one of the words. This file names them all itself.
+/// The lines `FILE: WORD` for every file of `place` that contains one of the words. This file contains them all.
 fn mentions(words: &[&str], place: impl Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for (file, text) in sources().filter(|(file, _)| file != "tests/rules/tidy.rs" && place(file)) {
@@ -315,7 +315,7 @@ fn mentions(words: &[&str], place: impl Fn(&str) -> bool) -> Vec<String> {
     found
 }
 
-/// Whether the file is part of the controllers, and not a test of theirs.
+/// Whether the file is part of the controllers, and none of their tests.
 fn is_controllers(file: &str) -> bool {
     file.starts_with("runtime/controllers/src/") && !file.contains("tests")
 }
@@ -331,8 +331,8 @@ fn only_the_executor_writes_to_the_cluster_or_calls_the_cloud() {
         ".delete(",
         "Permit::new(",
     ];
-    // The Lease is not part of what controllers do, and who leads is not asked before it is written. A controller's own
-    // ServiceAccount is made before anything can be done as it, by a client that the tenure bounds.
+    // The Lease is not a controller's object, and is written without a check of leadership. A controller's own
+    // ServiceAccount is created before it can be used, by a client that the tenure bounds.
     let writers = [
         "src/executor",
         "src/lease",
@@ -380,7 +380,7 @@ fn the_root_holds_the_agreed_folders() {
     );
 }
 
-/// What stands behind each `open`, up to the next `close`.
+/// The parts between each `open` and the next `close`.
 fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterator<Item = &'a str> {
     let parts = text.split(open).skip(1);
     parts.filter_map(move |part| part.split(close).next())
@@ -398,7 +398,7 @@ fn operators_find_every_event() {
         .map(|(_, text)| text)
         .collect();
 
-    // Transcripts show what is recorded. What a provider said itself stands in their scripts.
+    // Transcripts show recorded reasons. The reasons of a provider are in their scripts.
     let mut missing = BTreeSet::new();
     let transcripts = files().into_iter().filter(|file| file.ends_with(".txt"));
     for file in transcripts.filter(|file| file.starts_with("tests/scenarios/")) {
@@ -439,7 +439,8 @@ fn flags_that_the_documents_name_exist() {
     for own in ["runtime/ccm/src/cli.rs", "runtime/ccm/src/status.rs"] {
         known.extend(between(&text(own), ".long(\"", "\"").map(str::to_owned));
     }
-    // Of other programs: apt-get, cargo, cosign, grep, helm, kubeadm, kubectl, the kubelet; and `--help`, which every command has.
+    // Flags of other programs: apt-get, cargo, cosign, grep, helm, kubeadm, kubectl, the kubelet; and `--help`, which
+    // every command has.
     let others = "no-install-recommends no-default-features features package profile release target server-side force-conflicts from-literal from-file dry-run \
                   docker-server node-ip node-labels provider-id bundle tlog-upload use-signing-config help \
                   hostname-override print-join-command count for timeout all field-selector image port type repo namespace set \

@@ -1,12 +1,12 @@
-//! The tutorial for authors shows a provider as it is: every block of code stands in the file that is named above it.
+//! The tutorial for authors shows a provider as it is: every block of code is in the file that is named above it.
 
 use crate::lists::root;
 
 const PAGE: &str = "deploy/docs/tutorial-provider.md";
-/// Blocks that are no part of the provider.
+/// The languages of blocks that are no part of the provider.
 const OTHER: &[&str] = &["sh", "yaml"];
 
-/// A text without the indentation that its place gives it.
+/// A text without its indentation.
 fn plain(text: &str) -> String {
     let lines = text.lines().map(str::trim_start);
     lines.collect::<Vec<_>>().join("\n")

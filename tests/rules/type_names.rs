@@ -1,5 +1,5 @@
-//! One word, one idea: no two types of the product that one file could import have the same name. Reads declarations; what
-//! only a module and its parent see does not count.
+//! One word, one idea: no two types of the product that one file could import have the same name. Reads declarations;
+//! types that only a module and its parent see do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ const CRATES: [&str; 8] = [
 struct Declared {
     in_crate: &'static str,
     file: String,
-    /// Other crates see it, too.
+    /// Whether other crates see it.
     is_public: bool,
 }
 

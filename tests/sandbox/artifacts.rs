@@ -1,10 +1,10 @@
-//! Hostile files in the place of a provider's module: nothing of them may run, each is refused for its own reason, and the
-//! version that serves goes on serving. Through the real host, whose compile child this program is, too.
+//! Hostile files in place of a provider's module: none of their code may run, each is refused for a reason of its own,
+//! and the active version goes on serving. Through the real host, whose compile child is this program as well.
 //!
 //! `tests/hostile.md` lists the cases A1 to A18 and where each is shown.
 //!
-//! - `files`: what is wrong with a file before anything of it is compiled.
-//! - `bombs`: what is made to cost the compiler, and what the host feels of it.
+//! - `files`: files that are refused before anything of them is compiled.
+//! - `bombs`: files that cost the compiler much, and their effect on the host.
 //! - `mutants`: real modules with random damage; `CCM_ARTIFACT_MUTANTS` says how many.
 
 mod bombs;

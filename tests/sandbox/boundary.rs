@@ -1,10 +1,10 @@
-//! What crosses between a guest and the host in forms that no toolchain makes, from components that are put together
-//! instruction by instruction: each is one good guest with one thing wrong with it. Whatever it is ends that call as trapped,
-//! or keeps the guest from being loaded; the host reads nothing outside of the guest's memory, and its other guests work.
+//! Values that cross between a guest and the host in forms that no toolchain makes, from components assembled
+//! instruction by instruction: each is the good guest with one defect. It ends that call as trapped, or keeps the guest
+//! from being loaded; the host reads nothing outside the guest's memory, and its other guests work.
 //!
 //! - `made`: the good guest, and how it is changed.
-//! - `values`: texts, lists, numbers of cases, handles and places in memory that cannot be.
-//! - `running`: a guest that does not give way before it is called, takes tables and memory in one step, or calls the host
+//! - `values`: invalid texts, lists, case numbers, handles and addresses in memory.
+//! - `running`: a guest that does not yield before it is called, takes tables and memory in one step, or calls the host
 //!   when it may not.
 
 mod made;
@@ -21,7 +21,7 @@ use ccm_tests::harness;
 use libtest_mimic::Trial;
 
 use crate::misbehaving::behaviours::{KEPT_BYTES, assert_harmless, assert_works};
-use crate::misbehaving::world::{self, HOST, PATIENCE, block_on};
+use crate::misbehaving::world::{self, HOST, TIMEOUT, block_on};
 use crate::permits;
 use guest_misbehaving::behaviour::Behaviour;
 use made::Made;
@@ -31,26 +31,26 @@ pub(crate) fn trials() -> Vec<Trial> {
     harness::table("boundary", &tests.concat())
 }
 
-/// What comes of a guest.
+/// The result of a guest.
 enum End {
-    /// It is not loaded, and the reason says this.
+    /// It is not loaded, and the reason contains this text.
     NotLoaded(&'static str),
-    /// Its call ends as trapped, and the reason says this.
+    /// Its call ends as trapped, and the reason contains this text.
     Traps(&'static str),
-    /// Its call ends when its time is over.
+    /// Its call times out.
     TimesOut,
-    /// It refuses with this text, which is what it wanted to say.
+    /// It answers an error with exactly this text.
     Says(&'static str),
-    /// It refuses with a text of which the beginning is kept.
+    /// It answers an error whose text is cut.
     SaysMuch,
     /// It answers as the good guest does.
     Answers,
 }
 
-/// What is wrong, the guest, and what comes of it.
+/// The defect, the guest, and the result.
 type Row = (&'static str, Made, End);
 
-/// How long the calls of these guests may take that do not end by themselves.
+/// The timeout of calls that do not end by themselves.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// Calls each guest, with an honest one of another provider afterwards.
@@ -92,7 +92,7 @@ async fn check(what: &str, loaded: Result<Provider, LoadError>, end: &End) {
     };
     let time = match end {
         End::TimesOut => SHORT,
-        _ => PATIENCE,
+        _ => TIMEOUT,
     };
     match (call(&provider, time).await, end) {
         (Err(ProviderError::Trapped(text)), End::Traps(words)) => {
@@ -107,14 +107,14 @@ async fn check(what: &str, loaded: Result<Provider, LoadError>, end: &End) {
         (Err(ProviderError::Invalid(text)), End::SaysMuch) => assert_harmless(&text, KEPT_BYTES),
         (Ok(reply), End::Answers) => assert_eq!(reply.lookups.len(), 1, "{what}"),
         (end, _) => {
-            // Some answers would fill the screen.
+            // Some answers are too long to show.
             let end: String = format!("{end:?}").chars().take(500).collect();
             panic!("{what}: {end}")
         }
     }
 }
 
-/// Asks about one node, whose name is written with letters of one, two, three and four bytes.
+/// Asks about one node, whose name has letters of one, two, three and four bytes.
 async fn call(provider: &Provider, time: Duration) -> Result<FindReply, ProviderError> {
     let nodes = [cloud_node(made::NODE)];
     provider.find(&nodes, permits::reads_for(time)).await

@@ -1,5 +1,5 @@
-//! The shipped guest for DigitalOcean in the real sandbox before a simulated DigitalOcean: nodes and Services from end to end
-//! with the controllers, what each event costs, and which answers are no proof.
+//! The shipped guest for DigitalOcean in the real sandbox before a simulated DigitalOcean: nodes and Services from end
+//! to end with the controllers, the cost of each event, and the answers that prove no absence.
 
 use std::time::Duration;
 
@@ -110,11 +110,11 @@ async fn end_to_end(world: &World) -> Result<(), Failed> {
         .await
 }
 
-/// An event, the most requests that it may cost, and how many the Go manager 0.1.68 sends: counted in its source
+/// An event, its maximum number of requests, and how many the Go manager 0.1.68 sends, counted in its source
 /// (`loadbalancers.go`, functions named).
 const LIMITS: &[(&str, usize, &str)] = &[
-    // list and POST in EnsureLoadBalancer, GET and PUT again because of the annotations that it writes, and GET and PUT every
-    // 15 s until it is active: after a minute twelve.
+    // list and POST in EnsureLoadBalancer, GET and PUT again because of the annotations that it writes, and GET and PUT
+    // every 15 s until it is active: after a minute twelve.
     ("create, 2 ports, 4 nodes, a minute", 4, "12"),
     // EnsureLoadBalancer: retrieveAndAnnotateLoadBalancer, updateLoadBalancer.
     ("unrelated annotation", 1, "2"),
@@ -134,7 +134,7 @@ async fn costs(world: &World) -> Result<(), Failed> {
     world
         .managed(async || {
             initialised(world, &names).await?;
-            // A manager that knows whose account it is.
+            // The manager has proved the account before the counting begins.
             world.create("first", json!({})).await;
             has_address(world, "first").await?;
             world.delete("first").await?;
@@ -199,20 +199,20 @@ async fn costs(world: &World) -> Result<(), Failed> {
         .await
 }
 
-/// What was asked that is not about nodes: they are initialised at the same time.
+/// The requests that are not about nodes, which are initialised at the same time.
 fn about_load_balancers(world: &World) -> Vec<String> {
     let mut asked = world.asked();
     asked.retain(|line| !line.contains("/droplets?") && !line.contains("/v2/droplets/"));
     asked
 }
 
-/// How many droplets the first load balancer has.
+/// The number of droplets of the first load balancer.
 fn droplets(world: &World) -> usize {
     let all = world.cloud.load_balancers();
     all[0]["droplet_ids"].as_array().map_or(0, Vec::len)
 }
 
-/// Waits until nothing was asked for a while.
+/// Waits until no request has come for a while.
 async fn settled(world: &World) -> Result<(), Failed> {
     let quiet = Duration::from_millis(1500);
     let mut seen = world.asked().len();
@@ -230,7 +230,7 @@ async fn settled(world: &World) -> Result<(), Failed> {
 async fn absence(world: &World) -> Result<(), Failed> {
     let stays = world.cloud.add_droplet(DropletSpec::named("worker-1"));
     let goes = world.cloud.add_droplet(DropletSpec::named("worker-2"));
-    // No list has it.
+    // No list contains it.
     let gpu = world.cloud.add_droplet(DropletSpec {
         gpu: true,
         ..DropletSpec::named("gpu-1")
@@ -282,7 +282,7 @@ async fn absence(world: &World) -> Result<(), Failed> {
         [expected[0].clone(), "gone".to_owned(), expected[2].clone()]
     );
     assert!(reply.complete);
-    // One node alone: the proof of the account comes with it.
+    // One node alone: the look-up includes a proof of the account.
     let reply = find(&provider, &nodes[1..2]).await?;
     assert!(brief(&reply) == ["gone"] && reply.complete, "{reply:?}");
     Ok(())
@@ -311,7 +311,7 @@ async fn migration(world: &World) -> Result<(), Failed> {
     world
         .managed(async || {
             initialised(world, &["worker-1"]).await?;
-            // As the Go manager has left it: an id, a type, and a name of its own.
+            // As the Go manager has left it: an ID, a type, and a name of its own.
             let key = |name: &str| format!("service.beta.kubernetes.io/do-loadbalancer-{name}");
             world.create("web", json!({ID: id, key("type"): "REGIONAL_NETWORK", key("name"): "shop"})).await;
             has_address(world, "web").await?;
@@ -321,14 +321,14 @@ async fn migration(world: &World) -> Result<(), Failed> {
             let writes = world.asked().iter().filter(|line| !line.starts_with("GET")).count();
             assert_eq!(writes, 1, "its owner was written down, and nothing else: {:#?}", world.asked());
 
-            // A tenant names it, too, and gets nothing.
+            // A tenant's Service names the same ID, and gets nothing.
             world.create("thief", json!({ID: id})).await;
             settled(world).await?;
             assert!(world.address("thief").await.is_null());
             world.delete("thief").await?;
             assert_eq!(world.cloud.load_balancers(), [found]);
 
-            // Given away: the Service can go, the load balancer stays, and another may have it.
+            // Disowned: the Service can be deleted, the load balancer stays, and another Service may have it.
             world.change("web", json!({"metadata": {"annotations": {"service.kubernetes.io/do-loadbalancer-disown": "true"}}})).await;
             settled(world).await?;
             world.delete("web").await?;

@@ -1,6 +1,6 @@
-//! The shipped guest in the real sandbox between two simulated clouds: Hetzner Cloud, and Robot with its log-in, its
-//! limits and its lock-out. What a scripted host cannot show: which credential goes where, what the host keeps, and
-//! which answers it calls complete.
+//! The shipped guest in the real sandbox between two simulated clouds: Hetzner Cloud, and Robot with its login, its
+//! limits and its lock-out. Shown here because a scripted host cannot: which credential goes where, what the host
+//! caches, and which answers it calls complete.
 
 use ccm_core::cloud::{CloudNode, Lookup};
 use ccm_sim::hetzner;
@@ -234,7 +234,7 @@ fn robot_is_optional_until_it_is_enabled(world: &World) {
     let reply = world.find(&provider, &[node("bare-1", Some("hrobot://1".to_owned()))]);
     assert_eq!(brief(&reply), ["not mine"]);
 
-    // Enabled without being granted, dedicated servers are targets of load balancers, and no instances.
+    // Enabled and not granted: dedicated servers are targets of load balancers, and no instances.
     let provider = world.load(None, ON).unwrap();
     let reply = world.find(&provider, &[node("bare-1", Some("hrobot://1".to_owned()))]);
     assert_eq!(brief(&reply), ["not mine"]);

@@ -1,4 +1,4 @@
-//! The hosts of all tests here, whose compile child is this program, and the one folder of compiled code that they share.
+//! The hosts of all tests here, whose compile child is this program, and their shared folder of compiled code.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -10,14 +10,14 @@ use rustix::process::Pid;
 pub(crate) const COMPILE: &str = "__compile";
 
 /// Compiled code that is kept from run to run, as an installation keeps it: each module is compiled once. Tests of
-/// compiling and of the cache have folders of their own.
+/// compiling and of the cache use their own folders.
 pub(crate) fn cache() -> &'static Path {
     static CACHE: LazyLock<PathBuf> =
         LazyLock::new(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("modules"));
     &CACHE
 }
 
-/// The host of every test that needs no host of its own, as a process has one.
+/// The host of every test that needs no host of its own.
 pub(crate) static HOST: LazyLock<Arc<Host>> =
     LazyLock::new(|| Arc::new(open_host(compiler(&[]), Some(cache()))));
 
@@ -33,7 +33,7 @@ pub(crate) fn compiler(arguments: &[&str]) -> Compiler {
 /// The argument that makes this program run guests.
 pub(crate) const SANDBOX: &str = "__sandbox";
 
-/// Where guests run: on threads of this process, or with `CCM_PROVIDER_ISOLATION=child-process` in processes of their own.
+/// Where guests run: on threads of this process, or with `CCM_PROVIDER_ISOLATION=child-process` in child processes.
 pub(crate) fn isolation() -> Isolation {
     match std::env::var("CCM_PROVIDER_ISOLATION").as_deref() {
         Ok("child-process") => child_process(),

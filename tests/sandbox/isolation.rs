@@ -1,5 +1,5 @@
-//! The second wall: what a confined child cannot do, and what its parent does about a child that lies, ends or hangs. That
-//! guests behave in it as they do without it is shown by the other areas, with `CCM_PROVIDER_ISOLATION=child-process`.
+//! The confined child process: what it cannot do, and the parent's reaction to a child that lies, ends or hangs. The
+//! other areas show with `CCM_PROVIDER_ISOLATION=child-process` that guests behave in it as they do without it.
 
 use std::fs::File;
 use std::net::{TcpStream, UdpSocket};
@@ -19,10 +19,10 @@ use rustix::process::{DumpableBehavior, Pid, Signal};
 
 use crate::host::{cache, child_process, compiler, sandboxes};
 use crate::misbehaving::target::{Mood, Target};
-use crate::misbehaving::world::{PATIENCE, block_on, config, grants, module};
+use crate::misbehaving::world::{TIMEOUT, block_on, config, grants, module};
 use crate::permits;
 
-/// The argument with which this program confines itself and tries to get out; which child it is follows.
+/// The argument with which this program confines itself and tries to escape; the kind of child follows.
 pub(crate) const ESCAPE: &str = "escape";
 
 const TESTS: &[Test] = &[
@@ -30,7 +30,7 @@ const TESTS: &[Test] = &[
     ("a_program_that_is_no_sandbox_is_told", no_sandbox),
 ];
 
-/// With nobody else's children beside their own.
+/// Tests that count this program's children, so that no other test may have any.
 const ALONE: &[Test] = &[
     ("a_process_that_is_killed_is_replaced", killed),
     ("the_process_ends_with_its_provider", ends),
@@ -43,7 +43,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// What is tried, and whether it may succeed.
+/// The attempts, and whether each may succeed.
 const TRIED: &[(&str, bool)] = &[
     ("reads the cluster's token", false),
     ("writes a file", false),
@@ -78,13 +78,13 @@ fn a_confined_child() {
     }
 }
 
-/// The process of [`ESCAPE`]: a child that its guest has taken over.
+/// The process of [`ESCAPE`]: a child that its guest controls.
 pub(crate) fn escape() -> ExitCode {
     let child = match std::env::args().nth(2).as_deref() {
         Some("compiler") => Child::Compiler,
         _ => Child::Sandbox,
     };
-    // What is there to be reached, from before the confinement.
+    // Opened before the confinement, so that the attempts have something to reach.
     let folder = std::env::args_os().nth(3).unwrap();
     let folder = std::path::Path::new(&folder);
     let token = folder.join("token");
@@ -95,7 +95,7 @@ pub(crate) fn escape() -> ExitCode {
     let address = server.local_addr().unwrap();
     let parent = rustix::process::getppid().unwrap();
     keep_memory_private().unwrap();
-    // Once it is confined it may not even ask.
+    // Once confined it may not even make this call.
     let is_private = rustix::process::dumpable_behavior().unwrap() == DumpableBehavior::NotDumpable;
     confine(child).unwrap();
 
@@ -167,7 +167,7 @@ fn host(isolation: Isolation) -> Host {
 
 const NONSENSE: &str = "it said what no sandbox says";
 
-/// What is no sandbox, and what is said of it.
+/// Programs that are no sandbox, and the messages about them.
 fn no_sandbox() {
     let rows: &[(&str, &[&str], &str)] = &[
         (
@@ -181,7 +181,7 @@ fn no_sandbox() {
             &["-c", "echo lost >&2; exit 4"],
             "exit status: 4: lost",
         ),
-        // Its own words come back.
+        // It sends the parent's own messages back.
         ("/bin/sh", &["-c", "cat <&0 >&0"], NONSENSE),
         (
             "/bin/sh",
@@ -228,10 +228,10 @@ fn killed() {
             let provider = provider.clone();
             tokio::spawn(async move {
                 let nodes = [cloud_node("one")];
-                provider.find(&nodes, permits::reads_for(PATIENCE)).await
+                provider.find(&nodes, permits::reads_for(TIMEOUT)).await
             })
         };
-        // It spins until it is ended.
+        // It computes until it is killed.
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         for pid in &pids {
             rustix::process::kill_process(*pid, Signal::KILL).unwrap();
@@ -246,10 +246,10 @@ fn killed() {
             rustix::process::kill_process(pid, Signal::KILL).unwrap();
         }
         let nodes = [cloud_node("one")];
-        // The first one may still meet the end of the former process.
-        let _ = provider.find(&nodes, permits::reads_for(PATIENCE)).await;
+        // The first call may still meet the end of the former process.
+        let _ = provider.find(&nodes, permits::reads_for(TIMEOUT)).await;
         let reply = provider
-            .find(&nodes, permits::reads_for(PATIENCE))
+            .find(&nodes, permits::reads_for(TIMEOUT))
             .await
             .unwrap();
         assert!(matches!(reply.lookups[..], [Lookup::Found(_)]));
@@ -273,7 +273,7 @@ fn ends() {
     });
 }
 
-/// Prints what a call takes in a process of its own, and without.
+/// Prints the duration of a call in a child process, and without one.
 fn cost() {
     const CALLS: u32 = 300;
     block_on(async {
@@ -287,11 +287,11 @@ fn cost() {
                     .await
                     .unwrap();
                 let nodes = [cloud_node("one")];
-                let _ = provider.find(&nodes, permits::reads_for(PATIENCE)).await;
+                let _ = provider.find(&nodes, permits::reads_for(TIMEOUT)).await;
                 let began = Instant::now();
                 for _ in 0..CALLS {
                     provider
-                        .find(&nodes, permits::reads_for(PATIENCE))
+                        .find(&nodes, permits::reads_for(TIMEOUT))
                         .await
                         .unwrap();
                 }

@@ -1,10 +1,9 @@
-//! The shipped guest in the real sandbox, a simulated Hetzner Cloud on loopback, and one HTTP exchange of a listing
-//! gone wrong: nothing wrong may be concluded from it, and the nodes have to come to the end that they come to
-//! without it.
+//! The shipped guest in the real sandbox, a simulated Hetzner Cloud on loopback, and a fault in one HTTP exchange of a
+//! listing: nothing wrong may be concluded from it, and the nodes must reach the same end as without it.
 //!
-//! On the real clock, since sockets know no other: every wait is for something that happens, and nothing is asserted
-//! about time. The cloud has three pages of servers. A case is one trouble, one page, and how often: new nodes and
-//! the periodic pass over initialised ones read the list side by side, and the second time meets whoever did not.
+//! On the real clock, since sockets know no other: every wait is for an event, and nothing is asserted about time. The
+//! cloud has three pages of servers. A case is one fault, one page, and how often: new nodes and the periodic pass over
+//! initialised ones read the list concurrently, and the second fault meets the reader that the first did not.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -35,21 +34,21 @@ use tokio::time::Instant;
 
 use crate::host::HOST;
 
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Nodes that are initialised before anything goes wrong.
+/// Timeout of a test's waits, longer than a busy machine needs.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Nodes that are initialised before the fault.
 const KNOWN: [&str; 4] = ["known-1", "known-2", "known-3", "known-4"];
-/// Nodes that come when something goes wrong.
+/// Nodes that join during the fault.
 const NEW: [&str; 4] = ["new-1", "new-2", "new-3", "new-4"];
 /// A new node without a server.
 const STRANGER: &str = "laptop";
-/// 50 servers fit on a page.
+/// Pages of the list, of 50 servers each.
 const PAGES: u64 = 3;
 const FILLERS: usize = 110;
-/// Between two passes over initialised nodes.
+/// Time between two passes over initialised nodes.
 const PASS: Duration = Duration::from_millis(300);
 
-/// What goes wrong in a play.
+/// The fault of a play.
 #[derive(Debug, Clone)]
 struct Case {
     trouble: Trouble,
@@ -57,7 +56,7 @@ struct Case {
     times: u32,
 }
 
-/// The troubles by their names.
+/// The faults by name.
 fn troubles() -> Vec<(&'static str, Trouble)> {
     let refuse = |status, code: &str| Trouble::Refuse {
         status,
@@ -107,7 +106,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     troubles().into_iter().map(trial).collect()
 }
 
-/// The cases of a trouble by the words that replay them.
+/// The cases of a fault by the names that replay them.
 fn cases(trouble: &Trouble) -> Vec<(String, Case)> {
     let every = (1..=PAGES).flat_map(|page| [(page, 1), (page, 2)]);
     every
@@ -129,7 +128,7 @@ fn play(case: Option<Case>) -> Result<String, Failed> {
     runtime.block_on(World::play(case))
 }
 
-/// How the nodes end when nothing goes wrong. The same for every case: the simulator counts its ids and addresses.
+/// The final state of the nodes without a fault. The same for every case: the simulator counts its IDs and addresses.
 static UNDISTURBED: LazyLock<Result<String, String>> =
     LazyLock::new(|| play(None).map_err(|failed| failed.message().unwrap_or_default().to_owned()));
 
@@ -159,7 +158,7 @@ struct World {
 }
 
 impl World {
-    /// Plays one case, and hands out how the nodes look at the end.
+    /// Plays one case, and returns the final state of the nodes.
     async fn play(case: Option<Case>) -> Result<String, Failed> {
         let world = World::make(format!("{case:?}")).await?;
         world.register(&KNOWN).await?;
@@ -181,7 +180,7 @@ impl World {
         world.register(&NEW).await?;
         world.register(&[STRANGER]).await?;
         let times = usize::try_from(times)?;
-        // Everybody has met the trouble, and has read the whole list after it.
+        // Both readers have met the fault, and have read the whole list after it.
         world
             .manage_until("everything went wrong, and then well", async || {
                 let pages = world.pages();
@@ -200,7 +199,7 @@ impl World {
         Ok(world.end().await)
     }
 
-    /// Runs the controllers until something is so.
+    /// Runs the controllers until a condition holds.
     async fn manage_until(&self, what: &str, is_so: impl AsyncFn() -> bool) -> Result<(), Failed> {
         let mut settings = Configuration::default().settings(Pace::REAL);
         settings.node.status_update_frequency = PASS;
@@ -263,7 +262,7 @@ impl World {
             target.endpoint = self.cloud.endpoint().parse()?;
             target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
         }
-        // Every look-up goes to the cloud, so that the trouble meets the one that it is meant for.
+        // Every look-up is sent to the cloud, so that the fault meets the intended one.
         let never_kept = ("HCLOUD_SERVER_CACHE_MAX_AGE".to_owned(), "0".to_owned());
         let config = GuestConfig {
             schemes: Vec::new(),
@@ -274,7 +273,7 @@ impl World {
         Ok(HOST.load(module, grants, config).await?)
     }
 
-    /// The pages that were asked for, in order.
+    /// The requested pages, in order.
     fn pages(&self) -> Vec<u64> {
         let requests = self.cloud.requests();
         let lists = requests
@@ -305,10 +304,10 @@ impl World {
     }
 
     async fn until(&self, what: &str, is_so: impl AsyncFn() -> bool) -> Result<(), Failed> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !is_so().await {
             if Instant::now() > deadline {
-                return Err(self.failed(format_args!("not within {PATIENCE:?}: {what}")));
+                return Err(self.failed(format_args!("not within {TIMEOUT:?}: {what}")));
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -325,8 +324,8 @@ impl World {
         format!("{}: {why}; requests:\n{}", self.about, requests.join("\n")).into()
     }
 
-    /// Nothing wrong was concluded: no law is broken, nobody is told that a machine is gone, a known node is as it
-    /// was before the trouble, and the cloud was only read.
+    /// Nothing wrong was concluded: no law is broken, no Event says that a machine is gone, a known node is as it was
+    /// before the fault, and the cloud was only read.
     fn check(&self) -> Result<(), Failed> {
         let writes: Vec<_> = self
             .cluster
@@ -342,7 +341,7 @@ impl World {
         if !broken.is_empty() {
             return Err(self.failed(broken.join("\n")));
         }
-        // Its addresses, and everything else: the two writes of its initialisation.
+        // Its addresses, and the rest: the two writes of its initialisation.
         for name in KNOWN {
             let count = writes
                 .iter()
@@ -361,9 +360,9 @@ impl World {
         Ok(())
     }
 
-    /// What the cloud would say about every server at any time, as far as the laws ask.
+    /// The cloud's true answers about every server, as far as the laws need them.
     fn known_answers(&self) -> Vec<Answered> {
-        let start = Instant::now() - PATIENCE * 100;
+        let start = Instant::now() - TIMEOUT * 100;
         let servers = self.cloud.server_ids().into_iter();
         servers
             .filter_map(|id| self.cloud.server(id))

@@ -1,8 +1,8 @@
-//! Load balancers from end to end: a cluster in memory, the real controllers and host, the shipped guest in its sandbox,
-//! and a simulated Hetzner Cloud. What each event costs in requests; ten thousand random operations in which requests fail
-//! and managers die; what tenants get wrong, or try; and the switch from the Go manager.
+//! Load balancers from end to end: a cluster in memory, the real controllers and host, the shipped guest in its
+//! sandbox, and a simulated Hetzner Cloud. The cost of each event in requests; ten thousand random operations in which
+//! requests fail and managers die; mistakes and attacks of tenants; and the switch from the Go manager.
 //!
-//! `CCM_LB_OPERATIONS` says how many random operations are made, and `CCM_LB_SEED=n` makes the run of that seed again.
+//! `CCM_LB_OPERATIONS` sets the number of random operations, and `CCM_LB_SEED=n` makes the run of that seed again.
 
 mod account;
 mod counts;
@@ -29,25 +29,25 @@ use libtest_mimic::{Failed, Trial};
 use mutant::Mutant;
 use run::Ended;
 
-/// How many random operations are made.
+/// Number of random operations.
 const OPERATIONS: Count = Count {
     variable: "CCM_LB_OPERATIONS",
     default: 200,
     ci: 2_000,
     full: 10_000,
 };
-/// Defects of a manager that the law has to catch.
+/// Number of a manager's defects that the law must catch.
 const MUTANTS: Count = Count {
     variable: "CCM_LB_MUTANTS",
     default: 1,
     ci: 9,
     full: 9,
 };
-/// In each run, so that one that fails can be read.
+/// Operations of each run: few enough to read a failing one.
 const IN_ONE_RUN: u64 = 200;
-/// Managers that die in each run.
+/// Number of managers that die in each run.
 const CRASHES: u64 = 2;
-/// So many runs are enough to catch every mutant.
+/// This many runs are enough to catch every mutant.
 const MUTANT_RUNS: u64 = 6;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -69,7 +69,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 fn random_operations() -> Result<(), Failed> {
     if let Some(seed) = number("CCM_LB_SEED")? {
-        // With everything that the controllers and the host say.
+        // With all log lines of the controllers and the host.
         tracing_subscriber::fmt()
             .with_max_level(tracing::Level::DEBUG)
             .init();

@@ -1,5 +1,5 @@
-//! From a module to a provider, with a real compile child, and the first calls of that provider. The guest is the shipped one
-//! for Hetzner Cloud; its cloud answers what a test says.
+//! From a module to a provider, with a real compile child, and the first calls of that provider. The guest is the
+//! shipped one for Hetzner Cloud; a test chooses the answers of its cloud.
 
 mod calls;
 mod cloud;

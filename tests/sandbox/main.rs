@@ -1,8 +1,8 @@
-//! Real modules in the real sandbox: the real host with its compile child, which this program is, too, the shipped guest
-//! between simulated clouds, and a guest that misbehaves in every way we know.
+//! Real modules in the real sandbox: the real host with its compile child, which is this program as well, the shipped
+//! guests between simulated clouds, and a guest that misbehaves in every known way.
 //!
 //! - `loading`: from a module to a provider, and its first calls.
-//! - `artifacts`: files that nobody should run.
+//! - `artifacts`: files that must not run.
 //! - `isolation`: guests in a process of their own, and what it cannot do.
 //! - `boundary`: values that no toolchain makes.
 //! - `misbehaving`: a guest that misbehaves on request.

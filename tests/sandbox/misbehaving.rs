@@ -1,16 +1,16 @@
-//! The sandbox's opponent: the real host, and one guest that misbehaves
-//! in every way we know. Whatever it does ends in a typed error or a checked answer, and disturbs nobody else.
+//! The sandbox's opponent: the real host, and one guest that misbehaves in every known way. Each behaviour ends in a
+//! typed error or a checked answer, and disturbs no other guest.
 //!
 //! - `behaviours`: every behaviour, one test each, at the host.
-//! - `memory`: by how much the host grows, whatever the guest leaves with it.
-//! - `turns`: what every behaviour costs a neighbour.
-//! - `repeated`: what is left of calls that end badly, or are given up.
-//! - `load_balancers`: the same for a maker of load balancers, which may change things at the cloud.
-//! - `routes`: the same for a maker of routes.
-//! - `requests`: where requests of a guest may lead, and what the permit of its call hears.
-//! - `cluster`: bad answers through the real controllers: what reaches a cluster.
-//! - `services`: bad answers about load balancers through the real controllers: what reaches a Service.
-//! - `routed`: bad answers about routes through the real controllers: what reaches a node, and the cloud.
+//! - `memory`: the host's maximum growth, whatever the guest leaves with it.
+//! - `turns`: the cost of every behaviour for a neighbour.
+//! - `repeated`: the remains of calls that end badly, or are dropped.
+//! - `load_balancers`: the same for a provider of load balancers, which may change objects at the cloud.
+//! - `routes`: the same for a provider of routes.
+//! - `requests`: where a guest's requests may lead, and what its call's permit records.
+//! - `cluster`: bad answers through the real controllers: the effect on a cluster.
+//! - `services`: bad answers about load balancers through the real controllers: the effect on a Service.
+//! - `routed`: bad answers about routes through the real controllers: the effect on a node, and the cloud.
 //! - `files`: bad modules, refused before anything of them is compiled.
 
 pub(crate) mod behaviours;

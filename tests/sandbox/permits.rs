@@ -6,17 +6,17 @@ use std::time::Duration;
 use ccm_core::permit::{Mode, Permit};
 use ccm_fixtures::permits;
 
-/// Lets reads through for a minute.
+/// A permit for reads, valid for a minute.
 pub(crate) fn reads() -> Arc<Permit> {
     reads_for(Duration::from_secs(60))
 }
 
-/// Lets reads through for `time`.
+/// A permit for reads, valid for `time`.
 pub(crate) fn reads_for(time: Duration) -> Arc<Permit> {
     Arc::new(Permit::read_only(ccm_host::egress::now().after(time)))
 }
 
-/// For `time` and so many changes.
+/// A permit for `changes` changes, valid for `time`.
 pub(crate) fn permit(time: Duration, mode: Mode, changes: u32) -> Arc<Permit> {
     permits::permit(ccm_host::egress::now().after(time), mode, changes)
 }

@@ -1,12 +1,12 @@
-//! One provider's versions from their offer to their end: the real controller, store, record, host and sandbox, and a source
-//! that brings what a test tells it to. The rollout's clock goes faster; what it decides on stays the same.
+//! One provider's versions from their offer to their end: the real controller, store, record, host and sandbox, and a
+//! scripted source. The rollout's clock goes faster; its decisions stay the same.
 //!
-//! - `world`: the source, the people and the callers around the controller.
-//! - `shipped`: the shipped guest and its cloud, where it takes a real one.
-//! - `checks`: what serves proves its credential.
-//! - `journeys`: what becomes of versions.
-//! - `plans`: what a version would change that is as it should be.
-//! - `restarts`: what the next process makes of what the last one left.
+//! - `world`: the source, the operator and the callers around the controller.
+//! - `shipped`: the shipped guest and its cloud, for tests that need a real one.
+//! - `checks`: the active version proves its credential.
+//! - `journeys`: the fates of versions.
+//! - `plans`: the changes that a version would make to correct load balancers.
+//! - `restarts`: the next process after the last one has ended.
 
 mod checks;
 mod journeys;

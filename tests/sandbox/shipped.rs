@@ -1,5 +1,5 @@
-//! Every shipped guest as a module: how large it is, what it may reach, and that it loads. And the one without a cloud, in the real
-//! sandbox.
+//! Every shipped guest as a module: its size, its requests, and that it loads. And the guest without a cloud, in the
+//! real sandbox.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::hcloud::world::{brief, node};
 use crate::host::HOST;
 use crate::permits::reads;
 
-/// What a module may have at most, compressed as registries keep it.
+/// Maximum size of a module, compressed as registries store it.
 const MOST_BYTES: usize = 1 << 20;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -138,7 +138,7 @@ fn static_answers_completely_without_a_request() {
             .all(|one| matches!(one, Lookup::Found(_)))
     );
 
-    // All mistakes stand in the reason why it is not loaded.
+    // The reason why it is not loaded names all mistakes.
     let refused = load(r#"{"rules": [{"zone": "a b"}], "retire": []}"#).unwrap_err();
     let why = std::error::Error::source(&refused).unwrap().to_string();
     for part in ["rules[0].zone", "no such key: \"retire\""] {

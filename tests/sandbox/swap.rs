@@ -1,14 +1,14 @@
 //! Generations of a provider, swapped under load: the real host, the real sandbox, guests on simulated clouds, and
-//! `Active` between them and whoever calls. What was measured is printed at the end.
+//! `Active` between them and the callers. The measurements are printed at the end.
 //!
-//! - `many`: a hundred swaps while thousands of calls are under way; nothing is lost, nothing done twice.
+//! - `many`: a hundred swaps while thousands of calls are under way; nothing is lost, nothing is done twice.
 //! - `sequence`: a swap at every call of a load balancer that takes several (reliability case R15).
 //! - `isolation`: what generations do not share.
 //! - `trials`: bad versions in shadow and canary, and how fast they are taken back.
 //! - `neighbour`: a hostile provider beside another one.
-//! - `cost`: what loading costs, in memory and time.
+//! - `cost`: the cost of loading in memory and time.
 //!
-//! `CCM_SWAP_CALLS` says how many calls are made under swaps.
+//! `CCM_SWAP_CALLS` sets the number of calls under swaps.
 
 mod cloud;
 mod cost;
@@ -24,7 +24,7 @@ use libtest_mimic::Trial;
 
 pub(crate) use cost::{GROWTH, growth};
 
-/// What measures time has the program to itself: the machine may be small.
+/// Tests that measure time run alone: the machine may be small.
 pub(crate) fn trials() -> Vec<Trial> {
     let measuring = [many::TESTS, trials::TESTS, neighbour::TESTS, cost::TESTS];
     let mut all = harness::table_alone("swap", &measuring.concat());

@@ -1,5 +1,5 @@
-//! The SDK's `TestHost` is as strict as the real host, in the same words: one table of requests goes through both, and the
-//! misbehaving guest, called natively, fails as the laws of the real host say.
+//! The SDK's `TestHost` is as strict as the real host, with the same messages: one table of requests goes through both,
+//! and the misbehaving guest, called natively, fails as the laws of the real host say.
 
 mod answers;
 mod requests;

@@ -1,5 +1,5 @@
-//! Versions of the contract: a module of 0.1, which knows nothing of this repository but `wit/v0.1`, beside one of the
-//! newest. On threads of this process and in processes of their own.
+//! Versions of the contract: a module of 0.1, made from `wit/v0.1` alone, beside one of the newest. On threads of this
+//! process and in child processes.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use libtest_mimic::Trial;
 use crate::host::{cache, child_process, compiler};
 use crate::misbehaving::load_balancers::service;
 use crate::misbehaving::target::{Mood, Target};
-use crate::misbehaving::world::{self, PATIENCE, block_on};
+use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 
 const TESTS: &[Test] = &[
@@ -94,7 +94,7 @@ async fn everything(host: &Host) {
     let inspection = ccm_host::inspect("witness.wasm", test_guests::WITNESS).unwrap();
     assert_eq!(inspection.contract, Contract::V0_1);
     let cloud = Target::start(Mood::Well).await;
-    let permit = || permits::permit(PATIENCE, Mode::Enforce, 0);
+    let permit = || permits::permit(TIMEOUT, Mode::Enforce, 0);
 
     for (targets, told) in [
         (&["api"][..], "targets=api"),
@@ -130,7 +130,7 @@ async fn everything(host: &Host) {
 
     let provider = load(host, &cloud.endpoint(), &["api"]).await.unwrap();
     provider.self_check(permit()).await.unwrap();
-    // Its own cap, not the newest one.
+    // The limit of its own contract, not of the newest one.
     let many = |count: usize| [ready(&format!("node-{count}"), Readiness::Ready)];
     let reply = provider.find(&many(32), permit()).await.unwrap();
     assert!(matches!(&reply.lookups[0], Lookup::Found(found) if found.addresses.len() == 32));
@@ -147,7 +147,7 @@ async fn everything(host: &Host) {
 }
 
 async fn load_balancers(provider: &Provider) {
-    let permit = || permits::permit(PATIENCE, Mode::Enforce, 0);
+    let permit = || permits::permit(TIMEOUT, Mode::Enforce, 0);
     let called = |name: &str, adopt: Option<Adoptable>| EnsureRequest {
         service: Arc::new(CloudService {
             name: name.to_owned(),
@@ -225,7 +225,7 @@ async fn load_balancers(provider: &Provider) {
 }
 
 async fn routes(provider: &Provider) {
-    let permit = || permits::permit(PATIENCE, Mode::Enforce, 0);
+    let permit = || permits::permit(TIMEOUT, Mode::Enforce, 0);
     let nodes = [ready("a", Readiness::NotReady)];
     let listed = provider.list_routes(&nodes, permit()).await.unwrap();
     assert_eq!(listed.routes[0].id, "ready=false");
@@ -248,7 +248,7 @@ fn both() {
         assert_eq!(old.manifest().contract, Contract::V0_1.version());
         assert_eq!(new.manifest().contract, Contract::V0_2.version());
         for provider in [&old, &new] {
-            let permit = permits::permit(PATIENCE, Mode::Enforce, 0);
+            let permit = permits::permit(TIMEOUT, Mode::Enforce, 0);
             let nodes = [cloud_node("one")];
             let reply = provider.find(&nodes, permit).await.unwrap();
             assert_eq!(reply.lookups.len(), 1);
@@ -261,7 +261,7 @@ fn manifests() {
     let changed = |wasm: &[u8], from: &str, to: &str| {
         let mut wasm = wasm.to_vec();
         let (from, to) = (from.as_bytes(), to.as_bytes());
-        // The text may stand in the module's data, too.
+        // The text may also be in the module's data.
         let places: Vec<usize> = (0..wasm.len())
             .filter(|at| wasm[*at..].starts_with(from))
             .collect();

@@ -1,5 +1,5 @@
-//! The audit of a play, and the law about it (S12): what was deleted has one record, and what a record calls done was
-//! deleted; every change at the cloud has one, and names the Service that it was made for.
+//! The audit of a play, and its law (S12): each deletion has one record, each record of a completed deletion has its
+//! deletion, and each change at the cloud has one record that names its Service.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use crate::load_balancers::Changed;
 pub(crate) struct Audited {
     /// UID of the node.
     pub(crate) uid: String,
-    /// Whether the record says that it was deleted.
+    /// Whether the record says that the node was deleted.
     pub(crate) is_done: bool,
 }
 
@@ -28,7 +28,7 @@ pub(crate) type AuditedChange = (String, String);
 pub(crate) struct Audit {
     records: Arc<Mutex<Vec<Audited>>>,
     changes: Arc<Mutex<Vec<AuditedChange>>>,
-    /// Of the process that is audited, which may die at a change.
+    /// The process that is audited; a change may kill it.
     life: Option<Life>,
 }
 
@@ -43,7 +43,7 @@ impl Audit {
         self.changes.lock().unwrap().clone()
     }
 
-    /// The same audit, of a process with this life.
+    /// The same audit, for a process with this life.
     pub(crate) fn heard_by(&self, life: Option<Life>) -> Audit {
         Audit {
             life,
@@ -81,7 +81,7 @@ impl AuditSink for Audit {
     }
 }
 
-/// What is wrong with the records of these writes.
+/// The violations in the records of these writes.
 pub(crate) fn broken(writes: &[Write], records: &[Audited]) -> Vec<String> {
     let is_deletion = |write: &&Write| {
         (write.request.resource, write.request.verb) == ("nodes", "delete")
@@ -135,7 +135,7 @@ fn is_of((path, uid): &AuditedChange, change: &Changed) -> bool {
     path.ends_with(&format!("/{}", change.what)) && *uid == change.uid
 }
 
-/// What is wrong with the records of these changes at the cloud.
+/// The violations in the records of these changes at the cloud.
 pub(crate) fn unrecorded(changes: &[Changed], records: &[AuditedChange]) -> Vec<String> {
     let mut left = records.to_vec();
     let mut found = Vec::new();

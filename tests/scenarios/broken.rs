@@ -1,5 +1,5 @@
-//! Tests of the runner: clients that are broken on purpose, each of which a law or the comparison of end states
-//! has to notice; and laws on writes that no honest API server lets happen. A runner that cannot fail proves nothing.
+//! Tests of the runner: clients with a defect, each of which a law or the comparison of end states must notice; and
+//! laws on writes that no honest API server lets happen. A runner that cannot fail proves nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::replay;
 use crate::script;
 use crate::world::{self, Run};
 
-/// One node, and another one later.
+/// A script with one node, and another one later.
 const SCRIPT: &str = "\
 # A node is initialised, and later another one.
 cloud worker-1 id=sim://41 type=t addr=InternalIP:10.0.0.1
@@ -31,7 +31,7 @@ node worker-2 taint=uninitialized taint=other
 wait 10s
 ";
 
-/// The name of the test, the defect, the kind of disturbance under which it shows, and what is said about it.
+/// The name of the test, the defect, the kind of disturbance under which it shows, and the expected message.
 const DEFECTS: [(&str, Tamper, Option<&str>, &str); 11] = [
     (
         "a_patch_without_a_uid",
@@ -135,7 +135,7 @@ fn is_noticed(tamper: Tamper, kind: Option<&str>, words: &str) -> Result<(), Fai
             .into_iter()
             .filter(|one| one.parts().0 == kind)
             .map(Some)
-            // The places of the first node's initialisation.
+            // The places within the first node's initialisation.
             .take(5)
             .collect(),
     };
@@ -192,7 +192,7 @@ pub(crate) fn expect(said: &[String], words: Option<&str>) -> Result<(), Failed>
     Err(format!("expected {words:?}, but: {said:?}").into())
 }
 
-/// An API server refuses this; the law is there for the day when one does not.
+/// An API server refuses this; the law is there in case one does not.
 fn a_changed_provider_id() -> Result<(), Failed> {
     let node = |id: &str| json!({ "metadata": {}, "spec": { "providerID": id } });
     let body = json!({ "metadata": { "uid": "u" }, "spec": { "providerID": "sim://2" } });
@@ -272,7 +272,7 @@ fn a_write_in_plan_mode() -> Result<(), Failed> {
     expect(&said, Some("nothing may be changed"))
 }
 
-/// A failing replay is named by its word: it has to lead back to the very same disturbance.
+/// The word that names a failing replay must lead back to exactly the same disturbance.
 fn words() -> Result<(), Failed> {
     let script = script::read(SCRIPT)?;
     let played = world::play(&script, Run::with(None))?;

@@ -1,5 +1,5 @@
-//! Deliberately broken clients. Nothing plays with them but the tests of the runner, which show that its laws and
-//! its comparison of end states can fail.
+//! Clients with a deliberate defect. Only the tests of the runner use them, to show that its laws and its comparison of
+//! end states can fail.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,73 +15,73 @@ use crate::disturbed_client::{Answer, plain, whole};
 /// A defect of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tamper {
-    /// Patches do not say which object they mean.
+    /// Patches do not name the UID of the object.
     DropsUid,
-    /// Patches of taints do not say which version they were made from.
+    /// Patches of taints do not name the resource version that they were made from.
     DropsVersion,
-    /// The addresses are sent behind the taint's removal.
+    /// The addresses are sent after the taint's removal.
     TaintFirst,
     /// The addresses are never sent.
     NoAddresses,
     /// A write that failed is reported as done.
     SwallowsFailures,
-    /// Taints of others are left out of the list.
+    /// The taints of other clients are left out of the list.
     ForgetsTaints,
-    /// An annotation comes along that nobody owns here.
+    /// An additional annotation is written that the controllers do not own.
     Overreaches,
-    /// Whole objects are written, as they were before.
+    /// Whole objects are written, from an old copy.
     PutsWhole,
-    /// A node is deleted in passing.
+    /// An additional node is deleted.
     Deletes,
-    /// Deletions do not say which object they mean.
+    /// Deletions do not name the UID of the object.
     DeletesWithoutUid,
-    /// Deletions do not say which version they were decided on.
+    /// Deletions do not name the resource version that they were decided on.
     DeletesWithoutVersion,
-    /// A node is deleted whose deletion was said to be held.
+    /// A node is deleted after the Event that its deletion is held.
     DeletesWhatIsHeld,
-    /// What was spent of the brakes' budgets is not written down.
+    /// The use of the brakes' budgets is not recorded.
     ForgetsSpending,
-    /// Every look-up is a plain one.
+    /// Every look-up may use cached answers.
     KeepsAnswers,
-    /// After the first watch that went wrong, nothing is heard any more.
+    /// After the first watch that went wrong, no watch delivers events.
     Deaf,
-    /// The finalizer of a Service is never written, and counts as written.
+    /// The finalizer of a Service is never written, and is reported as written.
     ForgetsFinalizer,
-    /// A Service's finalizer goes as soon as its deletion has begun.
+    /// A Service's finalizer is removed as soon as its deletion has begun.
     LeavesEarly,
-    /// The spec comes along with the status of a Service.
+    /// The spec is written along with the status of a Service.
     WritesSpec,
-    /// Every Service gets an address of the cluster's own.
+    /// Every Service gets an address of the cluster itself.
     StealsAddresses,
-    /// The finalizer of a Service that is somebody else's is removed in passing.
+    /// The finalizer is also removed from another controller's Service.
     TouchesOthers,
-    /// Conditions of others are removed from a Service.
+    /// The conditions of other clients are removed from a Service.
     ForgetsConditions,
-    /// Finalizers of others are removed from a Service.
+    /// The finalizers of other clients are removed from a Service.
     ForgetsFinalizers,
-    /// A load balancer is made without a look at what is there.
+    /// A load balancer is created without a look-up.
     MakesTwice,
-    /// A load balancer that somebody else owns is taken.
+    /// A load balancer with another owner is taken over.
     TakesOver,
-    /// A load balancer is removed by its name, whoever owns it.
+    /// A load balancer is deleted by its name, whoever owns it.
     DeletesByName,
-    /// The cloud is changed behind the permit's back.
+    /// The cloud is changed without asking the permit.
     ChangesUnasked,
-    /// Absence counts as proven by any answer.
+    /// Any answer counts as proof of absence.
     BelievesIncomplete,
-    /// What a route to a machine is said to lead to is not read.
+    /// Every route to a machine that is no node counts as leading nowhere.
     CallsOthersBlackholes,
-    /// What leads nowhere is taken to lie in the pods' network.
+    /// Every route that leads nowhere counts as within the pods' network.
     MisreadsDestinations,
-    /// Nobody hears that the cloud asks for patience.
+    /// The `Retry-After` of throttled calls is ignored.
     Impatient,
 }
 
-/// A write that is kept back.
+/// A write that is held back.
 pub(crate) type Held = Arc<Mutex<Option<Request<Vec<u8>>>>>;
 
 impl Tamper {
-    /// Sends `request` the broken way.
+    /// Sends `request` with the defect.
     pub(crate) async fn deliver(
         self,
         held: Held,
@@ -161,7 +161,7 @@ impl Tamper {
         answer
     }
 
-    /// What the broken client makes of a failure on the wire.
+    /// Applies the defect to a failed request.
     pub(crate) async fn receive(
         self,
         inner: Client,
@@ -180,7 +180,7 @@ impl Tamper {
 }
 
 impl Tamper {
-    /// Whether the wire of Services is what is broken.
+    /// Whether the defect is in requests about Services.
     fn is_about_services(self) -> bool {
         [
             Tamper::ForgetsFinalizer,
@@ -209,7 +209,7 @@ async fn without_precondition(
     plain(inner, Request::from_parts(head, body)).await
 }
 
-/// An Event about a held deletion, and the deletion.
+/// Sends an Event about a held deletion, and the deletion.
 async fn delete_what_is_held(inner: Client, request: Request<Body>) -> Result<Answer, BoxError> {
     let (head, body) = request.into_parts();
     let body = body.collect_bytes().await?;

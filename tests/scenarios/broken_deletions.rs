@@ -1,5 +1,5 @@
-//! Tests of the laws about deletions: clients and settings that are broken on purpose, each of which has to be noticed,
-//! and records that no sound manager leaves behind.
+//! Tests of the laws about deletions: clients with a defect and invalid settings, each of which must be noticed, and
+//! records that no sound manager leaves behind.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ use crate::script;
 use crate::transcript::Surveyed;
 use crate::world::{self, Run};
 
-/// What the node lifecycle controller is broken with: a defect of the client, or a setting that no operator has.
+/// A defect of the node lifecycle controller: of its client, or a setting that operators cannot make.
 enum Broken {
     Client(Tamper),
     Setting(&'static str),
 }
 
-/// The name of the test, the rest of the script behind [`LIFECYCLE`], the defect, and what is said about it.
+/// The name of the test, the rest of the script after [`LIFECYCLE`], the defect, and the expected message.
 const DELETIONS: [(&str, &str, Broken, &str); 11] = [
     (
         "a_deletion_without_a_uid",
@@ -97,7 +97,7 @@ const DELETIONS: [(&str, &str, Broken, &str); 11] = [
     ),
 ];
 
-/// Three nodes that are an hour old.
+/// A script with three nodes that are an hour old.
 const LIFECYCLE: &str = "\
 # Nodes whose machines are gone.
 controllers node-lifecycle
@@ -111,7 +111,7 @@ node c provider-id=sim://c ready=True created=-3600s
 wait 10s
 ";
 const ONE_GONE: &str = "cloud a gone\nchange a ready=Unknown\nwait 100s\n";
-/// One after another, so that they are no mass; the manager is started anew before the last two.
+/// One deletion after another, so that there is no mass outage; the manager restarts before the last two.
 const FIVE_GO: &str = "\
 calm 0s 100s
 cloud d id=sim://d
@@ -198,7 +198,7 @@ fn is_noticed(rest: &str, broken: &Broken, words: &str) -> Result<(), Failed> {
     }
 }
 
-/// The node of the deletion, and one that vouches for it.
+/// Answers about the node of the deletion, and about its witness.
 fn answer(at: Instant, call: usize, lookup: Lookup, kind: &str) -> Vec<Answered> {
     let about = |node: &str, lookup: Lookup| Answered {
         at,
@@ -257,7 +257,7 @@ fn one_answer() -> Result<(), Failed> {
     Ok(())
 }
 
-/// In any ten minutes, whoever was started in between.
+/// In any ten minutes, across restarts.
 fn four_deletions() -> Result<(), Failed> {
     let body = json!({ "preconditions": { "uid": "u", "resourceVersion": "7" } });
     let deleted = |seconds: u64| Write {
@@ -267,7 +267,7 @@ fn four_deletions() -> Result<(), Failed> {
     for (seconds, words) in [
         (vec![0, 40, 80, 641], None),
         (vec![0, 80, 160, 239], Some("(S11)")),
-        // What is held for four minutes may use twice as much.
+        // A deletion that was held for four minutes may use twice the budget.
         (vec![0, 200, 230, 240], None),
         (vec![0, 200, 400, 601, 802], None),
     ] {
@@ -333,7 +333,7 @@ fn records_of_deletions() -> Result<(), Failed> {
     };
     for (records, words) in [
         (vec![record("u", true)], None),
-        // The answer was lost.
+        // The answer to the deletion was lost.
         (vec![record("u", false)], None),
         (vec![record("u", false), record("u", true)], None),
         (vec![], Some("has 0 records")),

@@ -1,5 +1,5 @@
-//! Tests of the laws about routes and pod networks: managers that misread what the cloud says, each of which has to be noticed,
-//! and records that no sound manager leaves behind.
+//! Tests of the laws about routes and pod networks: managers that misread the cloud's answers, each of which must be
+//! noticed, and records that no sound manager leaves behind.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::routes::{Changed, Listing, Operation, Recorded, Route};
 use crate::script;
 use crate::world::{self, Run};
 
-/// One node, a route beside the pods' network that leads nowhere, and one inside to somebody's machine.
+/// One node, a route outside the pods' network that leads nowhere, and a route inside it to a machine that is no node.
 const SCRIPT: &str = "\
 # A node has its route, and nobody else's is touched.
 controllers route node-ipam
@@ -35,10 +35,10 @@ node a provider-id=sim://a addr=InternalIP:10.1.0.1
 wait 20s
 ";
 
-/// The same where something is said before anything happens.
+/// The line before which a script's first lines are inserted.
 const BEFORE: &str = "node a";
 
-/// The name of the test, what the script says before everything else, the defect, and what is said about it.
+/// The name of the test, the first lines of the script, the defect, and the expected message.
 const DEFECTS: [(&str, &str, Tamper, &str); 5] = [
     (
         "a_route_beside_the_pods_network_that_is_removed",
@@ -133,7 +133,7 @@ fn says(broken: &[String], words: &str) -> Result<(), String> {
     }
 }
 
-/// One patch of a node by the controllers.
+/// A patch of a node by the controllers.
 fn patch(name: &str, before: Value, after: Value) -> Write {
     Write {
         request: Request {
@@ -283,7 +283,7 @@ fn connected() -> Result<(), Failed> {
     }
 }
 
-/// What is said of one change, of a cluster with the node `a`, after this listing.
+/// The violations of one change in a cluster with the node `a`, after this listing.
 fn said_of(what: Operation, route: Route, listing: Option<(bool, RouteTarget)>) -> Vec<String> {
     let now = Instant::now();
     let changed = Changed {
@@ -355,7 +355,7 @@ fn changes() -> Result<(), Failed> {
         said_of(create, to("10.244.1.0/24"), None),
         said_of(delete, to(inside), Some((whole, blackhole))),
         said_of(delete, to(inside), Some((whole, its_node()))),
-        // It was the address of a node.
+        // The gateway was the address of a node before.
         said_of(delete, route(inside, "10.1.0.1"), Some((whole, other()))),
     ] {
         if !sound.is_empty() {
@@ -403,7 +403,8 @@ fn too_often() -> Result<(), Failed> {
 
 fn too_many() -> Result<(), Failed> {
     let now = Instant::now();
-    // As many as the smallest cluster may lose, and one more, each by a process of its own; then the same over a longer time.
+    // As many as the smallest cluster's budget, and one more, each by its own process; then the same over a longer
+    // time.
     for (count, apart, is_noticed) in [(2, 60, false), (3, 60, true), (3, 300, false)] {
         let mut record = record(Vec::new());
         let change = |process: usize| Changed {

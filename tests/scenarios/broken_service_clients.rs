@@ -1,4 +1,4 @@
-//! What deliberately broken clients do to Services on their way to the API server.
+//! The effect of defects on requests about Services on their way to the API server.
 
 use ccm_core::well_known::LOAD_BALANCER_FINALIZER;
 use http::{Method, Request, Response};
@@ -10,11 +10,11 @@ use tower::BoxError;
 use crate::broken_clients::{Tamper, current, merge};
 use crate::disturbed_client::{Answer, plain, whole};
 
-/// The finalizer, and the Service, that others have in the tests of the runner.
+/// Another client's finalizer, and its Service, in the tests of the runner.
 pub(crate) const THEIR_FINALIZER: &str = "other.example/hold";
 const THEIR_SERVICE: &str = "/api/v1/namespaces/default/services/theirs";
 
-/// Sends `request` the broken way.
+/// Sends `request` with the defect.
 pub(crate) async fn deliver(
     tamper: Tamper,
     inner: Client,

@@ -1,5 +1,5 @@
-//! Tests of the laws about Services: clients and clouds that are broken on purpose, each of which has to be noticed, and
-//! records that no sound manager leaves behind.
+//! Tests of the laws about Services: clients and clouds with a defect, each of which must be noticed, and records that
+//! no sound manager leaves behind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::script;
 use crate::service_laws::{self, ServiceRecord};
 use crate::world::{self, Run};
 
-/// One Service of ours and one of somebody else's; later ours goes.
+/// One Service of the provider and one of another controller; later ours is deleted.
 const SCRIPT: &str = "\
 # A Service has a load balancer, and later it has none.
 controllers service
@@ -36,10 +36,10 @@ delete service/web
 wait 10s
 ";
 
-/// The same where something is said before anything happens.
+/// The line before which a script's first lines are inserted.
 const BEFORE: &str = "node a";
 
-/// The name of the test, what the script says before everything else, the defect, and what is said about it.
+/// The name of the test, the first lines of the script, the defect, and the expected message.
 const DEFECTS: [(&str, &str, Tamper, &str); 16] = [
     (
         "a_create_without_a_finalizer",
@@ -249,7 +249,7 @@ fn call(operation: Operation, uid: &str, at: Instant, lasts: u64) -> Called {
     }
 }
 
-/// Of two living Services, `a` and `b`.
+/// A record of the existing Services `a` and `b`, with these calls.
 fn record(calls: Vec<Called>) -> ServiceRecord {
     ServiceRecord {
         history: vec![
@@ -266,7 +266,7 @@ fn record(calls: Vec<Called>) -> ServiceRecord {
     }
 }
 
-/// What is said about the record: nothing, or one sentence with these words.
+/// Asserts that the record breaks no law, or exactly one, whose message contains these words.
 fn expect(record: &ServiceRecord, words: Option<&str>) -> Result<(), Failed> {
     crate::broken::expect(&service_laws::broken(record), words)
 }
@@ -331,12 +331,12 @@ fn the_living() -> Result<(), Failed> {
 }
 
 fn the_brake() -> Result<(), Failed> {
-    // Long after the process was started.
+    // Long after the start of the process.
     let now = Instant::now() + Duration::from_secs(3600);
-    // As many as without an operator's word for it, and one more; then the same over a longer time.
+    // As many as the default budget, and one more; then the same over a longer time.
     for (count, apart, is_noticed) in [(20, 1, false), (21, 1, true), (21, 60, false)] {
         let mut record = record(Vec::new());
-        // Whoever is started anew has no other budget.
+        // A restart does not renew the budget.
         for seconds in [0, 5, 10] {
             let start = now + Duration::from_secs(seconds);
             record.starts.push((start, ServiceRules::default()));

@@ -1,4 +1,4 @@
-//! A cloud that answers as the script says, apart from the one call that is to go wrong. Knows nothing of Kubernetes.
+//! A cloud that answers as the script says, apart from one call with a fault. Knows nothing of Kubernetes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -29,12 +29,12 @@ use crate::routes::{Machine, Routes};
 use crate::script::Line;
 use crate::world::seconds;
 
-/// The provider that there is when a script says nothing else.
+/// The provider of scripts that name none.
 pub(crate) const SIM: &str = "sim";
-/// How long a slow answer takes; shorter than a call may last.
+/// The delay of a slow answer; shorter than the timeout of a call.
 pub(crate) const SLOW: Duration = Duration::from_secs(20);
-/// What a throttled call asks for.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// The `retry_after` of a throttled call.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A provider, `sim` with the scheme `sim` unless the script says otherwise. Clones are the same cloud.
 #[derive(Clone)]
@@ -43,44 +43,44 @@ pub(crate) struct ScriptedCloud {
     schemes: Vec<String>,
     prefixes: Vec<String>,
     capabilities: Capabilities,
-    /// How many calls were made, of all clouds of a scenario.
+    /// Number of calls so far, of all clouds of a scenario.
     made: Arc<AtomicUsize>,
     said: Arc<Mutex<Said>>,
     balancers: LoadBalancers,
     routes: Routes,
-    /// Of the process that calls; `None`: nobody kills it.
+    /// The life of the calling process; `None`: nothing kills it.
     life: Option<Life>,
-    /// Whether no call is a fresh one, in the tests of the runner.
+    /// Whether every call counts as one that may use cached answers, in the tests of the runner.
     keeps_answers: bool,
 }
 
-/// What the cloud answered about one node.
+/// A cloud's answer about one node.
 #[derive(Debug, Clone)]
 pub struct Answered {
-    /// When, on tokio's clock.
+    /// When the answer was given, on tokio's clock.
     pub at: Instant,
-    /// Counts the calls from 1.
+    /// Number of the call, from 1.
     pub call: usize,
-    /// The node's name.
+    /// `metadata.name` of the node.
     pub node: String,
-    /// The answer.
+    /// The answer about this node.
     pub lookup: Lookup,
-    /// Whether it may prove absence.
+    /// Whether the answer may prove absence.
     pub complete: bool,
-    /// Whether nothing was to be used that was kept.
+    /// Whether the call forbade cached answers.
     pub is_fresh: bool,
-    /// The provider ID that came with the question.
+    /// The provider ID in the question.
     pub stored: Option<String>,
 }
 
-/// What is asked about one node.
+/// The question about one node.
 #[derive(Debug, Clone)]
 struct Asked {
     name: String,
     provider_id: Option<String>,
 }
 
-/// What became true about one node, and when.
+/// A node's true state from some time on.
 #[derive(Debug, Clone)]
 pub(crate) struct Truth {
     pub(crate) at: Instant,
@@ -90,23 +90,23 @@ pub(crate) struct Truth {
 
 #[derive(Default)]
 struct Said {
-    /// In order. Who is not in here is not this cloud's.
+    /// In order of time. A node that is not in here is not this cloud's.
     truth: Vec<Truth>,
-    /// Instead of every answer.
+    /// Error in place of every answer.
     error: Option<ProviderError>,
-    /// How long an answer about nodes takes.
+    /// Delay of an answer about nodes.
     late: Duration,
-    /// Instead of the truth.
+    /// Applied to the truth in every answer.
     lie: Option<Lie>,
-    /// The sizes of the calls since they were asked for last.
+    /// The number of nodes in each call, since the sizes were taken last.
     calls: Vec<usize>,
-    /// What is wrong with which call.
+    /// The injected fault, and the number of its call.
     fault: Option<(CallFault, usize)>,
     answered: Vec<Answered>,
 }
 
 impl ScriptedCloud {
-    /// A cloud that knows nobody, broken like this. `sequence` says the number of the last request to the API server.
+    /// A cloud without machines, with this defect. `sequence` returns the number of the last request to the API server.
     pub(crate) fn new(
         tamper: Option<Tamper>,
         sequence: impl Fn() -> u64 + Clone + Send + Sync + 'static,
@@ -129,7 +129,7 @@ impl ScriptedCloud {
         }
     }
 
-    /// Another cloud beside this one, of which nothing is known yet.
+    /// Another cloud beside this one, without machines.
     pub(crate) fn beside(&self, name: &str) -> ScriptedCloud {
         ScriptedCloud {
             name: name.to_owned(),
@@ -142,22 +142,22 @@ impl ScriptedCloud {
         }
     }
 
-    /// The same cloud, which owns this scheme.
+    /// Sets the only scheme of the cloud.
     pub(crate) fn with_scheme(&mut self, scheme: &str) {
         self.schemes = vec![scheme.to_owned()];
     }
 
-    /// The same cloud, which can do this.
+    /// Changes the capabilities of the cloud.
     pub(crate) fn with_capabilities(&mut self, change: impl FnOnce(&mut Capabilities)) {
         change(&mut self.capabilities);
     }
 
-    /// Its load balancers.
+    /// The load balancers of this cloud.
     pub(crate) fn balancers(&self) -> &LoadBalancers {
         &self.balancers
     }
 
-    /// Its routes.
+    /// The routes of this cloud.
     pub(crate) fn routes(&self) -> &Routes {
         &self.routes
     }
@@ -188,12 +188,12 @@ impl ScriptedCloud {
         Ok(())
     }
 
-    /// From now on the so many-th call has this fault.
+    /// From now on the call with this number has this fault.
     pub(crate) fn disturb(&self, fault: CallFault, number: usize) {
         self.said.lock().unwrap().fault = Some((fault, number));
     }
 
-    /// The same cloud, called by the so many-th process, which has this life.
+    /// The same cloud, called by the process with this number and life.
     pub(crate) fn called_by(&self, life: Option<Life>, process: usize) -> ScriptedCloud {
         ScriptedCloud {
             life,
@@ -203,12 +203,12 @@ impl ScriptedCloud {
         }
     }
 
-    /// How many calls were made, of this cloud and those beside it.
+    /// Number of calls so far, of this cloud and those beside it.
     pub(crate) fn made(&self) -> usize {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// The number of the call that begins.
+    /// The number of the next call.
     fn next_call(&self) -> usize {
         self.made.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -218,12 +218,12 @@ impl ScriptedCloud {
         self.said.lock().unwrap().answered.clone()
     }
 
-    /// What was true when, in order.
+    /// All true states with their times, in order.
     pub(crate) fn truth(&self) -> Vec<Truth> {
         self.said.lock().unwrap().truth.clone()
     }
 
-    /// How many nodes each call was about, since the last time this was asked.
+    /// How many nodes each call was about, since this function was called last.
     pub(crate) fn calls(&self) -> Vec<usize> {
         std::mem::take(&mut self.said.lock().unwrap().calls)
     }
@@ -345,7 +345,7 @@ impl CloudProvider for ScriptedCloud {
 }
 
 impl ScriptedCloud {
-    /// One call, as it is carried out at the cloud.
+    /// One look-up, as the cloud carries it out.
     async fn answer(self, asked: Vec<Asked>, is_fresh: bool) -> Result<FindReply, ProviderError> {
         let number = self.next_call();
         let (fault, honest, late) = {
@@ -394,13 +394,13 @@ impl ScriptedCloud {
         self.effect(async move { cloud.answer(asked, is_fresh).await })
     }
 
-    /// What is wrong with the call that begins.
+    /// The fault of the call that begins now.
     fn next_fault(&self) -> Option<CallFault> {
         let number = self.next_call();
         self.said.lock().unwrap().fault(number)
     }
 
-    /// A call of the process, which may die at it.
+    /// A call of the process, which the call may kill.
     fn effect<T: Send + 'static>(
         &self,
         call: impl Future<Output = Result<T, ProviderError>> + Send + 'static,
@@ -411,7 +411,7 @@ impl ScriptedCloud {
         }
     }
 
-    /// The machines that there are, each with its addresses.
+    /// The machines that exist, each with its addresses.
     fn machines(&self) -> Vec<Machine> {
         let said = self.said.lock().unwrap();
         let mut machines = BTreeMap::new();
@@ -434,13 +434,13 @@ fn names(nodes: &[CloudNode]) -> BTreeSet<String> {
 }
 
 impl Said {
-    /// What is wrong with this call.
+    /// The fault of the call with this number.
     fn fault(&self, call: usize) -> Option<CallFault> {
         let (fault, _) = self.fault.filter(|(_, number)| *number == call)?;
         Some(fault)
     }
 
-    /// What the script says: the truth, or the lie.
+    /// The answer by the script: the truth, or the lie.
     fn scripted(
         &self,
         asked: &[Asked],

@@ -1,4 +1,4 @@
-//! A change at the scripted cloud, the way the egress makes it: asked for, carried out, reported. The permit's audit sink is
+//! A change at the scripted cloud, as the egress makes it: permitted, carried out, reported. The permit's audit sink is
 //! where a process may die. Knows neither load balancers nor routes.
 
 use std::panic::AssertUnwindSafe;
@@ -8,20 +8,20 @@ use ccm_core::audit::Author;
 use ccm_core::cloud::ProviderError;
 use ccm_core::permit::{Access, CloudRequest, Permit, Refusal, RequestOutcome};
 
-/// Between a look and the change that follows from it.
+/// Time between a look-up and the change that follows from it.
 pub(crate) const LATENCY: Duration = Duration::from_millis(10);
-/// How long whoever waits for a change is asked to wait.
+/// The `retry_after` of pending changes.
 pub(crate) const AGAIN: Duration = Duration::from_secs(2);
 
 /// Why a change was not made.
 pub(crate) enum Halt {
     Refused(Refusal),
-    /// Whoever asked is dead.
+    /// The process that asked is dead.
     Dead,
 }
 
 impl Halt {
-    /// What the provider says of it; a dead process hears nothing any more.
+    /// The provider's error; a dead process never gets it.
     pub(crate) async fn into_error(self) -> ProviderError {
         match self {
             Halt::Dead => std::future::pending().await,
@@ -34,7 +34,7 @@ impl Halt {
     }
 }
 
-/// Makes a change under `permit`, which is not asked when `is_asked` says so.
+/// Makes a change under `permit`, which is asked only if `is_asked` is true.
 pub(crate) fn change<T>(
     permit: &Permit,
     path: &str,
@@ -45,7 +45,7 @@ pub(crate) fn change<T>(
         return Ok(change());
     }
     let request = request(path);
-    // Any moment at which it is valid: what it allows is not the subject here.
+    // Any time at which it is valid: its limits are not the subject here.
     let now = permit.valid_until();
     let asked = AssertUnwindSafe(|| permit.ask(now, &request));
     // A process that dies here unwinds.

@@ -1,4 +1,4 @@
-//! What scripts say about a cloud's answers: errors, machines and addresses, as lines of words. Reads and refuses.
+//! The parts of a script's lines about a cloud's answers: errors, machines and addresses. Reads and refuses.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use ccm_core::cloud::{Address, AddressType, Instance, Owner, ProviderError};
 
 use crate::script::Line;
 
-/// The error that stands in a line from the word at `from` on.
+/// The error in a line, from the word at `from` on.
 pub(crate) fn error(line: &Line, from: usize) -> Result<ProviderError, String> {
     let why = line.rest(from + 1);
     Ok(match line.word(from)? {
@@ -35,7 +35,7 @@ pub(crate) fn error(line: &Line, from: usize) -> Result<ProviderError, String> {
     })
 }
 
-/// The machine that stands in a line after the node's name.
+/// The machine in a line, after the node's name.
 pub(crate) fn instance(line: &Line) -> Result<Instance, String> {
     let mut instance = Instance::default();
     for (key, value) in line.pairs(2)? {

@@ -1,5 +1,5 @@
-//! What others do to the cluster: people and their tools make, change and delete nodes and Services. Knows no controller
-//! and no cloud.
+//! Edits of the cluster by other clients: people and their tools create, change and delete nodes and Services. Knows no
+//! controller and no cloud.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::script::Line;
 use crate::services;
 use crate::world::seconds;
 
-/// Others.
+/// The clients of people and their tools.
 pub(crate) struct People {
     cluster: Cluster,
-    /// How old what they make now is meant to be.
+    /// The age that objects have when they are created now.
     age: Arc<Mutex<Duration>>,
 }
 
-/// Which object a script means.
+/// The object that a script names.
 enum Which {
     Node(String),
     Service(String, String),
@@ -48,7 +48,7 @@ fn refused(error: impl ToString) -> String {
 }
 
 impl People {
-    /// Of this cluster, which takes `age` from the time at which something is made.
+    /// Clients of this cluster, which subtracts `age` from the creation time of objects.
     pub(crate) fn new(cluster: Cluster, age: Arc<Mutex<Duration>>) -> People {
         People { cluster, age }
     }
@@ -61,7 +61,7 @@ impl People {
         Api::namespaced(self.cluster.client_as("somebody"), namespace)
     }
 
-    /// `node NAME …`. `now` is on the wall.
+    /// The line `node NAME …`. `now` is the wall clock's time.
     pub(crate) async fn create_node(&self, line: &Line, now: Timestamp) -> Result<(), String> {
         let mut node = json!({ "metadata": { "name": line.word(1)? }, "spec": {}, "status": {} });
         let mut age = Duration::ZERO;
@@ -78,7 +78,7 @@ impl People {
         made.map(|_| ()).map_err(refused)
     }
 
-    /// `service NAME …`; returns its UID and its key.
+    /// The line `service NAME …`; returns its UID and its key.
     pub(crate) async fn create_service(&self, line: &Line) -> Result<(String, String), String> {
         let key = key(line.word(1)?);
         let (namespace, name) = key.split_once('/').unwrap_or_default();
@@ -97,7 +97,7 @@ impl People {
         Ok((uid.ok_or("the server gives out UIDs")?, key))
     }
 
-    /// `change NAME …`.
+    /// The line `change NAME …`.
     pub(crate) async fn change(&self, line: &Line, now: Timestamp) -> Result<(), String> {
         match which(line.word(1)?) {
             Which::Node(name) => {
@@ -119,7 +119,7 @@ impl People {
         }
     }
 
-    /// `edit service/NAME status …`.
+    /// The line `edit service/NAME status …`.
     pub(crate) async fn edit_status(&self, line: &Line) -> Result<(), String> {
         let Which::Service(namespace, name) = which(line.word(1)?) else {
             return Err("only the status of a Service can be edited".to_owned());
@@ -133,7 +133,7 @@ impl People {
         patched.map(|_| ()).map_err(refused)
     }
 
-    /// `delete NAME`.
+    /// The line `delete NAME`.
     pub(crate) async fn delete(&self, name: &str) -> Result<(), String> {
         let params = DeleteParams::default();
         match which(name) {
@@ -146,7 +146,7 @@ impl People {
         .map_err(refused)
     }
 
-    /// `force service/NAME`: deleted, and no finalizer keeps it.
+    /// The line `force service/NAME`: deletes it, and removes its finalizers.
     pub(crate) async fn force(&self, name: &str) -> Result<(), String> {
         self.delete(name).await?;
         let Which::Service(namespace, name) = which(name) else {
@@ -158,13 +158,13 @@ impl People {
             .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
             .await;
         match patch {
-            // Nothing kept it.
+            // No finalizer kept it.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             other => other.map(|_| ()).map_err(refused),
         }
     }
 
-    /// `show NAME`.
+    /// The line `show NAME`.
     pub(crate) async fn show(&self, name: &str) -> Result<Vec<String>, String> {
         match which(name) {
             Which::Node(name) => Ok(nodes::portrait(&read(&self.nodes(), &name).await?)),

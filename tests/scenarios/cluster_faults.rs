@@ -1,4 +1,4 @@
-//! What a script says goes wrong at the API server, for the controllers and nobody else.
+//! The faults of the API server that a script orders, for the controllers alone.
 
 use ccm_sim::cluster::{Cluster, Fault, FaultEffect, Verb};
 

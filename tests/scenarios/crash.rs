@@ -1,5 +1,5 @@
-//! How a process dies on purpose: before or after its k-th effect, or its k-th mutation of the cloud. What the
-//! dead process had sent may still arrive; nothing else of it goes on. Knows neither cluster nor cloud.
+//! The deliberate death of a process: before or after its k-th effect, or its k-th mutation of the cloud. Requests that
+//! it had sent may still arrive; nothing else of it goes on. Knows neither cluster nor cloud.
 
 use std::any::Any;
 use std::future::Future;
@@ -12,7 +12,7 @@ use ccm_core::permit::CloudRequest;
 use futures::FutureExt as _;
 use tokio::sync::Notify;
 
-/// How long what the dead process had sent is on its way in [`Moment::Late`]: the next process is at work by then.
+/// How long the dead process's request is on its way in [`Moment::Late`]: the next process is at work by then.
 pub(crate) const LATE: Duration = Duration::from_secs(5);
 
 /// One act of a process that others can see.
@@ -35,14 +35,14 @@ pub(crate) enum Moment {
     Late,
 }
 
-/// A death: at the so many-th effect, or the so many-th mutation, counted from 1.
+/// A planned death at an effect or a mutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Death {
-    /// Whether mutations are counted and not effects.
+    /// Whether `number` counts mutations, not effects.
     pub(crate) at_mutation: bool,
-    /// Which one.
+    /// The number of the effect or mutation, from 1.
     pub(crate) number: usize,
-    /// On which side of it.
+    /// Whether the process dies before or after it.
     pub(crate) moment: Moment,
 }
 
@@ -62,15 +62,15 @@ struct Shared {
 struct SoFar {
     is_over: bool,
     effects: Vec<Act>,
-    /// What was announced to the audit sink, and whether its end was, too.
+    /// For each mutation announced to the audit sink, whether its end was reported, too.
     mutations: Vec<bool>,
 }
 
-/// What unwinds the stack of a process that dies inside the audit sink, where nothing can wait.
+/// The panic that unwinds a process which dies inside the audit sink, where nothing can wait.
 struct Killed;
 
 impl Life {
-    /// A life that ends so, if at all.
+    /// A life with this death, if any.
     pub(crate) fn new(death: Option<Death>) -> Life {
         let shared = Shared {
             death,
@@ -99,7 +99,7 @@ impl Life {
         (so_far.mutations.len(), ended)
     }
 
-    /// An effect of this life: counted, and the end of it where the plan says so.
+    /// An effect of this life: counted, and the process's death if it is planned here.
     pub(crate) async fn effect<T: Send + 'static>(
         &self,
         act: Act,
@@ -126,7 +126,7 @@ impl Life {
         std::future::pending().await
     }
 
-    /// Never returns to a dead process.
+    /// Never returns if the process is dead.
     pub(crate) async fn wait_if_over(&self) {
         if self.is_over() {
             std::future::pending::<()>().await;
@@ -144,7 +144,7 @@ impl Life {
         self.shared.over.notify_one();
     }
 
-    /// Runs the process, and after its death the one that is started in its place.
+    /// Runs the process, and after its death the one that takes its place.
     pub(crate) async fn then<T>(
         &self,
         first: impl Future<Output = T>,
@@ -164,8 +164,8 @@ impl Life {
     }
 }
 
-/// The crash points of mutations: the sink stands where the request is written, below buffers and pools. Whoever
-/// makes a permit for a process under test puts its [`Life`] in as the sink.
+/// The crash points of mutations: the sink stands where the request is written, below buffers and pools. A permit for a
+/// process under test has its [`Life`] as the sink.
 impl AuditSink for Life {
     fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
         if self.is_over() {

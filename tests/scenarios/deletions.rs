@@ -1,5 +1,5 @@
-//! The laws about deletions: what has to be known before a node goes (S1), exactly which one goes (S2), how many go
-//! (S11), and how often the cloud is asked.
+//! The laws about deletions: what must be known before a node is deleted (S1), which object is deleted (S2), how many
+//! are (S11), and how often the cloud is asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::cloud::Answered;
 use crate::laws::{APART, Record, list, told};
 use crate::transcript::Surveyed;
 
-/// How long a node has to be NotReady, and how old it has to be.
+/// Minimum time of NotReady, and minimum age, of a deleted node.
 const NOT_READY: Duration = Duration::from_secs(30);
 const OLD: Duration = Duration::from_secs(300);
-/// A deletion that failed is tried again on what it has paid, for so long.
+/// A failed deletion may be retried for this long without using more of the budget.
 const PAID: Duration = Duration::from_secs(60);
-/// How often a node is asked about, at most.
+/// Minimum time between two look-ups of a node.
 const SELDOM: Duration = Duration::from_secs(5);
-/// A write may be on its way while the world changes.
+/// A write may be under way this long while the world changes.
 const ON_ITS_WAY: Duration = Duration::from_secs(30);
 
-/// Everything that is wrong with one deletion.
+/// The violations of one deletion.
 pub(crate) fn deletion(write: &Write, record: &Record) -> Vec<String> {
     let mut found = Vec::new();
     for field in ["uid", "resourceVersion"] {
@@ -39,7 +39,7 @@ pub(crate) fn deletion(write: &Write, record: &Record) -> Vec<String> {
             found.push(told(write, &why));
         }
     }
-    // A node that was deleted before cannot be judged, and is none that goes now.
+    // A deletion without effect, of a node that was gone already, is not judged.
     let Some(node) = write.before.as_deref() else {
         return found;
     };
@@ -62,7 +62,7 @@ pub(crate) fn deletion(write: &Write, record: &Record) -> Vec<String> {
     found
 }
 
-/// Whether somebody has said on the node that it is to leave: that stands for a neighbour where none is left.
+/// Whether the node has a taint that says that it is to leave: such a node needs no witness if none is left.
 fn is_marked(node: &Value) -> bool {
     let mut taints = list(&node["spec"]["taints"]).iter();
     taints.any(|taint| {
@@ -72,16 +72,16 @@ fn is_marked(node: &Value) -> bool {
     })
 }
 
-/// Whether it was known to be gone when the deletion was sent: complete answers called it gone over long enough a time,
-/// the last one without anything that was kept; where `vouched` says so, only those count that found a node under the
-/// provider ID that it has.
+/// Whether the machine was known to be gone when the deletion was sent: complete answers called it gone over a long
+/// enough time, the last one without cached data; with `vouched`, only answers count that found a witness under its
+/// provider ID.
 fn is_confirmed(write: &Write, record: &Record, vouched: bool) -> bool {
     let about = record.answered.iter();
     let about = about.filter(|one| one.node == write.request.name && one.at <= write.at);
-    // What is not complete says nothing; everything else that is not "gone" ends the row.
+    // Incomplete answers do not count; any other answer than "gone" ends the series.
     let told = about.filter(|one| one.complete && !matches!(one.lookup, Lookup::Unknown(_)));
     let told: Vec<&Answered> = told.collect();
-    // What a process that has died since had sent, was sent on what it knew.
+    // A process that has died since decided on the answers that it knew.
     let least = match record.lateness {
         None => told.len(),
         Some(late) => {
@@ -118,7 +118,7 @@ fn is_vouched_for(answer: &Answered, record: &Record) -> bool {
     })
 }
 
-/// Whether the machine exists, and has for a while.
+/// Whether the machine exists, and has existed for a while.
 fn exists(write: &Write, record: &Record) -> bool {
     let about = record.truth.iter();
     let about = about.filter(|one| one.node == write.request.name && one.at <= write.at);
@@ -127,7 +127,7 @@ fn exists(write: &Write, record: &Record) -> bool {
     is_old && last.is_some_and(|one| matches!(one.lookup, Lookup::Found(_)))
 }
 
-/// NotReady for long enough, and old enough.
+/// The violations of the conditions that a node is NotReady for long enough, and old enough.
 fn age(write: &Write, node: &Value, record: &Record) -> Vec<String> {
     let Some((began, begin)) = record.began else {
         return Vec::new();
@@ -140,7 +140,7 @@ fn age(write: &Write, node: &Value, record: &Record) -> Vec<String> {
     let mut conditions = list(&node["status"]["conditions"]).iter();
     let ready = conditions.rfind(|one| one["type"] == "Ready");
     let mut found = Vec::new();
-    // Dates are whole seconds.
+    // Timestamps have whole seconds.
     if let Some(ready) = ready {
         let is_long = since(&ready["lastTransitionTime"]).is_some_and(|time| time >= NOT_READY);
         if ready["status"] == "True" || !is_long {
@@ -159,7 +159,7 @@ fn age(write: &Write, node: &Value, record: &Record) -> Vec<String> {
     found
 }
 
-/// S11: in no window more than its brake lets through. What deletions have spent outlives a process.
+/// S11: no more deletions in any window than the brake allows. The use of its budget outlives a process.
 pub(crate) fn budgets(record: &Record) -> Vec<String> {
     let mut spent: BTreeMap<Brake, Vec<&Write>> = BTreeMap::new();
     for write in &record.writes {
@@ -176,7 +176,7 @@ pub(crate) fn budgets(record: &Record) -> Vec<String> {
                 *at <= last.at && *at + window + record.lateness.unwrap_or_default() > last.at
             };
             let count = writes.iter().filter(|one| in_window(&one.at)).count();
-            // What shutdown taints have spent is forgotten by the next process.
+            // The next process does not know the budget's use by shutdown taints.
             let lives = match brake {
                 Brake::ShutdownTaint => 1 + record.starts.iter().filter(|at| in_window(at)).count(),
                 _ => 1,
@@ -199,14 +199,14 @@ pub(crate) fn budgets(record: &Record) -> Vec<String> {
     found
 }
 
-/// How far an allowance may have risen: nothing is held by a brake before it has let something through.
+/// How far an allowance may have risen: a brake holds nothing before the first deletion.
 pub(crate) fn risen(spent: &[Instant], now: Instant) -> Rise {
     let first = spent.iter().min().copied().unwrap_or(now);
     let (begin, end) = (Moment(Duration::ZERO), Moment(now - first));
     Rise::since(Some(begin), end)
 }
 
-/// Which budget a write is taken out of, if any.
+/// The brake whose budget a write uses, if any.
 fn brake(write: &Write) -> Option<Brake> {
     let before = write.before.as_deref()?;
     let has = |node: &Value, keys: &[&str]| {
@@ -229,7 +229,7 @@ fn brake(write: &Write) -> Option<Brake> {
     }
 }
 
-/// Whether a pass may have asked more than once: a node that could not be told is asked about by itself from then on, and
+/// Whether a pass may use several calls: a node without a definite answer is asked about by itself from then on, and
 /// after a call without an answer nodes are asked about in halves.
 fn may_ask_apart(survey: &Surveyed, record: &Record) -> bool {
     let before = record.answered.iter().filter(|one| one.at <= survey.at);
@@ -239,7 +239,7 @@ fn may_ask_apart(survey: &Surveyed, record: &Record) -> bool {
     has_lost_one || !before.clone().all(was_told)
 }
 
-/// A node is not asked about all the time, and a pass asks once.
+/// A node is not asked about all the time, and a pass uses one call.
 pub(crate) fn questions(record: &Record) -> Vec<String> {
     let mut found = Vec::new();
     let mut last: BTreeMap<&str, Instant> = BTreeMap::new();

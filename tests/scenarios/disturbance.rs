@@ -1,5 +1,5 @@
-//! What a replay does to the world at one place, and how that is written in one word: `conflict:3` is a conflict
-//! at the third request. Knows where which disturbance makes sense; carries none out.
+//! The disturbance of a replay at one place, and its word: `conflict:3` is a conflict at the third request. Knows which
+//! disturbance makes sense where; carries none out.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,22 +9,22 @@ use crate::crash::{Act, Death, Moment};
 /// One disturbance of one replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Disturbance {
-    /// The process is killed and started anew.
+    /// The process is killed and started again.
     Death(Death),
-    /// Something is wrong with the so many-th request to the API server.
+    /// A fault of the request to the API server with this number.
     Request(RequestFault, usize),
-    /// Something is wrong with the so many-th call of the cloud.
+    /// A fault of the cloud call with this number.
     Call(CallFault, usize),
 }
 
-/// What is wrong with a request to the API server.
+/// A fault of a request to the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestFault {
-    /// Somebody else writes to the object, and the request is answered 409.
+    /// Another client writes to the object, and the request is answered 409.
     Conflict,
     /// The same for this and the next requests of its kind, more often than one reconciliation reads again.
     Conflicts,
-    /// Somebody else writes to the object just before the request is carried out.
+    /// Another client writes to the object just before the request is carried out.
     Meddling,
     /// Not carried out, and never answered.
     HangsBefore,
@@ -36,49 +36,49 @@ pub(crate) enum RequestFault {
     ResetAfter,
     /// Refused with 429 or 503 and a `Retry-After`.
     Refused(u16),
-    /// Refused with 410.
+    /// Refused with 410: the resource version is too old.
     TooOld,
-    /// The watch goes wrong after so many events.
+    /// The watch has a fault after this many events.
     Watch(WatchFault, usize),
 }
 
-/// What is wrong with a watch.
+/// A fault of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchFault {
-    /// It says that it is too old, as an event.
+    /// An event reports that its resource version is too old.
     Expired,
-    /// It ends as time-outs of servers do.
+    /// It ends as servers' timeouts end it.
     Ended,
-    /// The connection breaks.
+    /// The connection breaks without an end of the response.
     Reset,
     /// It ends in the middle of an event.
     Truncated,
-    /// Nothing comes any more, and nobody says so.
+    /// No event comes any more, and the connection stays open.
     Silent,
     /// Every further event comes a minute late.
     Slow,
 }
 
-/// What is wrong with a call of the cloud.
+/// A fault of a cloud call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallFault {
-    /// It asks for half a minute of patience.
+    /// Throttled, with half a minute to wait.
     Throttled,
-    /// It has no time now.
+    /// Answered as unavailable.
     Unavailable,
-    /// It refuses the credential.
+    /// The credential is refused.
     Denied,
-    /// The provider crashes.
+    /// The guest traps.
     Trapped,
     /// The right answer, after 20 s.
     Slow,
     /// No answer at all.
     Endless,
-    /// It knows nobody: what a list without entries, or another project's token, makes of it.
+    /// No machine is known: the effect of an empty list, or of another project's token.
     NobodyMine,
-    /// It says of every machine that it is gone.
+    /// Every machine is reported as gone.
     AllGone,
-    /// Of every other node it could not be told.
+    /// Every other node's answer is unknown.
     Partial,
     /// One answer is missing.
     Short,
@@ -88,7 +88,7 @@ pub(crate) enum CallFault {
     Lost,
 }
 
-/// Every word for a death, with what it means.
+/// The words of all deaths, with their meaning.
 const DEATHS: [(&str, bool, Moment); 5] = [
     ("killed-before-effect", false, Moment::Before),
     ("killed-after-effect", false, Moment::After),
@@ -97,7 +97,7 @@ const DEATHS: [(&str, bool, Moment); 5] = [
     ("killed-after-mutation", true, Moment::After),
 ];
 
-/// Every word for a fault of requests.
+/// The words of all faults of requests.
 const REQUEST_FAULTS: [(&str, RequestFault); 24] = [
     ("conflict", RequestFault::Conflict),
     ("conflicts", RequestFault::Conflicts),
@@ -164,7 +164,7 @@ const REQUEST_FAULTS: [(&str, RequestFault); 24] = [
     ),
 ];
 
-/// Every word for a fault of calls.
+/// The words of all faults of calls.
 const CALL_FAULTS: [(&str, CallFault); 12] = [
     ("cloud-throttled", CallFault::Throttled),
     ("cloud-unavailable", CallFault::Unavailable),
@@ -180,10 +180,10 @@ const CALL_FAULTS: [(&str, CallFault); 12] = [
     ("cloud-lost", CallFault::Lost),
 ];
 
-/// A request as far as it decides which faults make sense.
+/// The properties of a request that decide which faults make sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// Whether it follows a collection.
+    /// Whether it is a watch of a collection.
     pub(crate) is_watch: bool,
     /// Whether it may change something.
     pub(crate) is_write: bool,
@@ -192,7 +192,7 @@ pub(crate) struct Asked {
 }
 
 impl RequestFault {
-    /// Whether such a request can meet it.
+    /// Whether such a request can have this fault.
     pub(crate) fn can_meet(self, asked: Asked) -> bool {
         match self {
             RequestFault::Conflict | RequestFault::Conflicts | RequestFault::Meddling => {
@@ -208,7 +208,7 @@ impl RequestFault {
     }
 }
 
-/// Every death of a process that does these effects and so many mutations.
+/// Every death of a process with these effects and this many mutations.
 pub(crate) fn deaths(effects: &[Act], mutations: usize) -> Vec<Disturbance> {
     let mut found = Vec::new();
     for (_, at_mutation, moment) in DEATHS {
@@ -218,7 +218,7 @@ pub(crate) fn deaths(effects: &[Act], mutations: usize) -> Vec<Disturbance> {
             effects.len()
         };
         let numbers = (1..=count)
-            // An answer that is on its way to nobody is the same as one that is never read.
+            // A late call of the cloud is the same as one whose answer is never read.
             .filter(|number| moment != Moment::Late || effects[number - 1] == Act::Write);
         found.extend(numbers.map(|number| {
             Disturbance::Death(Death {
@@ -240,7 +240,7 @@ pub(crate) fn request_faults(asked: &[Asked]) -> Vec<Disturbance> {
     every.collect()
 }
 
-/// Every fault of so many calls.
+/// Every fault of this many calls.
 pub(crate) fn call_faults(calls: usize) -> Vec<Disturbance> {
     let every = CALL_FAULTS
         .iter()
@@ -249,7 +249,7 @@ pub(crate) fn call_faults(calls: usize) -> Vec<Disturbance> {
 }
 
 impl Disturbance {
-    /// Whether the cloud is made to say that machines are not its own, or gone, which are.
+    /// Whether the cloud falsely reports machines as another's, or as gone.
     pub(crate) fn is_a_lie(self) -> bool {
         matches!(
             self,
@@ -257,7 +257,7 @@ impl Disturbance {
         )
     }
 
-    /// The word, and where.
+    /// The word, and the number.
     pub(crate) fn parts(self) -> (&'static str, usize) {
         match self {
             Disturbance::Death(death) => {

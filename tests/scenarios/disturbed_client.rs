@@ -1,5 +1,5 @@
-//! The wire between the controllers and the API server: counts requests, lets the planned one go wrong, and ends
-//! the process where that is planned. The server behind it is always honest.
+//! The wire between the controllers and the API server: counts requests, injects the planned fault, and ends the
+//! process where that is planned. The server behind it is always honest.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,21 +19,21 @@ use crate::broken_clients::{self, Tamper};
 use crate::crash::{Act, Life};
 use crate::disturbance::{Asked, RequestFault, WatchFault};
 
-/// The domain of what somebody else writes while the controllers work.
+/// The domain of another client's writes while the controllers work.
 pub(crate) const SOMEBODY: &str = "somebody.example";
-/// How late a slow watch is.
+/// Delay of a slow watch.
 const SLOW: Duration = Duration::from_secs(60);
-/// What refusals ask for.
+/// The `Retry-After` of refusals.
 const RETRY_AFTER: &str = "2";
 /// More conflicts than one reconciliation takes before it gives up and comes back later.
 const MANY: usize = 25;
 
-/// How many events of a slow watch are on their way at once; more than any scenario has.
+/// Maximum number of events of a slow watch under way; more than any scenario has.
 const MOST_ON_THE_WAY: usize = 1000;
 
 type Events = BoxStream<'static, Result<Bytes, BoxError>>;
 
-/// What the client gets to see.
+/// A response as the client receives it.
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
 /// A wire. Clones are the same wire.
@@ -45,7 +45,7 @@ pub(crate) struct Wire {
 struct Shared {
     fault: Option<(RequestFault, usize)>,
     tamper: Option<Tamper>,
-    /// Somebody else's way to the same API server.
+    /// Another client's connection to the same API server.
     somebody: Client,
     so_far: Mutex<SoFar>,
 }
@@ -58,7 +58,7 @@ struct SoFar {
 }
 
 impl Wire {
-    /// A wire on which the so many-th request has this fault. `broken_clients` breaks the client itself.
+    /// A wire with this fault at the request with this number. `broken_clients` adds a defect of the client itself.
     pub(crate) fn new(
         fault: Option<(RequestFault, usize)>,
         tamper: Option<Tamper>,
@@ -85,7 +85,7 @@ impl Wire {
         self.shared.so_far.lock().unwrap().hits
     }
 
-    /// `inner`, reached through this wire by a process with this life. `None`: by one that nobody kills.
+    /// `inner`, reached through this wire by a process with this life; `None`: by one that nothing kills.
     pub(crate) fn client(&self, inner: Client, life: Option<Life>) -> Client {
         let wire = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -113,7 +113,7 @@ impl Wire {
         }
     }
 
-    /// Counts a request, and says which fault it meets.
+    /// Counts a request, and returns the fault that it meets.
     fn count(&self, request: &Request<Body>) -> Option<RequestFault> {
         let path = request.uri().path();
         let query = request.uri().query().unwrap_or_default();
@@ -135,7 +135,7 @@ impl Wire {
         is_hit.then_some(fault)
     }
 
-    /// There and back, with what a broken client makes of the answer.
+    /// Sends a request and receives its answer, both with the client's defect.
     async fn through(
         self,
         inner: Client,
@@ -187,7 +187,7 @@ impl Wire {
         }
     }
 
-    /// The request's way to the server, through the broken part of the client if there is one.
+    /// Sends the request to the server, through the client's defect if there is one.
     async fn deliver(&self, inner: Client, request: Request<Body>) -> Result<Answer, BoxError> {
         let Some(tamper) = self.shared.tamper else {
             return plain(inner, request).await;
@@ -200,10 +200,10 @@ impl Wire {
         tamper.deliver(held, inner, request).await
     }
 
-    /// Somebody else writes to the object at `path`: an annotation, and a taint or a condition if theirs is not there yet.
+    /// Another client writes to the object at `path`: an annotation, and its taint or condition if that is missing.
     async fn meddle(&self, path: &str) {
         let object = path.trim_end_matches("/status");
-        // An object that is gone has no fields that anybody could write.
+        // An object that is gone cannot be written.
         let Some(now) = self.somebody("GET", object, Value::Null).await else {
             return;
         };
@@ -232,7 +232,7 @@ impl Wire {
         assert!(patched.is_some(), "anybody may write to {object}");
     }
 
-    /// A request of somebody else: the object, if there is one.
+    /// A request of another client; returns the object, if there is one.
     async fn somebody(&self, method: &str, path: &str, body: Value) -> Option<Value> {
         let request = Request::builder().method(method).uri(path);
         let request = request.header("content-type", "application/merge-patch+json");
@@ -246,18 +246,18 @@ impl Wire {
     }
 }
 
-/// Whether it is the key of a taint, or the type of a condition, that somebody else writes.
+/// Whether it is the key of a taint, or the type of a condition, that the other client writes.
 pub(crate) fn is_somebodys(key: &Value) -> bool {
     key.as_str().is_some_and(|key| key.starts_with(SOMEBODY))
 }
 
-/// A request as it is, and its answer as it is.
+/// Sends a request without any fault.
 pub(crate) async fn plain(inner: Client, request: Request<Body>) -> Result<Answer, BoxError> {
     let answer = inner.send(request).await?;
     Ok(answer.map(|body| UnsyncBoxBody::new(body.map_err(BoxError::from))))
 }
 
-/// A whole body.
+/// A body that consists of these bytes.
 pub(crate) fn whole(bytes: impl Into<Bytes>) -> UnsyncBoxBody<Bytes, BoxError> {
     UnsyncBoxBody::new(Full::new(bytes.into()).map_err(|never| match never {}))
 }
@@ -293,7 +293,7 @@ fn reset() -> BoxError {
     .into()
 }
 
-/// The events of a watch, of which everything goes wrong after the first few.
+/// The events of a watch, with a fault after the first few.
 fn disturbed(
     body: UnsyncBoxBody<Bytes, BoxError>,
     fault: WatchFault,

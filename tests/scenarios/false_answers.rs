@@ -1,11 +1,11 @@
-//! What a cloud says that is not true, until it is told to be honest again. Knows no node and no controller.
+//! False answers of a cloud, until the script makes it honest again. Knows no node and no controller.
 
 use std::time::Duration;
 
 use ccm_core::cloud::{FindReply, Instance, Lookup, ProviderError};
 use tokio::time::Instant;
 
-use crate::cloud::{PATIENCE, SLOW};
+use crate::cloud::{SLOW, TIMEOUT};
 use crate::disturbance::CallFault;
 use crate::script::Line;
 
@@ -14,19 +14,19 @@ use crate::script::Line;
 pub(crate) enum Lie {
     /// Every machine is gone: a list without entries, or the credential of another account (E10, E13, F14).
     EverybodyGone,
-    /// The same at every other call, from the first one on (F15).
+    /// Every machine is gone in every other call, from the first one on (F15).
     Flips,
     /// The machines of these nodes are missing from the list (E11).
     Misses(Vec<String>),
-    /// Nothing is known about these nodes now.
+    /// The state of these nodes is unknown.
     Unknown(Vec<String>),
     /// Every machine is switched off (F17).
     EverybodyOff,
-    /// The right answers, from an exchange that was not complete (E9).
+    /// True answers, from an exchange that was not complete (E9).
     Incomplete,
-    /// One answer too few.
+    /// The answer about the last node is missing.
     Short,
-    /// A plain look-up is answered as things were a while ago.
+    /// A look-up that allows cached answers gets the state of a while ago.
     Memory(Duration),
     /// Machines of the same names, under other provider IDs (E15).
     OtherIds,
@@ -50,7 +50,7 @@ impl Lie {
         })
     }
 
-    /// As when a plain look-up is answered.
+    /// The time whose state answers a look-up that allows cached answers.
     pub(crate) fn remembers(&self, now: Instant) -> Instant {
         match self {
             Lie::Memory(age) => now.checked_sub(*age).unwrap_or(now),
@@ -58,7 +58,7 @@ impl Lie {
         }
     }
 
-    /// Makes of the truth about `names` what is said in the so many-th call.
+    /// Changes the true answers about `names` into those of the call with this number.
     pub(crate) fn tell(&self, names: &[&str], reply: &mut FindReply, call: usize) {
         let all = reply.lookups.iter_mut();
         let named = |these: &[String], lookup: Lookup, reply: &mut FindReply| {
@@ -96,7 +96,7 @@ fn instances(reply: &mut FindReply, change: fn(&mut Instance)) {
     }
 }
 
-/// What an injected fault makes of an answer about nodes.
+/// Applies an injected fault to an answer about nodes.
 pub(crate) async fn disturbed(
     honest: Result<FindReply, ProviderError>,
     fault: Option<CallFault>,
@@ -108,7 +108,7 @@ pub(crate) async fn disturbed(
     match fault {
         CallFault::Throttled => Err(ProviderError::Throttled {
             message: why(),
-            retry_after: Some(PATIENCE),
+            retry_after: Some(TIMEOUT),
         }),
         CallFault::Unavailable | CallFault::Lost => Err(ProviderError::Unavailable(why())),
         CallFault::Denied => Err(ProviderError::Denied(why())),

@@ -1,5 +1,5 @@
-//! What a status may hold: no address that belongs to somebody else (CVE-2020-8554), and no nonsense (F18, F19). Worked out
-//! from the recorded objects, independently of the controllers.
+//! The rules for a status: no address that belongs to another object (CVE-2020-8554), and only valid entries (F18,
+//! F19). Worked out from the recorded objects, independently of the controllers.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::laws::list;
 use crate::service_laws::ServiceRecord;
 
-/// How many entries a status has, at most.
+/// Maximum number of entries in a status.
 const MOST: usize = 16;
 
-/// What is wrong with these entries, which `write` has stored for the Service with this UID.
+/// The violations in these entries, which `write` has stored for the Service with this UID.
 pub(crate) fn refused(
     ingress: &Value,
     of: &str,
@@ -90,7 +90,7 @@ fn in_use(of: &str, write: &Write, record: &ServiceRecord) -> BTreeSet<IpAddr> {
             .iter()
             .for_each(|one| take(&one["address"]));
     }
-    // What the write itself has stored is no reason against it.
+    // The write's own entries do not count against it.
     for (uid, service) in record.present(write.request.sequence - 1) {
         if uid != of {
             let ingress = list(&service["status"]["loadBalancer"]["ingress"]);

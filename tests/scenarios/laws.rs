@@ -1,8 +1,8 @@
-//! What holds in every play, disturbed or not, judged on what was recorded at the API server and at the cloud:
-//! the taint goes last (S3), a provider ID stays (S4), what is not ours is not touched (S10), nothing dangerous follows
-//! from one answer, and every write has its preconditions. What holds for deletions stands in `deletions.rs`, for Services
-//! in `service_laws.rs`, for routes in `route_laws.rs` and for pod networks in `pod_network_laws.rs`. The numbers stand in
-//! the transcripts of failures.
+//! The laws of every play, disturbed or not, checked on the recorded requests to the API server and the cloud: the
+//! taint goes last (S3), a provider ID stays (S4), fields of others are not touched (S10), nothing dangerous follows
+//! from one answer, and every write has its preconditions. The laws about deletions are in `deletions.rs`, about
+//! Services in `service_laws.rs`, about routes in `route_laws.rs` and about pod networks in `pod_network_laws.rs`. The
+//! transcripts of failures show the numbers.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::transcript::Surveyed;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-/// The label names of a machine's type and place.
+/// The labels of a machine's type, zone and region.
 const LABELS: [&str; 6] = [
     well_known::INSTANCE_TYPE,
     well_known::INSTANCE_TYPE_BETA,
@@ -33,45 +33,45 @@ const LABELS: [&str; 6] = [
     well_known::REGION,
     well_known::REGION_BETA,
 ];
-/// Between the two answers that a deletion, or a Ready node's other InternalIP, needs.
+/// Minimum time between the two answers that a deletion, or another InternalIP of a Ready node, needs.
 pub(crate) const APART: Duration = Duration::from_secs(10);
 
-/// What was recorded of a play.
+/// The recorded events of a play.
 pub struct Record {
-    /// The controllers' writes, and nobody else's.
+    /// The writes of the controllers alone.
     pub(crate) writes: Vec<Write>,
-    /// What the cloud said.
+    /// The answers of the clouds.
     pub(crate) answered: Vec<Answered>,
-    /// What was true of the machines, and from when on.
+    /// The true states of the machines, with their times.
     pub(crate) truth: Vec<Truth>,
     /// The node lifecycle controller's look-ups.
     pub(crate) surveys: Vec<Surveyed>,
-    /// When a process was started.
+    /// The start of each process.
     pub(crate) starts: Vec<Instant>,
-    /// What the controllers might do.
+    /// The mode of the controllers.
     pub(crate) mode: Mode,
-    /// What the brakes let through.
+    /// The limits of the brakes.
     pub(crate) allowances: Allowances,
-    /// How many nodes there were, at most.
+    /// The largest number of nodes at a time.
     pub(crate) most_nodes: usize,
-    /// When the play began, on both clocks.
+    /// The start of the play, on both clocks.
     pub(crate) began: Option<(Instant, Timestamp)>,
-    /// Whether nodes may go although nobody is left who could vouch.
+    /// Whether nodes may be deleted although no witness is left.
     pub(crate) may_delete_the_last: bool,
-    /// In a play in which a process dies, how much later its last write may be carried out.
+    /// If a process dies in the play, how much later its last write may be carried out.
     pub(crate) lateness: Option<Duration>,
-    /// What was audited; `None`: nobody listened.
+    /// The audit records; `None` without an audit.
     pub(crate) audited: Option<Vec<Audited>>,
     /// Whether an answer came late: it may come together with that of a later question.
     pub(crate) has_late_answers: bool,
-    /// What was recorded of Services and load balancers, of each provider.
+    /// The record of Services and load balancers of each provider.
     pub(crate) services: Vec<ServiceRecord>,
-    /// What was recorded of routes and pod networks.
+    /// The record of routes and pod networks.
     pub(crate) routes: RouteRecord,
 }
 
 impl Record {
-    /// A record that holds nothing else.
+    /// A record with these parts alone.
     pub fn of(writes: Vec<Write>, answered: Vec<Answered>, mode: Mode) -> Record {
         Record {
             writes,
@@ -93,7 +93,7 @@ impl Record {
     }
 }
 
-/// Every law that is broken, in words.
+/// The messages of all broken laws.
 pub fn broken(record: &Record) -> Vec<String> {
     let (writes, answered, mode) = (&record.writes, &record.answered, record.mode);
     let mut found = Vec::new();
@@ -109,14 +109,14 @@ pub fn broken(record: &Record) -> Vec<String> {
                 found.extend(effects(write, answered));
             }
             ("nodes", "delete") => found.extend(deletions::deletion(write, record)),
-            // Whoever of them has made it.
+            // The provider that made the write is the one whose laws it breaks least.
             ("services", "patch") => {
                 let services = record.services.iter();
                 let said = services.map(|services| service_laws::patch(write, services));
                 found.extend(said.min_by_key(Vec::len).unwrap_or_default());
             }
             ("events", "create" | "patch") => found.extend(component(write)),
-            // What was spent of the brakes' budgets.
+            // The annotations of the Lease record the use of the brakes' budgets.
             ("leases", "create" | "update") => {}
             _ => found.push(told(write, "is nothing that the controllers may do")),
         }
@@ -157,7 +157,7 @@ fn component(write: &Write) -> Option<String> {
     (said != Some(wanted)).then(|| told(write, &format!("does not come from {wanted}")))
 }
 
-/// Every patch says which object it means; a patch of taints, whose list is written as a whole, also which version.
+/// Every patch names the object's UID; a patch of taints, whose list is written as a whole, also the resource version.
 fn preconditions(write: &Write) -> Vec<String> {
     let metadata = &write.body["metadata"];
     let mut found = Vec::new();
@@ -175,7 +175,7 @@ fn preconditions(write: &Write) -> Vec<String> {
     found
 }
 
-/// What a write has done to its node.
+/// The violations in a write's effect on its node.
 fn effects(write: &Write, answered: &[Answered]) -> Vec<String> {
     let (Some(before), Some(after)) = (&write.before, &write.after) else {
         return Vec::new();
@@ -226,7 +226,7 @@ fn is_tainted(node: &Value) -> bool {
         .any(|taint| taint["key"] == well_known::UNINITIALIZED_TAINT)
 }
 
-/// Whether one of the cloud's addresses is stored, if the cloud has said any.
+/// Whether one of the cloud's addresses is stored, if the cloud has reported any.
 fn has_addresses(node: &Value, write: &Write, answered: &[Answered]) -> bool {
     let name = write.request.name.as_str();
     let last = answered.iter().rev().find_map(|one| match &one.lookup {
@@ -280,7 +280,7 @@ fn has_said_twice(wanted: &BTreeSet<String>, write: &Write, answered: &[Answered
         .any(|one| one.at + APART <= newest.at)
 }
 
-/// A node without what the controllers own of it. `before` tells which labels somebody else had set.
+/// A node without the fields of the controllers. `before` shows which labels other clients had set.
 fn theirs(node: &Value, before: &Value) -> Value {
     let mut node = node.clone();
     let had: Vec<String> = object(&before["metadata"]["labels"])
@@ -289,7 +289,7 @@ fn theirs(node: &Value, before: &Value) -> Value {
         .collect();
     let is_ours =
         |key: &str| LABELS.contains(&key) || key.split('/').next() == Some(well_known::OUR_DOMAIN);
-    // A label of the provider's may be added; whoever had set it before keeps it.
+    // The provider may add a label; one that another client had set before stays.
     keep(&mut node["metadata"]["labels"], |key| {
         !is_ours(key) && had.iter().any(|one| one == key)
     });

@@ -1,12 +1,11 @@
-//! Every file with the ending `.txt` below this folder is a test: a script and the transcript of what the controllers did, in one
-//! file. The controllers are the real ones, the cluster is the in-memory API server behind the real client,
+//! Every file with the ending `.txt` below this folder is a test: a script and the transcript of what the controllers
+//! did, in one file. The controllers are the real ones, the cluster is the in-memory API server behind the real client,
 //! the cloud answers as the script says, and the clock is paused, so that minutes pass in milliseconds.
 //!
-//! Each scenario is also replayed with one disturbance more than it has: the process killed before or after every
-//! effect, one request to the API server gone wrong, one call of the cloud gone wrong. It must end in the same
-//! state, and the laws of `laws.rs` must hold on the recorded traffic. `sandbox/listings.rs` does the same
-//! with the shipped guest in the sandbox and faults in the cloud's HTTP answers, and `broken.rs` shows that
-//! the runner notices defects.
+//! Each scenario is also replayed with one additional disturbance: the process killed before or after every effect, one
+//! request to the API server with a fault, one cloud call with a fault. It must end in the same state, and the laws of
+//! `laws.rs` must hold on the recorded traffic. `sandbox/listings.rs` does the same with the shipped guest in the
+//! sandbox and faults in the cloud's HTTP answers, and `broken.rs` shows that the runner notices defects.
 //!
 //! `CCM_BLESS=1 cargo test -p ccm-scenarios` writes the transcripts anew. Read them before
 //! committing. `README.md` has the language and the disturbances.
@@ -57,7 +56,7 @@ use libtest_mimic::{Failed, Trial};
 use replay::{Group, Undisturbed};
 use world::Run;
 
-/// Every scenario as written and with its disturbances, and every defect that has to be noticed.
+/// Every scenario as written and with its disturbances, and every defect that must be noticed.
 ///
 /// # Panics
 /// The folder with the scenarios cannot be read, or holds none.

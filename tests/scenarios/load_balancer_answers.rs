@@ -1,5 +1,5 @@
-//! What is said about load balancers instead of the truth: the errors, the delays and the lies of a script, one injected
-//! fault, and what a broken manager makes of an answer. Knows no load balancer.
+//! The deviations from the truth about load balancers: a script's errors, delays and lies, one injected fault, and a
+//! defective manager's reading of an answer. Knows no load balancer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use ccm_core::load_balancer::{
 };
 
 use crate::broken_clients::Tamper;
-use crate::cloud::{PATIENCE, SLOW};
+use crate::cloud::{SLOW, TIMEOUT};
 use crate::cloud_lines::error;
 use crate::disturbance::CallFault;
 use crate::load_balancers::{Ask, LoadBalancers, Operation, Told, key};
 use crate::script::Line;
 use crate::world::seconds;
 
-/// What the annotations begin with that the provider may set.
+/// The prefix of annotations that the provider may set.
 pub(crate) const PREFIX: &str = "sim.example/";
 
-/// What the script says about answers.
+/// The script's lines about answers, by load balancer name.
 #[derive(Default)]
 pub(crate) struct Answers {
-    /// By name; `*` is everybody.
+    /// By name (`*`: all load balancers) and operation.
     errors: BTreeMap<(String, Option<Operation>), ProviderError>,
     takes: BTreeMap<String, Duration>,
     instead: BTreeMap<String, LoadBalancerStatus>,
-    /// `stays`, `hides`, `incomplete`.
+    /// The words `stays`, `hides` and `incomplete`, by name.
     lies: BTreeMap<String, Vec<String>>,
     events: BTreeMap<String, Vec<CloudEvent>>,
     annotations: BTreeMap<String, Vec<AnnotationChange>>,
@@ -93,7 +93,7 @@ impl Answers {
         Ok(())
     }
 
-    /// What the script lets such a call fail with.
+    /// The error of such a call, by the script.
     pub(crate) fn error(&self, name: &str, operation: Operation) -> Option<ProviderError> {
         let about = |name: &str, operation| self.errors.get(&(name.to_owned(), operation));
         let found = about(name, Some(operation)).or(about(name, None));
@@ -101,7 +101,7 @@ impl Answers {
         found.cloned()
     }
 
-    /// How long a change takes.
+    /// The duration of a change.
     pub(crate) fn takes(&self, name: &str) -> Duration {
         let said = self.takes.get(name).or(self.takes.get("*"));
         said.copied().unwrap_or_default()
@@ -112,12 +112,12 @@ impl Answers {
         lies.is_some_and(|lies| lies.iter().any(|one| one == lie))
     }
 
-    /// Whether deletions are called done that are not.
+    /// Whether deletions are falsely reported as done.
     pub(crate) fn stays(&self, name: &str) -> bool {
         self.lies(name, "stays")
     }
 
-    /// The lie in place of the truth.
+    /// The answer with the lie in place of the truth.
     pub(crate) fn instead(&self, name: &str, operation: Operation, mut told: Told) -> Told {
         if let (Some(status), Some(_)) = (self.instead.get(name), &told.status) {
             told.status = Some(status.clone());
@@ -131,7 +131,7 @@ impl Answers {
         told
     }
 
-    /// What goes along with every answer of a change.
+    /// The Events and annotations in every answer about a change.
     pub(crate) fn besides(&self, name: &str) -> (Vec<CloudEvent>, Vec<AnnotationChange>) {
         let events = self.events.get(name).cloned().unwrap_or_default();
         (
@@ -141,7 +141,8 @@ impl Answers {
     }
 }
 
-/// `ip:192.0.2.9`, `ip:192.0.2.9/VIP`, `hostname:lb.example`, `port:80:Broken` of the one before, `many:1000`, or `nothing`.
+/// The words `ip:192.0.2.9`, `ip:192.0.2.9/VIP`, `hostname:lb.example`, `port:80:Broken` of the one before,
+/// `many:1000`, or `nothing`.
 pub(crate) fn status(line: &Line) -> Result<LoadBalancerStatus, String> {
     let mut ingress: Vec<Ingress> = Vec::new();
     for word in line.words.iter().skip(3).filter(|word| *word != "nothing") {
@@ -190,13 +191,13 @@ pub(crate) fn status(line: &Line) -> Result<LoadBalancerStatus, String> {
     Ok(LoadBalancerStatus { ingress })
 }
 
-/// What an injected fault does before the call is carried out.
+/// Applies an injected fault before the call is carried out.
 pub(crate) async fn before(fault: Option<CallFault>) -> Result<(), ProviderError> {
     let why = || "injected".to_owned();
     match fault {
         Some(CallFault::Throttled) => Err(ProviderError::Throttled {
             message: why(),
-            retry_after: Some(PATIENCE),
+            retry_after: Some(TIMEOUT),
         }),
         Some(CallFault::Unavailable) => Err(ProviderError::Unavailable(why())),
         Some(CallFault::Denied) => Err(ProviderError::Denied(why())),
@@ -206,7 +207,7 @@ pub(crate) async fn before(fault: Option<CallFault>) -> Result<(), ProviderError
     }
 }
 
-/// What it does to the answer of a call that was carried out.
+/// Applies an injected fault to the answer of a call that was carried out.
 pub(crate) async fn after(
     fault: Option<CallFault>,
     ask: &Ask,
@@ -218,14 +219,14 @@ pub(crate) async fn after(
             return Err(ProviderError::Unavailable("injected: 502".to_owned()));
         }
         Some(CallFault::Slow) => tokio::time::sleep(SLOW).await,
-        // Begun, it says, and nothing is.
+        // Reported as begun, and nothing is begun.
         Some(CallFault::Partial) if operation != Operation::Get => {
             told.pending = Some(Pending {
                 retry_after: SLOW,
                 hint: None,
             });
         }
-        // No absence is proven by these.
+        // These faults prove no absence.
         Some(CallFault::AllGone | CallFault::NobodyMine | CallFault::Incomplete)
             if operation == Operation::Get =>
         {
@@ -241,7 +242,7 @@ pub(crate) async fn after(
     Ok(told)
 }
 
-/// What a manager makes of an answer that is broken like this.
+/// The answer as a manager with this defect understands it.
 pub(crate) fn as_told(
     tamper: Option<Tamper>,
     answer: Result<Told, ProviderError>,

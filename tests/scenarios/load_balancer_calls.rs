@@ -1,6 +1,6 @@
-//! How a call about a load balancer is carried out: a sound provider in front of a sound cloud. It looks, asks the permit for
-//! each change, makes it, and calls what takes time pending. What is not sound about it stands in
-//! `load_balancer_answers.rs`.
+//! The execution of a call about a load balancer: a sound provider in front of a sound cloud. It looks the load
+//! balancer up, asks the permit for each change, makes it, and reports unfinished changes as pending. Deviations from
+//! this are in `load_balancer_answers.rs`.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::cloud_changes::{self, AGAIN, Halt, LATENCY};
 use crate::disturbance::CallFault;
 use crate::load_balancer_answers as answers;
 
-/// What annotations begin with that a load balancer depends on.
+/// The prefix of annotations that a load balancer depends on.
 const OPTION: &str = "sim.example/with-";
-/// A call that has begun. It ends when nobody waits for it any more.
+/// A call that has begun. It ends when its future is dropped.
 struct Open {
     balancers: LoadBalancers,
     number: usize,
@@ -30,7 +30,7 @@ impl Drop for Open {
     }
 }
 
-/// Why a call has no answer of the usual kind.
+/// Why a call has no regular answer.
 enum Stop {
     Error(ProviderError),
     Halt(Halt),
@@ -43,7 +43,7 @@ impl From<Halt> for Stop {
 }
 
 impl Told {
-    /// There is no load balancer.
+    /// The answer that no load balancer exists.
     fn none() -> Told {
         Told {
             pending: None,
@@ -54,7 +54,7 @@ impl Told {
 }
 
 impl LoadBalancers {
-    /// One call, as it is carried out at the cloud.
+    /// One call, as the cloud carries it out.
     pub(crate) async fn call(
         self,
         ask: Ask,
@@ -227,7 +227,7 @@ impl LoadBalancers {
         self.tamper == Some(Tamper::TakesOver) || ask.adopt.as_deref() == Some(owner.unwrap_or(""))
     }
 
-    /// What is under way, if anything is.
+    /// The pending answer if a change is under way.
     fn busy(&self, index: usize) -> Option<Told> {
         let (state, now) = (self.state(), Instant::now());
         let hint = format!("{}/{}", state.all[index].name, state.changes.len());
@@ -257,7 +257,7 @@ impl LoadBalancers {
         }
     }
 
-    /// A change, the way the egress makes it: asked for, carried out, reported.
+    /// A change, as the egress makes it: permitted, carried out, reported.
     fn change<T>(
         &self,
         permit: &Permit,
@@ -300,7 +300,7 @@ impl State {
     }
 }
 
-/// What of a Service a load balancer depends on here.
+/// The parts of a Service that a load balancer depends on.
 fn settings(service: &CloudService) -> Vec<String> {
     let mut settings: Vec<String> = service
         .ports

@@ -1,5 +1,5 @@
-//! The load balancers of the scripted cloud: which there are and were, and everything that was asked and done. How a call is
-//! carried out stands in `load_balancer_calls.rs`. Knows nothing of Kubernetes.
+//! The load balancers of the scripted cloud: those that exist and existed, and every recorded call and change. The
+//! execution of calls is in `load_balancer_calls.rs`. Knows nothing of Kubernetes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,49 +14,49 @@ use crate::load_balancer_answers::Answers;
 #[path = "load_balancer_calls.rs"]
 mod calls;
 
-/// All load balancers of the cloud. Clones are the same ones.
+/// All load balancers of the cloud. Clones share them.
 #[derive(Clone)]
 pub(crate) struct LoadBalancers {
     state: Arc<Mutex<State>>,
     /// The number of the last request to the API server.
     sequence: Arc<dyn Fn() -> u64 + Send + Sync>,
     tamper: Option<Tamper>,
-    /// Which process calls.
+    /// Number of the calling process.
     process: usize,
 }
 
 #[derive(Default)]
 struct State {
-    /// Also those that are gone.
+    /// All load balancers, deleted ones included.
     all: Vec<Balancer>,
     answers: Answers,
-    /// The Services that there were, by UID: which address is theirs, and what they are called.
+    /// The Services so far, by UID: the number of the address, and the key.
     known: BTreeMap<String, (usize, String)>,
     addresses: usize,
     calls: Vec<Called>,
     changes: Vec<Changed>,
-    /// How many calls were shown.
+    /// Number of calls that a transcript has shown.
     shown: usize,
 }
 
-/// One load balancer.
+/// A load balancer that exists or has existed.
 #[derive(Debug, Clone)]
 pub(crate) struct Balancer {
-    /// Of the Service that it was made for. Unique among those that exist.
+    /// Key of the Service that it was made for. Unique among existing ones.
     pub(crate) name: String,
-    /// The UID that is written down at the cloud.
+    /// The UID that the cloud stores as its owner.
     pub(crate) owner: Option<String>,
     settings: Vec<String>,
     targets: BTreeSet<String>,
     address: usize,
     busy_until: Instant,
-    /// From when on.
+    /// The time of its creation.
     pub(crate) made: Instant,
-    /// Until when; it may lie ahead.
+    /// The time of its deletion; it may lie ahead.
     pub(crate) gone: Option<Instant>,
 }
 
-/// Which function of the provider.
+/// A function of the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
     Ensure,
@@ -87,18 +87,18 @@ impl Operation {
     }
 }
 
-/// What the provider is asked.
+/// A question to the provider.
 pub(crate) struct Ask {
     pub(crate) operation: Operation,
     pub(crate) service: Arc<CloudService>,
-    /// Names of nodes.
+    /// Names of the nodes that are to be targets.
     pub(crate) targets: BTreeSet<String>,
     pub(crate) adopt: Option<String>,
     pub(crate) hint: Option<Arc<[u8]>>,
 }
 
 impl Ask {
-    /// Without anything else.
+    /// A question without targets, adoption and hint.
     pub(crate) fn of(operation: Operation, service: &Arc<CloudService>) -> Ask {
         Ask {
             operation,
@@ -110,7 +110,7 @@ impl Ask {
     }
 }
 
-/// What it answers: pending, or the status that there is now; none when there is no load balancer.
+/// The provider's answer: pending, or the current status; `None` when there is no load balancer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) pending: Option<Pending>,
@@ -125,12 +125,12 @@ pub(crate) struct Called {
     pub(crate) uid: String,
     pub(crate) adopt: Option<String>,
     pub(crate) hint: Option<Arc<[u8]>>,
-    /// Which process called.
+    /// Number of the calling process.
     pub(crate) process: usize,
     pub(crate) at: Instant,
-    /// The number of the last request to the API server before.
+    /// The number of the last request to the API server before it.
     pub(crate) after: u64,
-    /// When it ended, and the number of the last request then. Without: it is still open, or whoever called died.
+    /// When it ended, and the number of the last request then; `None`: it is still open, or its process died.
     pub(crate) ended: Option<(Instant, u64)>,
     pub(crate) answer: Option<Result<Told, ProviderError>>,
 }
@@ -139,14 +139,14 @@ pub(crate) struct Called {
 #[derive(Debug, Clone)]
 pub(crate) struct Changed {
     pub(crate) what: &'static str,
-    /// On whose behalf.
+    /// UID of the Service that it was made for.
     pub(crate) uid: String,
-    /// Who owned the load balancer before; none: nobody.
+    /// The owner of the load balancer before the change, if any.
     pub(crate) owner: Option<String>,
     pub(crate) at: Instant,
 }
 
-/// Everything that was recorded.
+/// The record of the cloud so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recorded {
     pub(crate) all: Vec<Balancer>,
@@ -160,7 +160,7 @@ impl Balancer {
     }
 }
 
-/// `web` is `default/web`.
+/// The key of a Service: `web` is `default/web`.
 pub(crate) fn key(name: &str) -> String {
     if name.contains('/') {
         name.to_owned()
@@ -169,13 +169,13 @@ pub(crate) fn key(name: &str) -> String {
     }
 }
 
-/// Of a Service, as the provider sees it.
+/// The key of a Service, as the provider sees it.
 pub(crate) fn key_of(service: &CloudService) -> String {
     format!("{}/{}", service.namespace, service.name)
 }
 
 impl LoadBalancers {
-    /// None. `sequence` says the number of the last request to the API server.
+    /// No load balancers yet. `sequence` returns the number of the last request to the API server.
     pub(crate) fn new(
         tamper: Option<Tamper>,
         sequence: impl Fn() -> u64 + Send + Sync + 'static,
@@ -188,7 +188,7 @@ impl LoadBalancers {
         }
     }
 
-    /// Another cloud's: none.
+    /// The load balancers of another cloud, which has none yet.
     pub(crate) fn beside(&self) -> LoadBalancers {
         LoadBalancers {
             state: Arc::default(),
@@ -196,7 +196,7 @@ impl LoadBalancers {
         }
     }
 
-    /// The same ones, called by the so many-th process.
+    /// The same load balancers, called by the process with this number.
     pub(crate) fn called_by(&self, process: usize) -> LoadBalancers {
         LoadBalancers {
             process,
@@ -208,7 +208,7 @@ impl LoadBalancers {
         self.state.lock().unwrap()
     }
 
-    /// Somebody made a Service: the next address is its own.
+    /// A Service was created: it gets the next address.
     pub(crate) fn introduce(&self, uid: &str, key: &str) {
         let mut state = self.state();
         state.addresses += 1;
@@ -218,12 +218,12 @@ impl LoadBalancers {
             .insert(uid.to_owned(), (address, key.to_owned()));
     }
 
-    /// What the script says about the answers.
+    /// Reads or changes the script's deviations of answers.
     pub(crate) fn answers<T>(&self, say: impl FnOnce(&mut Answers) -> T) -> T {
         say(&mut self.state().answers)
     }
 
-    /// Somebody else has a load balancer of this name.
+    /// Creates a load balancer of this name, with another owner or none.
     pub(crate) fn exists(&self, name: &str, owner: Option<&str>) {
         let mut state = self.state();
         // The name of a Service stands for its UID.
@@ -242,7 +242,7 @@ impl LoadBalancers {
         });
     }
 
-    /// Somebody removes it without asking.
+    /// Removes a load balancer without a call.
     pub(crate) fn vanishes(&self, name: &str) -> Result<(), String> {
         let (mut state, now) = (self.state(), Instant::now());
         let mut all = state.all.iter_mut();
@@ -253,7 +253,7 @@ impl LoadBalancers {
         Ok(())
     }
 
-    /// Everything that was recorded so far.
+    /// The record so far.
     pub(crate) fn recorded(&self) -> Recorded {
         let state = self.state();
         Recorded {
@@ -263,7 +263,7 @@ impl LoadBalancers {
         }
     }
 
-    /// How often each function was called since the last time this was asked.
+    /// How often each function was called since this function was called last.
     pub(crate) fn count(&self) -> String {
         let mut state = self.state();
         let calls = &state.calls[state.shown..];
@@ -287,7 +287,7 @@ impl LoadBalancers {
         self.there().into_iter().map(|(_, line)| line).collect()
     }
 
-    /// Those that exist, each with its line, sorted by it.
+    /// The existing load balancers, each with its line, sorted by the line.
     pub(crate) fn there(&self) -> Vec<(Balancer, String)> {
         let (state, now) = (self.state(), Instant::now());
         let all = state.all.iter().filter(|one| one.exists(now));
@@ -299,14 +299,14 @@ impl LoadBalancers {
 }
 
 impl State {
-    /// The UID of the newest Service of this name.
+    /// The UID of the newest Service with this key.
     fn uid(&self, key: &str) -> Option<String> {
         let named = self.known.iter().filter(|(_, (_, name))| name == key);
         let newest = named.max_by_key(|(_, (address, _))| *address);
         newest.map(|(uid, _)| uid.clone())
     }
 
-    /// What was just begun takes as long as the script says.
+    /// A change that has just begun takes as long as the script says.
     fn work(&mut self, index: usize) {
         let takes = self.answers.takes(&self.all[index].name);
         self.all[index].busy_until = Instant::now() + takes;

@@ -1,5 +1,5 @@
-//! What the log says at its default level: one line for what goes well, and a warning for what fails. The levels that are
-//! shown without a flag stand in `runtime/ccm/src/telemetry/verbosity.rs`.
+//! The log at its default level: one line for what goes well, and a warning for what fails. The levels shown without a
+//! flag are in `runtime/ccm/src/telemetry/verbosity.rs`.
 
 use ccm_tests::harness::trial;
 use libtest_mimic::{Failed, Trial};
@@ -7,7 +7,8 @@ use libtest_mimic::{Failed, Trial};
 use crate::script;
 use crate::world::{self, Run};
 
-/// After its script every play goes on for half a minute. Name, script with the comment that it begins with, and the lines at INFO and above: level, logger, object, and the first words of the message.
+/// Every play goes on for half a minute after its script. Name, script with its first comment, and the lines at INFO
+/// and above: level, logger, object, and the first words of the message.
 type Case = (&'static str, &'static str, &'static [&'static str]);
 
 const CASES: [Case; 6] = [

@@ -1,6 +1,6 @@
-//! Tests of the crash points of cloud mutations: a cloud that changes things under a permit, and two controllers for
-//! it. One finds again what it made; it has to come to the same end wherever it is killed. One does not; that has
-//! to be noticed.
+//! Tests of the crash points of cloud mutations: a cloud that changes objects under a permit, and two controllers for
+//! it. One finds its own objects again, and must reach the same end wherever it is killed. The other does not, which
+//! must be noticed.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 type Test = fn() -> Result<(), Failed>;
 
-/// Who shall be behind the load balancer.
+/// The nodes that are to be behind the load balancer.
 const TARGETS: [&str; 2] = ["worker-1", "worker-2"];
 /// One creation and one addition per target.
 const MUTATIONS: usize = 1 + TARGETS.len();
@@ -54,7 +54,7 @@ struct Balancer {
 }
 
 impl Cloud {
-    /// A change, the way the egress makes it: asked for, carried out, reported.
+    /// A change, as the egress makes it: permitted, carried out, reported.
     fn mutate<T>(
         &self,
         permit: &Permit,
@@ -96,7 +96,7 @@ impl Cloud {
     }
 }
 
-/// A process that wants one load balancer with all targets, under a permit for so many mutations.
+/// A process that wants one load balancer with all targets, under a permit for `mutations` changes.
 async fn process(
     cloud: Cloud,
     life: Option<Life>,
@@ -135,7 +135,8 @@ async fn process(
     Ok(())
 }
 
-/// How the cloud looks after a process was killed so, if at all, and started anew; and the first process's life.
+/// The state of the cloud after a process died this way, if at all, and was started again; and the first process's
+/// life.
 fn play(death: Option<Death>, looks: bool) -> Result<(String, Life), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let (cloud, life) = (Cloud::default(), Life::new(death));
@@ -146,7 +147,7 @@ fn play(death: Option<Death>, looks: bool) -> Result<(String, Life), Failed> {
     Ok((cloud.state(), life))
 }
 
-/// The deaths after which the cloud does not look as it does without one.
+/// The deaths after which the state of the cloud differs from that without one.
 fn differing(looks: bool) -> Result<Vec<String>, Failed> {
     let (undisturbed, life) = play(None, looks)?;
     assert_eq!(

@@ -11,7 +11,7 @@ use crate::routes::Route;
 
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// Puts `key=value` of a script into a node. `now` is on the wall.
+/// Applies a script's `key=value` to a node. `now` is the wall clock's time.
 pub(crate) fn describe(
     node: &mut Value,
     key: &str,
@@ -50,7 +50,7 @@ pub(crate) fn describe(
         "condition" => {
             let (kind, rest) = halves()?;
             let (status, reason) = rest.split_once(':').ok_or("TYPE:STATUS:REASON")?;
-            // As we say it ourselves, so that nobody sees who has.
+            // The controllers' own message, so that the writer cannot be told apart.
             let message = match reason {
                 "RouteCreated" => "RouteController created a route",
                 "NoRouteCreated" => "RouteController failed to create a route",
@@ -111,7 +111,7 @@ pub(crate) fn describe(
     Ok(())
 }
 
-/// What a node looks like, one line per fact that a controller may write.
+/// A node in the transcript: one line for each fact that a controller may write.
 pub(crate) fn portrait(node: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -152,8 +152,8 @@ pub(crate) fn portrait(node: &Value) -> Vec<String> {
     lines
 }
 
-/// Everything about a node that has to be the same whatever went wrong on the way: all of it but what the server
-/// gives out anew in every run, and what somebody else wrote on purpose.
+/// All parts of a node that must be the same whatever went wrong on the way: without the values that the server chooses
+/// in every run, and without another client's deliberate writes.
 pub fn essence(node: &Value) -> Value {
     let mut node = node.clone();
     if let Some(metadata) = node["metadata"].as_object_mut() {
@@ -184,7 +184,7 @@ pub fn essence(node: &Value) -> Value {
         one["lastTransitionTime"] = Value::Null;
         one["lastHeartbeatTime"] = Value::Null;
     }
-    // Which block is free depends on who had one before; that no two nodes have the same, a law says.
+    // Which block is free depends on earlier nodes; a law says that no two nodes have the same.
     let blocks = node["spec"].get_mut("podCIDRs");
     for one in blocks.and_then(Value::as_array_mut).into_iter().flatten() {
         let length = one.as_str().and_then(|one| one.split('/').nth(1));
@@ -202,7 +202,8 @@ pub fn essence(node: &Value) -> Value {
     node
 }
 
-/// The routes that there are, sorted; one to a node's pods as that, because `essence` does not say which block is whose.
+/// The existing routes, sorted; a route to a node's pods is shown as that, because `essence` does not show whose block
+/// it is.
 pub(crate) fn routes(nodes: &[Value], routes: &[Route]) -> Vec<String> {
     let blocks: Vec<(String, IpNet)> = nodes
         .iter()

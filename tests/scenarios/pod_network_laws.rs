@@ -1,6 +1,6 @@
-//! The laws about what nodes are given of the pods' networks, judged on what the API server recorded: no two nodes share an
-//! address, every block is of the size and the network that was said, nothing is taken from the Services, and
-//! nobody is told that its network is there while a route is missing.
+//! The laws about the pod CIDRs of nodes, checked on the API server's record: no two nodes share an address, every
+//! block has the configured size and network, none is taken from the Services, and no node is reported as connected
+//! while a route is missing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use serde_json::Value;
 use crate::laws::{list, told};
 use crate::route_laws::RouteRecord;
 
-/// The reasons that the condition NetworkUnavailable has when it is ours.
+/// The reasons of the condition NetworkUnavailable when the controllers have set it.
 const OURS: [&str; 2] = ["RouteCreated", "NoRouteCreated"];
-/// How long ago the routes may have been listed of which a condition speaks.
+/// The maximum age of the listing that a condition is based on.
 const STALE: Duration = Duration::from_secs(90);
 
-/// The nodes of a cluster, as they are after each write.
+/// The nodes of a cluster, as they are after the writes so far.
 #[derive(Default)]
 pub(crate) struct Nodes<'a>(BTreeMap<&'a str, &'a Value>);
 
 impl<'a> Nodes<'a> {
-    /// After one write more.
+    /// Applies one more write.
     pub(crate) fn take(&mut self, write: &'a Write) {
         let is_done = write.request.code.is_none_or(|code| code < 300);
         match (write.request.verb, &write.after) {
@@ -41,20 +41,20 @@ impl<'a> Nodes<'a> {
         }
     }
 
-    /// All of them.
+    /// All nodes, by name.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'a str, &'a Value)> {
         self.0.iter().map(|(name, node)| (*name, *node))
     }
 }
 
-/// What a node has of the pods' networks, as far as it can be read.
+/// The pod CIDRs of a node that can be parsed.
 pub(crate) fn pod_cidrs(node: &Value) -> Vec<IpNet> {
     let cidrs = list(&node["spec"]["podCIDRs"]).iter();
     let cidrs = cidrs.filter_map(|one| one.as_str()?.parse::<IpNet>().ok());
     cidrs.map(|one| one.trunc()).collect()
 }
 
-/// A node without what the controllers own of its pods' network. `before` tells what somebody else had set.
+/// A node without the controllers' fields of its pods' network. `before` shows what other clients had set.
 pub(crate) fn without_ours(node: &mut Value, before: &Value) {
     if list(&before["spec"]["podCIDRs"]).is_empty() {
         node["spec"]["podCIDRs"] = Value::Null;
@@ -76,7 +76,7 @@ pub(crate) fn without_ours(node: &mut Value, before: &Value) {
     }
 }
 
-/// Every law that is broken, in words.
+/// The messages of all broken laws.
 pub(crate) fn broken(record: &RouteRecord) -> Vec<String> {
     let mut nodes = Nodes::default();
     let mut found = Vec::new();
@@ -95,7 +95,7 @@ pub(crate) fn broken(record: &RouteRecord) -> Vec<String> {
     found
 }
 
-/// What is wrong with what a node was given.
+/// The violations in a node's pod CIDRs.
 fn given(
     write: &Write,
     after: &Value,
@@ -137,7 +137,7 @@ fn given(
     found
 }
 
-/// Whether a node is told that its network is there while it is not.
+/// Whether a node is reported as connected although it is not.
 fn connected(write: &Write, before: &Value, after: &Value, record: &RouteRecord) -> Option<String> {
     let says = |node: &Value| {
         let conditions = list(&node["status"]["conditions"]).iter();

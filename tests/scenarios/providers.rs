@@ -1,5 +1,5 @@
-//! The clouds of a scenario, and which of them are providers of the manager, under which entry. A script that says nothing
-//! about it has one cloud, `sim`, which is the only provider.
+//! The clouds of a scenario, and which of them are providers of the manager, under which entry. A script without such
+//! lines has one cloud, `sim`, which is the only provider.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::crash::Life;
 use crate::disturbance::CallFault;
 use crate::script::Line;
 
-/// See the module's documentation.
+/// The clouds, the entries and the processes of a scenario.
 pub(crate) struct Providers {
-    /// By name; `sim` is always there.
+    /// The clouds by name; `sim` is always there.
     clouds: BTreeMap<String, ScriptedCloud>,
-    /// By name; none: `sim`, as the configuration has it.
+    /// The entries by name; empty: `sim` alone, with the default configuration.
     entries: BTreeMap<String, Entry>,
     is_said: bool,
     processes: Vec<Process>,
-    /// Under which rules each provider served Services, and from when on.
+    /// The rules by which each provider serves Services, and since when.
     rules: BTreeMap<String, Vec<(Instant, ServiceRules)>>,
 }
 
@@ -38,18 +38,18 @@ struct Entry {
     generation: usize,
 }
 
-/// One process, and what it was given.
+/// One process, and its providers.
 struct Process {
     number: usize,
     life: Option<Life>,
     base: ServiceRules,
-    /// The very objects, by name and generation.
+    /// The provider objects of the process, by name and generation.
     made: BTreeMap<(String, usize), Arc<dyn CloudProvider>>,
     told: watch::Sender<Arc<[Provided]>>,
 }
 
 impl Providers {
-    /// Only this one.
+    /// The provider `sim` alone.
     pub(crate) fn new(sim: ScriptedCloud) -> Providers {
         Providers {
             clouds: [(SIM.to_owned(), sim)].into(),
@@ -66,12 +66,12 @@ impl Providers {
         cloud.ok_or_else(|| format!("no cloud is called {name:?}"))
     }
 
-    /// The one that there is always.
+    /// The cloud `sim`, which is always there.
     pub(crate) fn sim(&self) -> &ScriptedCloud {
         &self.clouds[SIM]
     }
 
-    /// All of them, with their names.
+    /// All clouds, with their names.
     pub(crate) fn clouds(&self) -> impl Iterator<Item = (&String, &ScriptedCloud)> {
         self.clouds.iter()
     }
@@ -128,7 +128,7 @@ impl Providers {
         Ok(())
     }
 
-    /// What the so many-th process is given, now and from now on; `base` holds for all load balancers.
+    /// The providers of the process with this number, now and later; `base` holds for all load balancers.
     pub(crate) fn of_process(
         &mut self,
         number: usize,
@@ -147,7 +147,7 @@ impl Providers {
         heard
     }
 
-    /// All processes are dead.
+    /// Forgets all processes: they are dead.
     pub(crate) fn die(&mut self) {
         self.processes.clear();
     }
@@ -185,12 +185,12 @@ impl Providers {
         }
     }
 
-    /// Under which rules this provider served Services, and from when on.
+    /// The rules by which this provider serves Services, and since when.
     pub(crate) fn rules(&self, name: &str) -> Vec<(Instant, ServiceRules)> {
         self.rules.get(name).cloned().unwrap_or_default()
     }
 
-    /// What all clouds have answered, in order.
+    /// The answers of all clouds, in order.
     pub(crate) fn answered(&self) -> Vec<Answered> {
         let all = self.clouds.values().flat_map(ScriptedCloud::answered);
         let mut all: Vec<Answered> = all.collect();
@@ -198,7 +198,7 @@ impl Providers {
         all
     }
 
-    /// What was true when, in order.
+    /// The true states of all clouds' machines, in order of time.
     pub(crate) fn truth(&self) -> Vec<Truth> {
         let all = self.clouds.values().flat_map(ScriptedCloud::truth);
         let mut all: Vec<Truth> = all.collect();

@@ -1,5 +1,5 @@
-//! A scenario again and again, each time with one disturbance more than the script has: the end has to be the
-//! same, and the laws have to hold. Which disturbances are tried is all of them, or a draw with a fixed seed.
+//! Replays of a scenario, each with one disturbance more than the script has: the end state must be the same, and the
+//! laws must hold. The disturbances are all possible ones, or a draw with a fixed seed.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -14,25 +14,25 @@ use crate::disturbance::{self, Disturbance};
 use crate::script::{self, Line};
 use crate::world::{self, Played, Run};
 
-/// Says how many disturbances are drawn for each test: a number, or `all`.
+/// Environment variable for the number of disturbances drawn for each test: a number, or `all`.
 const DRAWS: &str = "CCM_SCENARIO_DRAWS";
-/// The only disturbance to be replayed, such as `conflict:3`.
+/// Environment variable for the only disturbance to replay, such as `conflict:3`.
 const REPLAY: &str = "CCM_SCENARIO_REPLAY";
 /// Draws of faults in CI.
 const FAULTS: usize = 10;
-/// Draws of deaths in CI: all of them, but for a scenario that goes on and on.
+/// Draws of deaths in CI: enough for all, except in a very long scenario.
 const DEATHS: usize = 60;
 /// The same where much happens at the API server and at the cloud.
 const DEATHS_OF_SERVICES: usize = 24;
-/// The same where hours go by, in which much is asked again and again.
+/// The same for scenarios over hours, in which much is asked again and again.
 const DEATHS_OF_LIFECYCLES: usize = 12;
-/// Without a word from outside one in so many of CI's draws is made, rounded up.
+/// Without a variable one of this many of CI's draws is made, rounded up.
 const PART: usize = 10;
 
-/// How many replays were made by this process.
+/// Number of replays of this process.
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
-/// Which disturbances a test tries.
+/// A kind of disturbances that a test tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     /// The process is killed at every effect and every mutation.
@@ -44,10 +44,10 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    /// All of them.
+    /// The groups, each of which is a test.
     pub(crate) const ALL: [Group; 3] = [Group::Deaths, Group::RequestFaults, Group::CallFaults];
 
-    /// The end of the test's name.
+    /// The end of the group's test names.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Group::Deaths => "killed at every effect",
@@ -65,12 +65,12 @@ impl Group {
     }
 }
 
-/// How many replays were made so far.
+/// Number of replays so far.
 pub fn made() -> usize {
     MADE.load(Ordering::Relaxed)
 }
 
-/// How a scenario goes when nothing disturbs it: played once, for all groups of disturbances.
+/// The undisturbed play of a scenario: played once, for all groups of disturbances.
 #[derive(Default)]
 pub(crate) struct Undisturbed(OnceLock<Result<Played, String>>);
 
@@ -81,7 +81,7 @@ impl Undisturbed {
     }
 }
 
-/// Replays the scenario `name`, which is written in `text`, with the disturbances of a group.
+/// Replays the scenario `name` with the script `text` and the disturbances of a group.
 pub(crate) fn replay(
     name: &str,
     text: &str,
@@ -131,7 +131,7 @@ pub(crate) fn replay(
     }
 }
 
-/// The line that replays one disturbance of one test.
+/// The command that replays one disturbance of one test.
 pub fn again(program: &str, test: &str, word: &str) -> String {
     format!("again: {REPLAY}={word} cargo test --workspace --test {program} -- --exact '{test}'")
 }
@@ -140,7 +140,7 @@ fn only() -> Option<String> {
     std::env::var(REPLAY).ok()
 }
 
-/// One replay: what is wrong with it, if anything, and how it went.
+/// One replay: its play, and the reason why it is wrong, if it is.
 pub(crate) fn judge(
     script: &[Line],
     undisturbed: &Played,
@@ -155,7 +155,7 @@ pub(crate) fn judge(
     (wrong(undisturbed, Some(disturbance), &played), Some(played))
 }
 
-/// What is wrong with a replay, if anything.
+/// The reason why a replay is wrong, if it is.
 pub(crate) fn wrong(
     undisturbed: &Played,
     disturbance: Option<Disturbance>,
@@ -191,11 +191,11 @@ fn difference(left: &str, right: &str) -> String {
     lines.join("\n")
 }
 
-/// What a test replays of everything that it could, each by its word `KIND:PLACE`: as many as the environment says, of
-/// which CI makes `in_ci`, or the one replay that is asked for.
+/// The replays of a test, each named by its word `KIND:PLACE`: as many as the environment says, `in_ci` of them in CI,
+/// or the one that a variable names.
 ///
 /// # Errors
-/// The environment asks for something that there is not.
+/// A variable names a replay that does not exist.
 pub fn chosen<T>(
     test: &str,
     every: Vec<(String, T)>,
@@ -215,7 +215,7 @@ pub fn chosen<T>(
     choose(test, every, count)
 }
 
-/// Chooses at most `count`, of as many kinds as possible. The same test gets the same ones every time.
+/// Chooses at most `count`, of as many kinds as possible; always the same for the same test.
 fn choose<T>(
     test: &str,
     every: Vec<(String, T)>,
@@ -236,7 +236,7 @@ fn choose<T>(
     let mut random = Random::of(test);
     let mut kinds: Vec<Vec<(String, T)>> = kinds.into_values().collect();
     let mut chosen = Vec::new();
-    // Round by round, one place of every kind that has places left.
+    // In each round, one place of every kind that has places left.
     let mut round = Vec::new();
     while chosen.len() < count {
         if round.is_empty() {

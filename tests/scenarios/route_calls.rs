@@ -1,5 +1,6 @@
-//! How a call about routes is carried out: a sound provider in front of a sound cloud. It looks, asks the permit for a
-//! change, makes it, and calls what takes time pending. One route to a destination; what leads elsewhere is in the way.
+//! The execution of a call about routes: a sound provider in front of a sound cloud. It looks the table up, asks the
+//! permit for a change, makes it, and reports an unfinished one as pending. There is one route for a destination; one
+//! with another gateway is in the way.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::load_balancer_answers as answers;
 /// A machine of the cloud: its node's name, and its addresses.
 pub(crate) type Machine = (String, Vec<String>);
 
-/// A change that is under way. It ends when nobody waits for it any more.
+/// A change that is under way. It ends when its future is dropped.
 struct Open(Routes);
 
 impl Drop for Open {
@@ -36,7 +37,7 @@ impl Drop for Open {
 }
 
 impl Routes {
-    /// The table, with where each route leads as these nodes and machines have it.
+    /// The table, in which each route leads to one of these nodes or machines, or nowhere.
     pub(crate) async fn list(
         self,
         nodes: Vec<CloudNode>,
@@ -77,7 +78,7 @@ impl Routes {
         Ok(reply)
     }
 
-    /// A change begins.
+    /// Counts a change as under way.
     fn open(&self) -> Open {
         let mut table = self.table();
         let open = table.open.entry(self.process).or_default();
@@ -87,7 +88,7 @@ impl Routes {
         Open(self.clone())
     }
 
-    /// Makes a route.
+    /// Creates a route, as `create_route` of the provider does.
     pub(crate) async fn create(
         self,
         request: CreateRouteRequest,
@@ -132,7 +133,7 @@ impl Routes {
         answer(&about, until, fault).await
     }
 
-    /// Removes a route.
+    /// Deletes a route, as `delete_route` of the provider does.
     pub(crate) async fn delete(
         self,
         request: DeleteRouteRequest,
@@ -173,7 +174,7 @@ impl Routes {
         answer(&about, until, fault).await
     }
 
-    /// What a broken manager makes of a listing.
+    /// Applies the manager's defect to a listing.
     fn misread(&self, reply: &mut ListRoutesReply) {
         match self.tamper {
             Some(Tamper::BelievesIncomplete) => reply.complete = true,
@@ -239,7 +240,7 @@ impl Routes {
     }
 }
 
-/// What an injected fault makes of a listing.
+/// Applies an injected fault to a listing.
 async fn disturb(
     reply: &mut ListRoutesReply,
     fault: Option<CallFault>,
@@ -266,7 +267,7 @@ async fn disturb(
     Ok(())
 }
 
-/// The answer about a change that is done then.
+/// The answer about a change that ends at this time.
 async fn answer(
     about: &str,
     done: Instant,
@@ -284,7 +285,7 @@ async fn answer(
             return Err(ProviderError::Unavailable("injected: 502".to_owned()));
         }
         Some(CallFault::Slow) => tokio::time::sleep(SLOW).await,
-        // Begun, it says.
+        // Reported as begun.
         Some(CallFault::Partial) => {
             progress = Progress::Pending(Pending {
                 retry_after: SLOW,
@@ -310,7 +311,7 @@ fn spelled(said: &std::collections::BTreeMap<String, String>, route: &Route) -> 
     said.get(&destination).cloned().unwrap_or(destination)
 }
 
-/// The address of a node that a route to this destination leads to: one of its family, or any.
+/// The address of a node as the gateway for this destination: one of its family, or any.
 fn gateway(node: &CloudNode, destination: IpNet) -> Option<String> {
     let internal = || {
         let all = node.addresses.iter();

@@ -1,7 +1,7 @@
-//! The laws about routes, judged on what the cloud and the API server recorded: nothing outside of the cluster's CIDRs is
-//! touched, nothing goes that was not listed by a whole answer as ours and not wanted (F24), nothing is made for a node
-//! that there is not (F25), what leads to a machine that never was a node stays, only as many go as the brake lets through
-//! (S11), every change has its record (S12), and nobody lists without pause.
+//! The laws about routes, checked on the records of the cloud and the API server: routes outside the cluster's CIDRs
+//! are not touched, only a route that a complete answer listed as ours and unwanted is deleted (F24), routes are made
+//! for existing nodes alone (F25), a route to a machine that never was a node stays, no more are deleted than the brake
+//! allows (S11), every change has its record (S12), and there are pauses between listings.
 
 use std::time::Duration;
 
@@ -22,46 +22,46 @@ use crate::laws::list;
 use crate::pod_network_laws::{Nodes, pod_cidrs};
 use crate::routes::{Changed, Operation, Recorded};
 
-/// Between two listings of one process: the nodes have to be quiet for so long.
+/// Minimum time between two listings of one process: the nodes must be quiet for this long.
 const PAUSE: Duration = Duration::from_millis(900);
-/// How late a change may be carried out that was paid for in time.
+/// A change may be carried out this long after its budget was used.
 const PAID: Duration = Duration::from_secs(60);
 
-/// What was recorded of routes and pod networks.
+/// The record of routes and pod networks.
 #[derive(Default)]
 pub(crate) struct RouteRecord {
-    /// Everybody's writes of nodes, in their order.
+    /// The writes of nodes by all clients, in order.
     pub(crate) history: Vec<Write>,
-    /// Who the controllers are at the API server.
+    /// The user of the controllers at the API server.
     pub(crate) identity: &'static str,
     pub(crate) clouds: Vec<RouteCloud>,
-    /// What was true of the machines, and from when on.
+    /// The true states of the machines, with their times.
     pub(crate) truth: Vec<Truth>,
     pub(crate) cluster_cidrs: Vec<IpNet>,
-    /// What nodes are given, if they are given anything.
+    /// The settings of node IPAM, if it runs.
     pub(crate) pod_networks: Option<IpamSettings>,
-    /// How many routes may be changed at a time.
+    /// Maximum number of simultaneous changes of routes.
     pub(crate) workers: usize,
     pub(crate) mode: Mode,
     pub(crate) allowances: Allowances,
 }
 
-/// What one cloud recorded.
+/// The record of one cloud.
 #[derive(Default)]
 pub(crate) struct RouteCloud {
     pub(crate) recorded: Recorded,
-    /// What was audited of its changes.
+    /// The audit records of its changes.
     pub(crate) audited: Vec<AuditedChange>,
 }
 
 impl RouteRecord {
-    /// Whether a destination lies wholly in the pods' networks.
+    /// Whether a destination lies entirely in the cluster's CIDRs.
     pub(crate) fn is_inside(&self, destination: &IpNet) -> bool {
         let mut cidrs = self.cluster_cidrs.iter();
         cidrs.any(|one| one.contains(destination))
     }
 
-    /// Every node that there was up to this request, as it was after each write.
+    /// All nodes up to this request, as they were after each write.
     fn nodes(&self, until: u64) -> Vec<(&str, &Value)> {
         let mut found = Vec::new();
         for write in self
@@ -76,7 +76,7 @@ impl RouteRecord {
         found
     }
 
-    /// The nodes that there are after this request.
+    /// The nodes that exist after this request.
     fn present(&self, at: u64) -> Nodes<'_> {
         let mut nodes = Nodes::default();
         for write in self.history.iter().filter(|one| one.request.sequence <= at) {
@@ -85,7 +85,7 @@ impl RouteRecord {
         nodes
     }
 
-    /// Whether a node with this address has ever been.
+    /// Whether a node has ever had this address.
     fn was_a_node(&self, address: &str, until: u64) -> bool {
         let has_it = |node: &Value| {
             let mut addresses = list(&node["status"]["addresses"]).iter();
@@ -94,7 +94,7 @@ impl RouteRecord {
         self.nodes(until).into_iter().any(|(_, node)| has_it(node))
     }
 
-    /// Whether a machine with this address runs then.
+    /// Whether a machine with this address runs at this time.
     fn is_alive(&self, address: &str, at: Instant) -> bool {
         let mut seen = Vec::new();
         for one in self.truth.iter().rev().filter(|one| one.at <= at) {
@@ -112,7 +112,7 @@ impl RouteRecord {
     }
 }
 
-/// Every law that is broken, in words.
+/// The messages of all broken laws.
 pub(crate) fn broken(record: &RouteRecord) -> Vec<String> {
     let mut found = Vec::new();
     for cloud in &record.clouds {
@@ -145,7 +145,7 @@ fn mode(change: &Changed, record: &RouteRecord) -> Option<String> {
     (!may_change).then(|| told(change, "although nothing may be changed"))
 }
 
-/// F25: routes are made for what a node has.
+/// F25: a route is made for a pod CIDR that a node has.
 fn creation(change: &Changed, record: &RouteRecord) -> Option<String> {
     let destination = change.route.destination;
     if !record.is_inside(&destination) {
@@ -158,7 +158,7 @@ fn creation(change: &Changed, record: &RouteRecord) -> Option<String> {
     (!is_wanted).then(|| told(change, "for a node that does not have it (F25)"))
 }
 
-/// F24: a route goes when a whole answer has said that it is ours and nobody wants it.
+/// F24: a route is deleted only if a complete answer listed it as ours and no node needs it.
 fn deletion(change: &Changed, cloud: &Recorded, record: &RouteRecord) -> Vec<String> {
     let (route, mut found) = (&change.route, Vec::new());
     if !record.is_inside(&route.destination) {
@@ -220,11 +220,11 @@ fn unrecorded(cloud: &RouteCloud) -> Vec<String> {
     found
 }
 
-/// S11: in no window more deletions than the brake lets through, whoever was started in between.
+/// S11: no more deletions in any window than the brake allows, across restarts.
 fn brake(cloud: &Recorded, record: &RouteRecord) -> Vec<String> {
     let deletions = cloud.changes.iter();
     let deletions = deletions.filter(|one| one.what == Operation::Delete);
-    // What leads to nothing and is replaced at once cuts nobody off.
+    // A route that leads nowhere and is replaced at once disconnects no node.
     let is_replaced = |gone: &&Changed| {
         let mut later = cloud.changes.iter();
         let next = later.find(|one| {
@@ -250,7 +250,7 @@ fn brake(cloud: &Recorded, record: &RouteRecord) -> Vec<String> {
     found
 }
 
-/// Nobody lists without pause.
+/// The violations of the pause between listings.
 fn too_soon(cloud: &Recorded) -> Vec<String> {
     let pairs = cloud.listings.windows(2);
     let pairs =

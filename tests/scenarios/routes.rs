@@ -1,6 +1,6 @@
-//! The routes of the scripted cloud: a table that is listed, added to and taken from, and everything that was asked and
-//! done. A route leads to an address; whose that is, the nodes of a call and the machines say. How a call is carried out
-//! stands in `route_calls.rs`. Knows nothing of Kubernetes.
+//! The routes of the scripted cloud: the table, and every recorded call and change. A route leads to an address; the
+//! nodes of a call and the machines determine whose it is. The execution of calls is in `route_calls.rs`. Knows nothing
+//! of Kubernetes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,66 +21,66 @@ mod calls;
 
 pub(crate) use calls::Machine;
 
-/// All routes of the cloud. Clones are the same ones.
+/// All routes of the cloud. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Routes {
     table: Arc<Mutex<Table>>,
     /// The number of the last request to the API server.
     sequence: Arc<dyn Fn() -> u64 + Send + Sync>,
     tamper: Option<Tamper>,
-    /// Which process calls.
+    /// Number of the calling process.
     process: usize,
 }
 
 #[derive(Default)]
 struct Table {
-    /// Also those that are gone.
+    /// All routes, deleted ones included.
     all: Vec<Route>,
-    /// What calls fail with, by destination (`*`: all) and operation.
+    /// Errors of calls, by destination (`*`: all) and operation.
     errors: BTreeMap<(String, Option<Operation>), ProviderError>,
-    /// How long a change takes, by destination.
+    /// Duration of a change, by destination.
     takes: BTreeMap<String, Duration>,
-    /// How the provider spells a destination.
+    /// The provider's spelling of a destination.
     spelled: BTreeMap<String, String>,
     lie: Option<Lie>,
     calls: Vec<Operation>,
-    /// The changes that are under way, by process, and the most that there were at a time.
+    /// Changes that are under way, by process, and the largest number at a time.
     open: BTreeMap<usize, usize>,
     most_open: usize,
-    /// How many calls were shown.
+    /// Number of calls that a transcript has shown.
     shown: usize,
     listings: Vec<Listing>,
     changes: Vec<Changed>,
     elsewhere: BTreeSet<IpNet>,
 }
 
-/// One route.
+/// A route that exists or has existed.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
     pub(crate) id: String,
     pub(crate) destination: IpNet,
-    /// The address that it leads to.
+    /// The address of the next hop.
     pub(crate) gateway: String,
-    /// The node that it was made for, if that is written down.
+    /// The node that it was made for, if the cloud stores that.
     pub(crate) made_for: Option<String>,
-    /// From when on; it may lie ahead.
+    /// The time of its creation; it may lie ahead.
     pub(crate) made: Instant,
-    /// Until when; it may lie ahead.
+    /// The time of its deletion; it may lie ahead.
     pub(crate) gone: Option<Instant>,
 }
 
-/// What the cloud says of its routes that is not so.
+/// A false answer of the cloud about its routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lie {
-    /// All of them lead nowhere.
+    /// All routes lead nowhere.
     Blackholes,
-    /// There is none.
+    /// The table is empty.
     Empty,
     /// The right answer, from an exchange that was not complete.
     Incomplete,
 }
 
-/// Which function of the provider.
+/// A function of the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
     List,
@@ -108,7 +108,7 @@ impl Operation {
 #[derive(Debug, Clone)]
 pub(crate) struct Listing {
     pub(crate) process: usize,
-    /// When it was asked for.
+    /// The time of the call.
     pub(crate) at: Instant,
     pub(crate) complete: bool,
     pub(crate) routes: Vec<CloudRoute>,
@@ -117,32 +117,32 @@ pub(crate) struct Listing {
 /// One change of the table.
 #[derive(Debug, Clone)]
 pub(crate) struct Changed {
-    /// [`Operation::Create`] or [`Operation::Delete`].
+    /// Either [`Operation::Create`] or [`Operation::Delete`].
     pub(crate) what: Operation,
     /// The route after it was made, or before it was removed.
     pub(crate) route: Route,
     pub(crate) process: usize,
     pub(crate) at: Instant,
-    /// The number of the last request to the API server before.
+    /// The number of the last request to the API server before it.
     pub(crate) after: u64,
 }
 
 impl Changed {
-    /// What the path of the mutation ends with.
+    /// The end of the mutation's path.
     pub(crate) fn path(&self) -> String {
         format!("/routes/{}/{}", self.what.as_str(), self.route.destination)
     }
 }
 
-/// Everything that was recorded.
+/// The record of the cloud so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recorded {
-    /// How many changes of one process were under way at a time, at most.
+    /// The largest number of simultaneous changes of one process.
     pub(crate) most_open: usize,
     pub(crate) all: Vec<Route>,
     pub(crate) listings: Vec<Listing>,
     pub(crate) changes: Vec<Changed>,
-    /// The destinations to which somebody else is said to make the routes.
+    /// Destinations whose routes another component makes, by the provider's answer.
     pub(crate) elsewhere: BTreeSet<IpNet>,
 }
 
@@ -153,7 +153,7 @@ impl Route {
 }
 
 impl Routes {
-    /// None. `sequence` says the number of the last request to the API server.
+    /// No routes yet. `sequence` returns the number of the last request to the API server.
     pub(crate) fn new(
         tamper: Option<Tamper>,
         sequence: impl Fn() -> u64 + Send + Sync + 'static,
@@ -166,7 +166,7 @@ impl Routes {
         }
     }
 
-    /// Another cloud's: none.
+    /// The routes of another cloud, which has none yet.
     pub(crate) fn beside(&self) -> Routes {
         Routes {
             table: Arc::default(),
@@ -174,7 +174,7 @@ impl Routes {
         }
     }
 
-    /// The same ones, called by the so many-th process.
+    /// The same routes, called by the process with this number.
     pub(crate) fn called_by(&self, process: usize) -> Routes {
         Routes {
             process,
@@ -233,7 +233,7 @@ impl Routes {
         Ok(())
     }
 
-    /// Everything that was recorded so far.
+    /// The record so far.
     pub(crate) fn recorded(&self) -> Recorded {
         let table = self.table();
         Recorded {
@@ -245,7 +245,7 @@ impl Routes {
         }
     }
 
-    /// How often each function was called since the last time this was asked.
+    /// How often each function was called since this function was called last.
     pub(crate) fn count(&self) -> String {
         let mut table = self.table();
         let calls = &table.calls[table.shown..];
@@ -261,7 +261,7 @@ impl Routes {
         }
     }
 
-    /// Those that exist, by destination.
+    /// The existing routes, by destination.
     pub(crate) fn there(&self) -> Vec<Route> {
         let (table, now) = (self.table(), Instant::now());
         let all = table.all.iter().filter(|one| one.exists(now));
@@ -281,7 +281,7 @@ impl Routes {
 }
 
 impl Route {
-    /// What it looks like, to this destination.
+    /// The route in one line, with this spelling of its destination.
     pub(crate) fn line(&self, destination: &str) -> String {
         let made_for = self.made_for.as_ref();
         let made_for = made_for.map(|node| format!(" for {node}"));
@@ -291,7 +291,7 @@ impl Route {
 }
 
 impl Table {
-    /// Somebody else made it: `to=ADDRESS for=NODE`.
+    /// Creates a route of another client: `to=ADDRESS for=NODE`.
     fn exists(&mut self, destination: IpNet, line: &Line) -> Result<(), String> {
         let (mut gateway, mut made_for) = ("192.0.2.254".to_owned(), None);
         for (key, value) in line.pairs(3)? {
@@ -334,7 +334,7 @@ impl Table {
         route
     }
 
-    /// What the script lets such a call fail with.
+    /// The error of such a call, by the script.
     fn error(&self, about: &str, operation: Operation) -> Option<ProviderError> {
         let said = |about: &str, operation| self.errors.get(&(about.to_owned(), operation));
         let found = said(about, Some(operation)).or(said(about, None));

@@ -3,13 +3,13 @@
 /// One line of a scenario that is not transcript.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
-    /// As it stands in the file.
+    /// The line as it is in the file.
     pub(crate) text: String,
     /// The words; none in comments and blank lines.
     pub(crate) words: Vec<String>,
 }
 
-/// What a transcript line begins with.
+/// The beginnings of transcript lines.
 const TRANSCRIPT: [&str; 5] = ["> ", "< ", "~ ", "= ", "| "];
 
 /// Reads a scenario and drops its transcript.

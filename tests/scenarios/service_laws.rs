@@ -1,8 +1,8 @@
-//! The laws about Services and their load balancers, judged on what the API server and the cloud recorded: the finalizer is
-//! there from before the first call until absence is proven (S5), one load balancer at most (S6), nobody else's is
-//! touched (S7), what is not ours in a Service stays (S10), only as many go as the brake lets through (S11), every
-//! change has its record (S12), and nobody is asked too soon or twice at a time. What a status may hold stands in
-//! `ingress_laws.rs`.
+//! The laws about Services and their load balancers, checked on the records of the API server and the cloud: the
+//! finalizer is there from before the first call until absence is proven (S5), a Service has one load balancer at most
+//! (S6), another owner's is not touched (S7), fields of others stay (S10), no more are deleted than the brake allows
+//! (S11), every change has its record (S12), and calls come neither too soon nor two at a time. The rules for a status
+//! are in `ingress_laws.rs`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,26 +24,26 @@ use crate::laws::{list, told};
 use crate::load_balancer_answers::PREFIX;
 use crate::load_balancers::{Called, Changed, Operation, Recorded};
 
-/// What was recorded of Services.
+/// The record of Services and load balancers of one provider.
 #[derive(Default)]
 pub(crate) struct ServiceRecord {
-    /// The provider; none: the one that there is when a script says nothing else.
+    /// The provider; `None`: the provider of scripts that name none.
     pub(crate) provider: Option<String>,
-    /// Everybody's writes of nodes and Services, in their order.
+    /// The writes of nodes and Services by all clients, in order.
     pub(crate) history: Vec<Write>,
-    /// Who the controllers are at the API server.
+    /// The user of the controllers at the API server.
     pub(crate) identity: &'static str,
     pub(crate) cloud: Recorded,
     pub(crate) audited: Vec<AuditedChange>,
     pub(crate) mode: Mode,
     pub(crate) allowances: Allowances,
-    /// When a process was started, and with which rules.
+    /// The start of each process, and its rules.
     pub(crate) starts: Vec<(Instant, ServiceRules)>,
 }
 
-/// What there is of a Service after some request.
+/// The state of a Service after a request.
 enum State<'a> {
-    /// Nobody has written to it yet, since it was made.
+    /// Created, and not written to since.
     Untouched,
     Present(&'a Value),
     Gone,
@@ -67,7 +67,7 @@ impl ServiceRecord {
         self.provider.as_deref().unwrap_or(SIM)
     }
 
-    /// Writes of Services, with the last one first, up to this request.
+    /// The writes of Services up to this request, the last one first.
     fn writes(&self, until: u64) -> impl Iterator<Item = &Write> {
         let all = self.history.iter().rev();
         all.filter(move |one| one.request.resource == "services" && one.request.sequence <= until)
@@ -89,7 +89,7 @@ impl ServiceRecord {
         }
     }
 
-    /// Whether finalizer and owner are there as far as our own writes go: others may take them away at any time.
+    /// Whether finalizer and owner are there by the controllers' own writes: other clients may remove them at any time.
     fn is_guarded(&self, of: &str, at: u64) -> bool {
         let mut ours = self
             .writes(at)
@@ -102,7 +102,7 @@ impl ServiceRecord {
         }
     }
 
-    /// Whether a Service is the provider's, by what was in force then.
+    /// Whether the rules of that time make the Service the provider's.
     fn is_ours(&self, service: &Value, at: Instant) -> bool {
         let rules = self.rules(at);
         let class = service["spec"]["loadBalancerClass"].as_str();
@@ -113,13 +113,13 @@ impl ServiceRecord {
         }
     }
 
-    /// The rules of the process that ran then.
+    /// The rules of the process that ran at this time.
     pub(crate) fn rules(&self, at: Instant) -> ServiceRules {
         let started = self.starts.iter().rev().find(|(start, _)| *start <= at);
         started.map(|(_, rules)| rules.clone()).unwrap_or_default()
     }
 
-    /// The Services that there are after a request, each as it is then.
+    /// The Services that exist after a request, in their state then.
     pub(crate) fn present(&self, at: u64) -> BTreeMap<&str, &Value> {
         let mut seen: BTreeMap<&str, Option<&Value>> = BTreeMap::new();
         for write in self.writes(at) {
@@ -146,7 +146,7 @@ fn is_wanted(service: &Value) -> bool {
     service["spec"]["type"] == "LoadBalancer" && service["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// What is wrong with one patch of a Service.
+/// The violations of one patch of a Service.
 pub(crate) fn patch(write: &Write, record: &ServiceRecord) -> Vec<String> {
     let mut found = Vec::new();
     let mut say = |what: &str| found.push(told(write, what));
@@ -189,7 +189,7 @@ pub(crate) fn patch(write: &Write, record: &ServiceRecord) -> Vec<String> {
     found
 }
 
-/// A Service without what the controllers own of it.
+/// A Service without the fields of the controllers.
 fn theirs(service: &Value) -> Value {
     let mut service = service.clone();
     let finalizers: Vec<Value> = list(&service["metadata"]["finalizers"])
@@ -203,7 +203,7 @@ fn theirs(service: &Value) -> Value {
     if let Some(annotations) = annotations.as_object_mut() {
         annotations.retain(|key, _| !is_ours(key));
     }
-    // None is the same as none that is not ours.
+    // An empty map equals an absent one.
     if annotations.as_object().is_some_and(|all| !all.is_empty()) {
         service["metadata"]["annotations"] = annotations;
     }
@@ -223,7 +223,7 @@ fn is_our_condition(condition: &Value) -> bool {
     kind.split('/').next() == Some(OUR_DOMAIN) || kind == PORTS_CONDITION
 }
 
-/// Whether a complete answer said that there is none, after everything that could have made one.
+/// Whether a complete answer reported no load balancer after all calls that could have created one.
 fn is_proven_absent(of: &str, write: &Write, record: &ServiceRecord) -> bool {
     let calls = record.cloud.calls.iter().filter(|one| one.uid == of);
     let ended = |one: &Called| one.ended.map(|(_, sequence)| sequence);
@@ -235,14 +235,14 @@ fn is_proven_absent(of: &str, write: &Write, record: &ServiceRecord) -> bool {
     known[last.map_or(0, |last| last + 1)..].iter().any(|one| {
         match &one.answer {
             Some(Ok(told)) => told.complete && told.status.is_none(),
-            // Whoever has made it, it was not us.
+            // Another component made it.
             Some(Err(error)) => *error == ProviderError::Elsewhere,
             None => false,
         }
     })
 }
 
-/// Everything else that is wrong.
+/// The violations of all other laws.
 pub(crate) fn broken(record: &ServiceRecord) -> Vec<String> {
     let mut found = Vec::new();
     let cloud = &record.cloud;
@@ -265,12 +265,12 @@ pub(crate) fn broken(record: &ServiceRecord) -> Vec<String> {
     found
 }
 
-/// Whether the provider may be asked this about this Service.
+/// The violations of the conditions under which the provider may be called about a Service.
 fn allowed(call: &Called, record: &ServiceRecord) -> Vec<String> {
     let (of, operation) = (&call.uid, call.operation);
     let mut found = Vec::new();
     let mut say = |what: &str| found.push(format!("{} for {of} {what}", operation.as_str()));
-    // What changes nothing needs no guard.
+    // A call that changes nothing needs no guard.
     if record.mode == Mode::Enforce
         && matches!(operation, Operation::Ensure | Operation::Update)
         && !record.is_guarded(of, call.after)
@@ -311,7 +311,7 @@ fn allowed(call: &Called, record: &ServiceRecord) -> Vec<String> {
     found
 }
 
-/// S7: whose it was that was changed.
+/// S7: only the Service's own load balancer is changed.
 fn owned(change: &Changed, record: &ServiceRecord) -> Option<String> {
     let is_free = match change.what {
         "create" => true,
@@ -342,7 +342,7 @@ fn doubled(record: &ServiceRecord) -> Vec<String> {
         }
     }
     let mut open: BTreeMap<&str, Instant> = BTreeMap::new();
-    // A look changes nothing, and may be for another Service that this one vouches for.
+    // A look-up changes nothing, and may be made for another Service whose witness this one is.
     let is_look = |call: &&Called| call.operation == Operation::Get;
     for call in record.cloud.calls.iter().filter(|call| !is_look(call)) {
         let end = call.ended.map_or(call.at, |(end, _)| end);
@@ -357,7 +357,7 @@ fn doubled(record: &ServiceRecord) -> Vec<String> {
     found
 }
 
-/// Who asks for patience is not asked before. What only takes a while may be asked about when something has changed.
+/// A throttled call is not repeated before its time. A pending one may be, if something has changed.
 fn too_soon(record: &ServiceRecord) -> Vec<String> {
     let mut found = Vec::new();
     let mut last: BTreeMap<&str, &Called> = BTreeMap::new();
@@ -382,7 +382,7 @@ fn too_soon(record: &ServiceRecord) -> Vec<String> {
         let is_news = word == "pending"
             && (since.any(|one| one.request.identity != record.identity)
                 || call.operation != before.operation);
-        // One of them may have been for another Service that this one vouches for.
+        // One of them may have been made for another Service whose witness this one is.
         let is_look = [call.operation, before.operation].contains(&Operation::Get);
         if is_soon && !is_another && !is_news && !is_look {
             found.push(format!(
@@ -395,7 +395,7 @@ fn too_soon(record: &ServiceRecord) -> Vec<String> {
     found
 }
 
-/// A hint is what the last answer that was pending came with, of this Service.
+/// A hint is that of the Service's last pending answer.
 fn hints(record: &ServiceRecord) -> Vec<String> {
     let mut given: BTreeMap<&str, &[u8]> = BTreeMap::new();
     let mut found = Vec::new();
@@ -416,7 +416,7 @@ fn hints(record: &ServiceRecord) -> Vec<String> {
     found
 }
 
-/// S11: in no window more deletions than the brake lets through, whoever was started in between.
+/// S11: no more deletions in any window than the brake allows, across restarts.
 fn brake(record: &ServiceRecord) -> Vec<String> {
     let deletions = record
         .cloud
@@ -429,7 +429,7 @@ fn brake(record: &ServiceRecord) -> Vec<String> {
     let services =
         services.filter(|one| (one.request.resource, one.request.verb) == ("services", "create"));
     let most = allowance.of(services.count());
-    // What was paid for may be done a while later.
+    // A deletion may be carried out a while after its budget was used.
     let window = allowance.window.saturating_sub(Duration::from_secs(60));
     let mut found = Vec::new();
     for last in &times {

@@ -7,7 +7,7 @@ use crate::disturbed_client::{SOMEBODY, is_somebodys};
 use crate::load_balancer_answers;
 use crate::script::Line;
 
-/// A Service of which nothing was said yet.
+/// A new Service without spec and status.
 pub(crate) fn blank(namespace: &str, name: &str) -> Value {
     json!({
         "metadata": { "namespace": namespace, "name": name },
@@ -43,7 +43,7 @@ pub(crate) fn describe(service: &mut Value, line: &Line, from: usize) -> Result<
                 let (name, value) = halves(key, value)?;
                 service["metadata"][format!("{key}s")][name] = json!(value);
             }
-            // Null is what a merge patch removes.
+            // A merge patch removes what is null.
             "no-annotation" => service["metadata"]["annotations"][value] = Value::Null,
             "finalizer" => push(&mut service["metadata"]["finalizers"], json!(value)),
             "no-finalizer" => retain(&mut service["metadata"]["finalizers"], |one| one != value),
@@ -61,7 +61,7 @@ pub(crate) fn describe(service: &mut Value, line: &Line, from: usize) -> Result<
     Ok(())
 }
 
-/// Puts a status that somebody writes by hand into a Service: the words of `balancer … answers`.
+/// Writes a status by hand into a Service: the words of `balancer … answers`.
 pub(crate) fn edit_status(service: &mut Value, line: &Line) -> Result<(), String> {
     let LoadBalancerStatus { ingress } = load_balancer_answers::status(line)?;
     let ingress: Vec<Value> = ingress
@@ -93,7 +93,7 @@ fn retain(list: &mut Value, is_kept: impl Fn(&Value) -> bool) {
     }
 }
 
-/// `80:30080`, `80:30080/UDP`.
+/// A port of a script: `80:30080`, `80:30080/UDP`.
 fn port(text: &str) -> Result<Value, String> {
     let (numbers, protocol) = text.split_once('/').unwrap_or((text, "TCP"));
     let (port, node_port) = numbers.split_once(':').ok_or("a port is PORT:NODEPORT")?;
@@ -121,7 +121,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// `NAMESPACE/NAME`.
+/// The key `NAMESPACE/NAME`.
 pub(crate) fn key_of(service: &Value) -> String {
     let metadata = &service["metadata"];
     format!(
@@ -131,7 +131,7 @@ pub(crate) fn key_of(service: &Value) -> String {
     )
 }
 
-/// What a Service looks like, one line per fact that a controller may write.
+/// A Service in the transcript: one line for each fact that a controller may write.
 pub(crate) fn portrait(service: &Value) -> Vec<String> {
     let (metadata, spec) = (&service["metadata"], &service["spec"]);
     let class = spec["loadBalancerClass"].as_str();
@@ -174,7 +174,7 @@ pub(crate) fn portrait(service: &Value) -> Vec<String> {
     lines
 }
 
-/// Everything about a Service that has to be the same whatever went wrong on the way, as `nodes::essence` says it of nodes.
+/// All parts of a Service that must be the same whatever went wrong on the way, as in `nodes::essence`.
 pub(crate) fn essence(service: &Value) -> Value {
     let mut service = service.clone();
     if let Some(metadata) = service["metadata"].as_object_mut() {
@@ -191,7 +191,7 @@ pub(crate) fn essence(service: &Value) -> Value {
             *at = Value::Null;
         }
     }
-    // Which address is free depends on who had one before.
+    // Which address is free depends on earlier Services.
     for given_out in ["clusterIP", "clusterIPs"] {
         service["spec"]
             .as_object_mut()
@@ -209,7 +209,7 @@ pub(crate) fn essence(service: &Value) -> Value {
         }
     }
     if let Some(conditions) = service["status"].get_mut("conditions") {
-        // That there is none any more is only said where something was said before.
+        // A condition with the reason `Deleted` is only written where there was a condition before.
         retain(conditions, |one| {
             !is_somebodys(&one["type"]) && one["reason"] != "Deleted"
         });

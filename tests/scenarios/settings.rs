@@ -1,4 +1,4 @@
-//! The controllers' settings, as scripts say them. Knows no world.
+//! The controllers' settings in a script. Knows no world.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
@@ -16,10 +16,10 @@ use ipnet::IpNet;
 use crate::script::Line;
 use crate::world::seconds;
 
-/// Where the API server is.
+/// The address of the API server.
 const API_SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
-/// What a script can say about the controllers.
+/// The settings that a script can change.
 #[derive(Debug, Clone)]
 pub struct Configuration {
     pub(crate) mode: Mode,
@@ -64,7 +64,7 @@ fn services() -> ServiceSettings {
     let known = |text: &str| network(text).expect("a network");
     ServiceSettings {
         concurrent_syncs: NonZeroUsize::MIN,
-        // A script that is about it says when.
+        // A script that needs it sets the interval.
         drift_check: None,
         rules: ServiceRules {
             ingress: IngressRules {
@@ -107,7 +107,7 @@ impl Configuration {
         for (key, value) in line.pairs(1)? {
             match key {
                 "delete-last-node" => self.rules.delete_last_node = value == "true",
-                // No operator can say these: for clients that are broken on purpose.
+                // Settings that operators cannot make: for clients with a deliberate defect.
                 "not-ready" => self.rules.not_ready = seconds(value)?,
                 "min-age" => self.rules.min_age = seconds(value)?,
                 "confirm-after" => self.rules.confirm_after = seconds(value)?,
@@ -146,7 +146,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// `NAME:LEAST:PERCENT:MOST`.
+    /// The value of `setting brake`: `NAME:LEAST:PERCENT:MOST`.
     fn brake(&mut self, text: &str) -> Result<(), String> {
         let parts: Vec<&str> = text.split(':').collect();
         let [name, least, percent, most] = parts.as_slice() else {
@@ -166,7 +166,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// What nodes are given of which networks, if anything.
+    /// The settings of node IPAM, if it runs.
     pub(crate) fn pod_networks(&self) -> Option<IpamSettings> {
         if !self.controllers.node_ipam {
             return None;
@@ -191,7 +191,7 @@ impl Configuration {
         })
     }
 
-    /// Of a process that is started now.
+    /// The settings of a process that is started now.
     pub fn settings(&self, pace: Pace) -> Settings {
         let base = ccm_tests::controllers::settings();
         Settings {

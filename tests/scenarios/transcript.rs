@@ -1,4 +1,4 @@
-//! Listens to what the controllers say they do, and writes it down as transcript lines.
+//! Records the controllers' log lines as transcript lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -14,7 +14,7 @@ use tracing_subscriber::layer::Context;
 
 use crate::cloud::SIM;
 
-/// The lines so far. Clones are the same transcript.
+/// The lines so far. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Transcript {
     lines: Arc<Mutex<Vec<(Instant, String)>>>,
@@ -26,14 +26,14 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    /// Takes the lines since the last time.
+    /// Takes the lines since this function was called last.
     pub(crate) fn take(&self) -> Vec<String> {
         *self.since.lock().unwrap() = Some(Instant::now());
         let lines = std::mem::take(&mut *self.lines.lock().unwrap());
         lines.into_iter().map(|(_, line)| line).collect()
     }
 
-    /// The same without look-ups and without who waits, and with the time since the last time.
+    /// The same without look-ups and waiting objects, and with the time since the last call.
     pub(crate) fn take_quietly(&self) -> Vec<String> {
         let now = Instant::now();
         let since = self.since.lock().unwrap().replace(now).unwrap_or(now);
@@ -45,22 +45,22 @@ impl Transcript {
         news.collect()
     }
 
-    /// Another process begins.
+    /// Counts the start of another process.
     pub(crate) fn note_process(&self) {
         self.processes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The node lifecycle controller's look-ups, when they were answered.
+    /// The node lifecycle controller's look-ups, recorded when they were answered.
     pub(crate) fn surveys(&self) -> Vec<Surveyed> {
         self.surveys.lock().unwrap().clone()
     }
 
-    /// What is logged at INFO and above: level, target, object, and the message or what was done.
+    /// The lines at INFO and above: level, target, object, and the message or the effect.
     pub(crate) fn loud(&self) -> Vec<String> {
         self.loud.lock().unwrap().clone()
     }
 
-    /// What the controllers themselves call a defect of theirs, such as a reconciliation that panicked.
+    /// The lines in which the controllers report a defect of their own, such as a reconciliation that panicked.
     pub(crate) fn defects(&self) -> Vec<String> {
         self.defects.lock().unwrap().clone()
     }
@@ -69,18 +69,18 @@ impl Transcript {
 /// A look-up of the node lifecycle controller.
 #[derive(Debug, Clone)]
 pub(crate) struct Surveyed {
-    /// When it was answered.
+    /// The time of the answer.
     pub(crate) at: Instant,
-    /// In the life of which process.
+    /// Number of the process that asked.
     pub(crate) process: usize,
     /// The nodes that it was about.
     pub(crate) about: Vec<String>,
-    /// Whether anybody vouched.
+    /// Whether the question had a witness.
     pub(crate) is_vouched_for: bool,
 }
 
 impl Surveyed {
-    /// `find fresh a b with c d`.
+    /// Reads an effect such as `find fresh a b with c d`.
     fn read(effect: &str, process: usize) -> Option<Surveyed> {
         let rest = effect.strip_prefix("find ")?;
         let rest = rest.strip_prefix("fresh ").unwrap_or(rest);
@@ -94,7 +94,7 @@ impl Surveyed {
     }
 }
 
-/// What happens at every deletion, and what nobody sees.
+/// Whether the effect is a look-up, a read, or the use of a brake's budget.
 fn is_dull(effect: &str) -> bool {
     let effect = match effect.split_once("] ") {
         Some((_, effect)) => effect,
@@ -116,7 +116,7 @@ impl<S: Subscriber> Layer<S> for Transcript {
         }
         let field = |name: &str| fields.0.get(name).map(String::as_str).unwrap_or_default();
         let metadata = event.metadata();
-        // Libraries are another matter, and the simulator is one of them.
+        // The lines of libraries do not count; the simulator is one of them.
         let is_ours = metadata.module_path() != Some(metadata.target())
             || metadata.target().starts_with("ccm_controllers");
         if *metadata.level() <= Level::INFO && is_ours {

@@ -1,4 +1,4 @@
-//! Plays a script: cluster, cloud, controllers and a paused clock, and what is to go wrong. Judges nothing itself.
+//! Plays a script: cluster, cloud, controllers, a paused clock, and the planned disturbance. Judges nothing itself.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -33,26 +33,26 @@ use crate::services;
 use crate::settings::Configuration;
 use crate::transcript::Transcript;
 
-/// The line of a script whose end depends on what is true: whoever of two finders is made to say that a machine is not
-/// its own has decided whose it is.
+/// The line of a script whose end depends on true answers: a false "not mine" of one of two providers decides the owner
+/// of a machine.
 pub(crate) const HONEST_FAULTS: &str = "honest-faults";
-/// Who the controllers are at the API server.
+/// The user of the controllers at the API server.
 const CONTROLLERS: &str = "ccm";
 
-/// When every scenario begins, on the wall.
+/// The start of every scenario, on the wall clock.
 const BEGIN: &str = "2026-01-01T00:00:00Z";
 /// How long the world goes on after the script of a transcript.
 const REST: Duration = Duration::from_secs(30);
-/// How long it goes on after each `wait` of a replay, so that whatever was disturbed before the next line has come
-/// to rest: longer than a periodic pass and the back-off after a handful of failures.
+/// How long it goes on after each `wait` of a replay, so that the effects of the disturbance end before the next line:
+/// longer than a periodic pass and the back-off after a few failures.
 const CALM: Duration = Duration::from_secs(400);
 
-/// How a script is played.
+/// The way to play a script.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Run {
-    /// Whether time passes as the script says, for a transcript, or with room for everything to come to rest.
+    /// Whether waits are those of the script, for a transcript, or long enough for all effects to end.
     pub(crate) is_calm: bool,
-    /// What goes wrong, at one place.
+    /// The disturbance, at one place.
     pub(crate) disturbance: Option<Disturbance>,
     /// A defect of the client, in the tests of the runner.
     pub(crate) tamper: Option<Tamper>,
@@ -69,13 +69,13 @@ impl Run {
     }
 }
 
-/// How a play went.
+/// The result of a play.
 pub(crate) struct Played {
-    /// Script and transcript, as they stand in the file.
+    /// Script and transcript, as in the file.
     pub(crate) text: String,
-    /// All nodes, Services and load balancers at the end, without what differs from run to run.
+    /// All nodes, Services and load balancers at the end, without values that differ from run to run.
     pub(crate) state: String,
-    /// The same, without what a death may leave behind.
+    /// The same, without the object that a death may leave behind.
     pub(crate) state_apart: String,
     /// The effects of the controllers, writes and calls, up to the end of the script.
     pub(crate) effects: Vec<Act>,
@@ -83,17 +83,17 @@ pub(crate) struct Played {
     pub(crate) mutations: usize,
     /// The requests of the controllers by then.
     pub(crate) asked: Vec<Asked>,
-    /// How many calls of the cloud were made by then.
+    /// Number of cloud calls by then.
     pub(crate) calls: usize,
-    /// What the log said at its default level.
+    /// The log at its default level.
     pub(crate) loud: Vec<String>,
-    /// The laws that were broken, in words.
+    /// The messages of all broken laws.
     pub(crate) broken: Vec<String>,
     /// Whether the disturbance has happened.
     pub(crate) is_disturbed: bool,
 }
 
-/// Plays `script`.
+/// Plays `script` on a paused clock, and judges the record.
 pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -119,7 +119,7 @@ pub(crate) fn play(script: &[Line], run: Run) -> Result<Played, String> {
                 let _ = writeln!(text, "{line}");
             }
         }
-        // What is done from here on is no place for a disturbance: nothing would come after it.
+        // From here on a disturbance would make no sense: nothing comes after it.
         let (effects, mutations) = (world.life.effects(), world.life.mutations().0);
         let (asked, calls) = (world.wire.asked(), world.providers.sim().made());
         tokio::time::sleep(if run.is_calm { world.rest } else { REST }).await;
@@ -155,16 +155,16 @@ struct World {
     rest: Duration,
     running: Option<JoinHandle<()>>,
     transcript: Transcript,
-    /// When it began.
+    /// The start of the play.
     began: Instant,
     people: People,
-    /// The Service whose load balancer, or the route, which a death may leave behind.
+    /// The Service whose load balancer, or the route, that a death may leave behind.
     orphan: Option<String>,
-    /// How many processes there were, those that were never needed included.
+    /// Number of processes, those that were never needed included.
     processes: usize,
-    /// When a process was started.
+    /// The start of each process.
     starts: Arc<Mutex<Vec<Instant>>>,
-    /// Of all processes.
+    /// The audit of all processes.
     audit: Audit,
 }
 
@@ -218,7 +218,7 @@ impl World {
         }
     }
 
-    /// The laws that the controllers have broken.
+    /// The messages of the laws that the controllers have broken.
     fn broken(&self) -> Vec<String> {
         let all = self.cluster.writes();
         let starts = self.starts.lock().unwrap().clone();
@@ -240,7 +240,7 @@ impl World {
         });
         let mut services: Vec<ServiceRecord> = services.collect();
         let routes = self.routes_recorded(history.clone(), &mut audited);
-        // What nobody has done.
+        // Records without a change.
         services[0].audited.append(&mut audited);
         let (writes, others): (Vec<Write>, Vec<Write>) = all
             .into_iter()
@@ -273,7 +273,7 @@ impl World {
         })
     }
 
-    /// What was recorded of routes and pod networks. Takes its records out of the audit's.
+    /// The record of routes and pod networks. Takes its records out of the audit's.
     fn routes_recorded(
         &self,
         history: Vec<Write>,
@@ -311,7 +311,7 @@ impl World {
         let Some(verb) = line.words.first() else {
             return Ok(Vec::new());
         };
-        // `at NAME …`: the same line, at another cloud.
+        // `at NAME …`: the same line, for another cloud.
         let (cloud, line) = match verb.as_str() {
             "at" => (line.word(1)?.to_owned(), &line.from(2)),
             _ => (SIM.to_owned(), line),
@@ -342,7 +342,7 @@ impl World {
             "edit" => self.people.edit_status(line).await?,
             "delete" => self.people.delete(line.word(1)?).await?,
             "force" => self.people.force(line.word(1)?).await?,
-            // For replays.
+            // Only replays use it.
             HONEST_FAULTS => {}
             "orphan" => {
                 let name = line.word(1)?;
@@ -379,7 +379,7 @@ impl World {
         Ok(Vec::new())
     }
 
-    /// Starts the controllers, if they do not run. After a death they are started once more, whole.
+    /// Starts the controllers, if they do not run. After a death they are started once more, without a planned death.
     fn start(&mut self) {
         if self.running.is_some() {
             return;
@@ -437,7 +437,7 @@ impl World {
         nodes.iter().filter_map(name).collect()
     }
 
-    /// How the world looks, without the Service of this name and its load balancer, or without this route.
+    /// The state of the world, without the Service of this name and its load balancer, or without this route.
     async fn state(&self, without: Option<&str>) -> String {
         let (nodes, services) = self.people.objects().await;
         let mut text = String::new();
@@ -466,13 +466,13 @@ impl World {
     }
 }
 
-/// Now on the wall of a world.
+/// The wall clock's time in a world.
 fn wall(began: Instant) -> Timestamp {
     let begin: Timestamp = BEGIN.parse().expect("a date");
     begin + SignedDuration::try_from(began.elapsed()).expect("no play lasts so long")
 }
 
-/// `10s`.
+/// Reads a duration such as `10s`.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text
         .strip_suffix('s')

@@ -27,7 +27,7 @@ use crate::link::Link;
 use crate::process::Process;
 
 /// Start-up timeout. A start takes two seconds; only a heavily loaded machine needs more.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Maximum number of start attempts when another process takes a port between selection and listening.
 const ATTEMPTS: u32 = 3;
@@ -240,7 +240,7 @@ impl ApiServer {
 
     async fn wait_until_ready(&mut self) -> Result<()> {
         let client = self.client_for(files::ADMIN).await?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             self.etcd.check()?;
             self.server.check()?;
@@ -264,7 +264,7 @@ fn spawn(program: &Path, arguments: &[String], folder: &Path) -> Result<Process>
     Process::spawn(command, &folder.join("kube-apiserver.log"))
 }
 
-/// Checks readiness: `/readyz` succeeds, and the namespaces of every cluster exist.
+/// Checks readiness: `/readyz` succeeds, and the namespaces that every cluster has exist.
 async fn ask_if_ready(client: &Client) -> Result<()> {
     let request = http::Request::get("/readyz").body(Vec::new())?;
     let answer = client.request_text(request).await?;
@@ -277,7 +277,7 @@ async fn ask_if_ready(client: &Client) -> Result<()> {
 }
 
 async fn wait_until_listening(server: &mut Process, port: u16) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
         server.check()?;
         ensure!(

@@ -1,5 +1,5 @@
-//! The shipped provider as compiled code, for the processes that tests start: without it each compiles the module at its
-//! start, which costs seconds of processor time.
+//! The shipped provider as compiled code, for the processes that tests start: without it each compiles the module at
+//! its start, which costs seconds of processor time.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Makes `folder`, for `--compiled-cache-dir`, in which the embedded `hcloud` is compiled already. The first call of a process
-/// makes sure that a folder below `kept`, which stays from run to run, has it; `program` is the built `ccm`.
+/// Makes `folder`, for `--compiled-cache-dir`, in which the embedded `hcloud` is compiled already. The first call of a
+/// process makes sure that a folder below `kept`, which stays from run to run, has it; `program` is the built `ccm`.
 ///
 /// # Errors
 /// The program failed, or a file cannot be copied.
@@ -27,7 +27,7 @@ fn copy(folder: &Path, shared: &Path, program: &Path) -> Result<()> {
     let compiled =
         COMPILED.get_or_init(|| compile(shared, program).map_err(|error| format!("{error:#}")));
     compiled.clone().map_err(anyhow::Error::msg)?;
-    // What else such a folder has belongs to one process.
+    // The other files of such a folder belong to one process.
     let compiled = folder.join("compiled");
     fs::create_dir_all(folder).context("cannot make the folder")?;
     DirBuilder::new()

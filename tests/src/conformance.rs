@@ -16,7 +16,8 @@ pub struct Tested<'a> {
     pub module: &'a str,
     /// The configuration, such as [`configuration`] makes.
     pub config: &'a str,
-    /// More arguments: `--compiled-cache-dir`, `--node`, `--gone`, `--service`, `--suite`, `--cluster-cidr`, `--allow-changes`.
+    /// More arguments: `--compiled-cache-dir`, `--node`, `--gone`, `--service`, `--suite`, `--cluster-cidr`,
+    /// `--allow-changes`.
     pub arguments: &'a [&'a str],
 }
 
@@ -24,9 +25,10 @@ pub struct Tested<'a> {
 pub struct At<'a> {
     /// The target's name in the manifest.
     pub target: &'a str,
-    /// Where it is.
+    /// The target's base URL.
     pub endpoint: &'a str,
-    /// The `credential` of the grant as the configuration has it, such as `{"bearer": {"file": "/x"}}`; null without one.
+    /// The `credential` of the grant as the configuration has it, such as `{"bearer": {"file": "/x"}}`; null without
+    /// one.
     pub credential: Value,
 }
 
@@ -111,8 +113,8 @@ pub fn report(tested: &Tested<'_>) -> Result<Value> {
     Ok(report)
 }
 
-/// Tests the module, and fails unless no law is broken and these laws could be tested. Returns the report, and keeps it in the folder
-/// that `CCM_CONFORMANCE_REPORTS` names.
+/// Tests the module, and fails unless no law is broken and these laws could be tested. Returns the report, and keeps it
+/// in the folder that `CCM_CONFORMANCE_REPORTS` names.
 ///
 /// # Errors
 /// There is no report, it cannot be kept, a law is broken, or one of `tested_laws` is not applicable.
@@ -130,7 +132,7 @@ pub fn conforms(tested: &Tested<'_>, tested_laws: &[&str]) -> Result<Value> {
     Ok(report)
 }
 
-/// One module may be tested several times, with other Services.
+/// Writes the report under a name of its own, because a module may be tested several times with other Services.
 fn keep(report: &Value, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     let name = report["name"].as_str().context("no name")?;

@@ -9,11 +9,11 @@ pub const COUNTS: &str = "CCM_COUNTS";
 pub struct Count {
     /// Environment variable that overrides the count of this suite.
     pub variable: &'static str,
-    /// The default count.
+    /// The count without a variable.
     pub default: u64,
-    /// With `CCM_COUNTS=ci`.
+    /// The count with `CCM_COUNTS=ci`.
     pub ci: u64,
-    /// With `CCM_COUNTS=full`.
+    /// The count with `CCM_COUNTS=full`.
     pub full: u64,
 }
 
@@ -37,7 +37,7 @@ impl Count {
 /// The depth of all suites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// For development.
+    /// For development: [`COUNTS`] is not set.
     Default,
     /// For merging a change.
     Ci,

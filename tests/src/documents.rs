@@ -1,8 +1,8 @@
-//! The commands that the documents show: fenced blocks of Markdown pages, and what is said about who runs each of them. Reads
-//! pages; runs nothing.
+//! The commands in the documents: fenced blocks of Markdown pages, and the comments that name the test running each
+//! block. Reads pages; runs nothing.
 //!
-//! A block of commands is marked `sh` (commands alone) or `console` (commands behind `$ `, and what they print). A comment
-//! directly above it, or for all of a page's blocks at the beginning of the page, says who runs it:
+//! A block of commands is marked `sh` (commands alone) or `console` (commands behind `$ `, and what they print). A
+//! comment directly above it, or at the beginning of the page for all of its blocks, names the test that runs it:
 //!
 //! ```text
 //! <!-- run by: NAME_OF_A_TEST -->
@@ -10,7 +10,7 @@
 //! <!-- not run, stand-in NAME: REASON -->
 //! ```
 //!
-//! A stand-in is what the page's test does in place of the block.
+//! A stand-in is an action of the page's test in place of the block.
 
 pub mod shell;
 
@@ -34,29 +34,29 @@ pub struct Page {
 pub struct Block {
     /// Number of its first line, from 1.
     pub line: usize,
-    /// `sh` or `console`.
+    /// The block's language: `sh` or `console`.
     pub language: String,
-    /// Its lines.
+    /// The text between the fences.
     pub text: String,
     /// The comment above it.
     pub mark: Option<Mark>,
 }
 
-/// Who runs a block.
+/// The test that runs a block, or the reason why none does.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// This test.
+    /// The test of this name runs it.
     RunBy(String),
-    /// Nobody, for this reason.
+    /// No test runs it, for this reason.
     NotRun(String),
-    /// Nobody; the page's test does something else instead.
+    /// No test runs it; the page's test does something else instead.
     StandIn {
-        /// Name of what it does.
+        /// Name of the stand-in.
         name: String,
         /// Why the block itself is not run.
         reason: String,
     },
-    /// Nothing that is known.
+    /// The comment has none of these forms.
     Unreadable(String),
 }
 
@@ -208,7 +208,7 @@ impl Block {
                 all.push_str(output);
             }
         }
-        // A command that shows nothing prints nothing.
+        // A step without shown output must print nothing.
         for step in &mut steps {
             step.output.get_or_insert_default();
         }
@@ -218,7 +218,7 @@ impl Block {
 
 fn is_command(line: &str) -> bool {
     let mut words = line.split_whitespace();
-    // Variables before the program.
+    // Variables before the program are skipped.
     let program = words.find(|word| {
         let name = word.split('=').next().unwrap_or_default();
         let is_variable = name.len() < word.len()
@@ -245,7 +245,7 @@ fn mark(line: &str) -> Option<Mark> {
         return Some(unreadable());
     };
     let reason = reason.trim();
-    // A word or two are no reason.
+    // One or two words are not a reason.
     if reason.split_whitespace().count() < 3 {
         return Some(unreadable());
     }
@@ -260,8 +260,8 @@ fn mark(line: &str) -> Option<Mark> {
     })
 }
 
-/// Whether `output` is what a document shows. Runs of blanks are equal, and so are times such as `12s`. `…` stands for
-/// anything in a line; alone it stands for any lines.
+/// Whether `output` matches what a document shows. Runs of blanks are equal, and so are times such as `12s`. `…`
+/// matches anything in a line; alone in a line it matches any lines.
 #[must_use]
 pub fn is_as_shown(shown: &str, output: &str) -> bool {
     let shown: Vec<Vec<String>> = shown.lines().map(words).collect();

@@ -1,8 +1,8 @@
-//! Texts of errors, for comparisons.
+//! Texts of errors, for comparison.
 
 use std::error::Error;
 
-/// An error and its causes, as a person reads them.
+/// An error and its causes in one line, as the log shows them.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

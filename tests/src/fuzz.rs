@@ -187,7 +187,7 @@ fn kind(verdict: &Verdict) -> String {
         let words = part
             .chars()
             .filter(|one| one.is_ascii_alphabetic() || *one == ' ');
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(kind, "{index}{}", words.take(120).collect::<String>());
     }
     kind

@@ -1,9 +1,8 @@
-//! What an operator grants of what a manifest requests.
+//! The grants that an operator makes from a manifest's requests.
 
 use serde_json::Value;
 
-/// The rules of a manifest's target, as they stand in a grant: without the texts of `absence`, which are the manifest's
-/// alone.
+/// The rules of a manifest's target, as a grant has them: without the texts of `absence`, which only a manifest has.
 pub fn rules(target: &Value) -> Vec<Value> {
     let rules = target["rules"].as_array().cloned().unwrap_or_default();
     let granted = rules.into_iter().map(|mut rule| {

@@ -1,6 +1,6 @@
 //! Runs helm: the program itself, built from its Go module, on charts in folders.
 //!
-//! Its own files are kept apart from the user's, and it reaches no cluster but the one whose kubeconfig it is given.
+//! It keeps its own files apart from the user's, and reaches no cluster but the one of the given kubeconfig.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ impl Helm {
     /// Runs it and returns what it printed.
     ///
     /// # Errors
-    /// It failed; the error is what it said about that.
+    /// It failed; the error holds its output.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String> {
         let mut command = Command::new(&self.program);
         command.args(arguments);
@@ -83,7 +83,7 @@ impl Helm {
     /// The objects that `helm template` makes of a chart.
     ///
     /// # Errors
-    /// As for [`Helm::run`]; or what it printed is no YAML.
+    /// As for [`Helm::run`]; or the output is not YAML.
     pub fn template(&self, chart: &Path, arguments: &[&str]) -> Result<Vec<Value>> {
         let mut all = vec!["template", "ccm", chart.to_str().context("no text")?];
         all.extend(["--namespace", "kube-system"]);

@@ -1,5 +1,5 @@
-//! Builds Kubernetes' own programs that the documents use beside `ccm`: `kubectl` and `kubeadm`, and for the full counts
-//! `kube-controller-manager`.
+//! Builds Kubernetes' own programs that the documents use beside `ccm`: `kubectl` and `kubeadm`, and for the full
+//! counts `kube-controller-manager`.
 
 use std::path::{Path, PathBuf};
 

@@ -104,7 +104,7 @@ impl Link {
         })
     }
 
-    /// The listening address.
+    /// The address on which the link listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

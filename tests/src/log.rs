@@ -16,7 +16,7 @@ pub fn listen(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
     tracing::subscriber::set_default(subscriber)
 }
 
-/// The severity of a line in klog's form: `I`, `W` or `E`. `None`: the line is none.
+/// The severity of a line in klog's form: `I`, `W` or `E`; `None` for other lines.
 pub fn severity(line: &str) -> Option<char> {
     let (severity, rest) = line.split_at_checked(1)?;
     let is_date =

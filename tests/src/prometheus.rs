@@ -1,4 +1,4 @@
-//! A real Prometheus for a test: started with a configuration, asked by `promtool`. It knows no metric.
+//! A real Prometheus for a test: started with a configuration, queried with `promtool`. It knows no metric.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::process::Process;
 
-/// How long an answer may take that is bound to come. Only a failing test waits that long.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout of an answer. Only a failing test waits that long.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running Prometheus; killed on drop.
 pub struct Prometheus {
@@ -21,14 +21,15 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts it with this configuration (YAML) in this folder, from which relative paths of the configuration are read.
+    /// Starts it with this configuration (YAML) in this folder, from which relative paths of the configuration are
+    /// read.
     ///
     /// # Errors
     /// `prometheus` is not in PATH, or the folder cannot be written.
     pub fn start(folder: &Path, configuration: &str) -> Result<Self> {
         let file = folder.join("prometheus.yaml");
         std::fs::write(&file, configuration).context("cannot write the configuration")?;
-        // Prometheus cannot say which port it was given: this one is free now.
+        // Prometheus does not report the port that it was given, so a port that is free now is chosen.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let mut command = Command::new("prometheus");
         command
@@ -49,7 +50,7 @@ impl Prometheus {
     /// The value of an expression now: the series of a vector, or the one value of a scalar.
     ///
     /// # Errors
-    /// Prometheus is not ready, or refuses the expression; the error has its words.
+    /// Prometheus is not ready, or refuses the expression; the error holds its message.
     pub fn query(&self, expression: &str) -> Result<Vec<Value>> {
         let output = Command::new("promtool")
             .args(["query", "instant", "--format=json", &self.url, expression])
@@ -69,9 +70,9 @@ impl Prometheus {
     /// Waits until an expression selects something.
     ///
     /// # Errors
-    /// It has not for two minutes, or Prometheus has ended.
+    /// It selected nothing for two minutes, or Prometheus has ended.
     pub async fn until(&mut self, expression: &str) -> Result<Vec<Value>> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             self.process.check()?;
             let last = self.query(expression);

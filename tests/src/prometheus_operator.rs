@@ -1,4 +1,5 @@
-//! The Prometheus Operator's definitions of what asks for a scrape, out of its Go module. Nothing of it is built or run.
+//! The Prometheus Operator's definitions of the kinds that request a scrape, read from its Go module. Nothing of it is
+//! built or run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +12,7 @@ const MODULE: &str = "github.com/prometheus-operator/prometheus-operator";
 /// The definitions of PodMonitor and ServiceMonitor.
 ///
 /// # Errors
-/// There is no Go, or the module cannot be fetched.
+/// Go is not installed, or the module cannot be fetched.
 pub fn monitors() -> Result<Vec<Value>> {
     let folder = module()?.join("example/prometheus-operator-crd");
     let kinds = ["podmonitors", "servicemonitors"].into_iter();
@@ -24,7 +25,7 @@ pub fn monitors() -> Result<Vec<Value>> {
     definitions.collect()
 }
 
-/// The folder of the module's sources in Go's cache, which a checksum vouches for.
+/// The folder of the module's sources in Go's cache, whose checksum Go has verified.
 fn module() -> Result<PathBuf> {
     let pinned = Path::new(env!("CARGO_MANIFEST_DIR")).join("cluster/prometheus_operator");
     let output = Command::new("go")

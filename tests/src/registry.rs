@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use crate::authority;
 use crate::process::Process;
 
-/// The only user. No program may print the password.
+/// The only user. No program may print its password.
 pub const USER: &str = "robot";
 /// The password of [`USER`].
 pub const PASSWORD: &str = "correct-horse-7f3a";
@@ -28,7 +28,7 @@ pub const PASSWORD: &str = "correct-horse-7f3a";
 const PASSWORD_HASH: &str = "$2a$05$6isv/Wz0KBrXFKgqctBzbOyH8VuuBk5Ve3Ty3S9snMbN9v1My3iDu";
 
 /// Start-up timeout. A start takes a tenth of a second.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of start attempts when another process takes the port between selection and listening.
 const ATTEMPTS: u32 = 3;
 
@@ -227,7 +227,7 @@ impl Registry {
     }
 
     async fn wait_until_listening(&mut self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
             self.server.check()?;
             ensure!(

@@ -1,4 +1,4 @@
-//! TLS settings of clients before servers that a test started: whom they trust, and what they show of themselves.
+//! TLS settings of clients for servers that a test started: the root to trust, and the client's own certificate.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use anyhow::Result;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-/// Settings of a client that trusts only `root`, and shows a certificate of its own if one is given. It speaks HTTP/2 where
-/// the server does.
+/// Settings of a client that trusts only `root`, and presents a certificate if one is given. It speaks HTTP/2 if the
+/// server does.
 ///
 /// # Errors
-/// A certificate or a key is none.
+/// A certificate or a key cannot be read.
 pub fn config(
     root: CertificateDer<'static>,
     own: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,

@@ -13,7 +13,7 @@ use wasmparser::{ExternalKind, Parser, Payload};
 /// The module with another version in its manifest.
 ///
 /// # Panics
-/// It is no module with a manifest, or the manifest lacks the space.
+/// It is not a module with a manifest, or the manifest lacks the space.
 #[must_use]
 pub fn numbered(wasm: &[u8], version: &str) -> Vec<u8> {
     with_manifest(wasm, |manifest| manifest["version"] = json!(version))

@@ -123,7 +123,7 @@ pub(crate) fn values(
 }
 
 /// Load policy of a module, with its mistakes and warnings.
-pub(crate) struct Terms {
+pub(crate) struct BuiltinGrants {
     /// Granted permissions. If there are mistakes, some credentials are placeholders: the module may be asked for its
     /// own mistakes, but the grants must not be used.
     pub(crate) grants: Grants,
@@ -162,8 +162,8 @@ pub(crate) fn grants(
     values: &BTreeMap<String, String>,
     asked_region: Option<&Result<String, String>>,
     surroundings: &Surroundings<'_>,
-) -> Terms {
-    let mut read = Terms::written(manifest.as_grants());
+) -> BuiltinGrants {
+    let mut read = BuiltinGrants::written(manifest.as_grants());
     read.asked_region = asked_region.cloned();
     if let Some(profile) = profile_of(guest) {
         for target in profile.targets {
@@ -204,10 +204,10 @@ fn profile_of(guest: &str) -> Option<&'static Profile> {
     PROFILES.iter().find(|profile| profile.guest == guest)
 }
 
-impl Terms {
+impl BuiltinGrants {
     /// Configured grants; the variables are ignored.
-    pub(crate) fn written(grants: Grants) -> Terms {
-        Terms {
+    pub(crate) fn written(grants: Grants) -> BuiltinGrants {
+        BuiltinGrants {
             grants,
             mistakes: Vec::new(),
             warnings: Vec::new(),

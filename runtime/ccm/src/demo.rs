@@ -55,7 +55,7 @@ const MACHINES: [&str; 3] = ["control-1", "worker-1", "worker-2"];
 const STRANGER: &str = "laptop";
 /// Time limit of a step, longer than any step takes on a busy machine, where compiling a module may take a minute. The
 /// demo fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(120);
+const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 /// Speed of the controllers' and the cluster's clock: seconds per real second.
 const PACE: u32 = 60;
 /// A token for the simulated cloud only; the guest never sees it.
@@ -379,7 +379,7 @@ fn is_tainted(node: &Node) -> bool {
 
 /// Waits until a node has lost its taint, and checks that it has addresses.
 async fn initialised(nodes: &Api<Node>, name: &str) -> anyhow::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + STEP_TIMEOUT;
     loop {
         let node = nodes.get(name).await?;
         if !is_tainted(&node) {
@@ -394,7 +394,7 @@ async fn initialised(nodes: &Api<Node>, name: &str) -> anyhow::Result<()> {
             return Ok(());
         }
         if Instant::now() > deadline {
-            bail!("{name} is still tainted after {} s", PATIENCE.as_secs());
+            bail!("{name} is still tainted after {} s", STEP_TIMEOUT.as_secs());
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -406,7 +406,7 @@ async fn still_waiting(
     cloud: &Hetzner,
     narrator: &Narrator,
 ) -> anyhow::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + STEP_TIMEOUT;
     while !narrator.has_waiting(STRANGER) {
         if Instant::now() > deadline {
             bail!(
@@ -432,7 +432,7 @@ async fn refuse_request(
     let granted = manifest.narrow(grants(manifest, cloud)?)?;
     let egress = Arc::new(Egress::new("hcloud", &granted, EgressLimits::standard())?);
     let before = cloud.connections();
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + STEP_TIMEOUT;
     let scope = egress.scope(
         Arc::new(Permit::read_only(Moment(Duration::MAX))),
         deadline,

@@ -52,7 +52,7 @@ impl ConfiguredLoadPolicy {
             builtin_grants::recognise(&inspection.digest),
         ) {
             (Some(grants), _) => (
-                builtin_grants::Terms::written(grants.clone()),
+                builtin_grants::BuiltinGrants::written(grants.clone()),
                 config.values.clone(),
             ),
             (None, Some(guest)) => profile(guest, &inspection.manifest, config),
@@ -70,7 +70,7 @@ impl ConfiguredLoadPolicy {
         for note in builtin.notes.iter().filter(is_new) {
             tracing::info!(provider = config.name, "{note}");
         }
-        let terms = LoadPolicy {
+        let policy = LoadPolicy {
             grants: builtin.grants,
             config: GuestConfig {
                 cluster_name: self.cluster_name.clone(),
@@ -80,14 +80,14 @@ impl ConfiguredLoadPolicy {
             },
             limits: config.limits,
         };
-        Ok((terms, builtin.mistakes))
+        Ok((policy, builtin.mistakes))
     }
 }
 
 impl LoadPolicyOf for ConfiguredLoadPolicy {
-    fn terms(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
+    fn load_policy(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
         match self.read(inspection) {
-            Ok((terms, mistakes)) if mistakes.is_empty() => Ok(terms),
+            Ok((policy, mistakes)) if mistakes.is_empty() => Ok(policy),
             Ok((_, mistakes)) => Err(mistakes),
             Err(mistake) => Err(vec![mistake]),
         }
@@ -99,18 +99,18 @@ fn profile(
     guest: &str,
     manifest: &Manifest,
     config: &ProviderConfig,
-) -> (builtin_grants::Terms, BTreeMap<String, String>) {
+) -> (builtin_grants::BuiltinGrants, BTreeMap<String, String>) {
     let mut values = builtin_grants::values(manifest, &PROCESS);
     values.extend(config.values.clone());
-    let mut terms =
+    let mut policy =
         builtin_grants::grants(guest, manifest, &values, config.region.as_ref(), &PROCESS);
-    for target in &mut terms.grants.targets {
+    for target in &mut policy.grants.targets {
         target.proxy = config.proxy.clone().grant();
         if let Some(issuer) = target.credential.issuer_mut() {
             issuer.proxy = config.proxy.clone().grant();
         }
     }
     let unknown = builtin_grants::unknown(guest, manifest, &variable_names());
-    terms.warnings.extend(unknown);
-    (terms, values)
+    policy.warnings.extend(unknown);
+    (policy, values)
 }

@@ -112,16 +112,16 @@ pub(crate) fn host(
 /// All mistakes in the configuration found by this program and by the module, or why the module cannot be used.
 pub(crate) async fn load(
     host: &Host,
-    terms: &ConfiguredLoadPolicy,
+    policy: &ConfiguredLoadPolicy,
     module: Module,
     interceptor: Option<Arc<dyn Interceptor>>,
 ) -> anyhow::Result<Provider> {
     let inspection = ccm_host::inspect(&module.source, &module.wasm)?;
-    let (terms, mut mistakes) = terms
+    let (policy, mut mistakes) = policy
         .read(&inspection)
         .map(|(read, mistakes)| {
             let loading = Loading {
-                name: Some(terms.config.name.clone()),
+                name: Some(policy.config.name.clone()),
                 grants: read.grants,
                 config: read.config,
                 limits: read.limits,
@@ -132,7 +132,7 @@ pub(crate) async fn load(
         })
         .map_err(|mistake| Mistakes(vec![mistake]))?;
     // After mistakes the module is loaded only to collect its own, so that all are reported together.
-    match host.load_as(module, terms).await {
+    match host.load_as(module, policy).await {
         Ok(provider) if mistakes.is_empty() => return Ok(provider),
         Err(error) if mistakes.is_empty() => return Err(error.into()),
         Err(error @ (LoadError::Config { .. } | LoadError::Init { .. })) => {

@@ -31,7 +31,7 @@ use crate::load_policy::{ConfiguredLoadPolicy, Remarks};
 #[cfg(feature = "demo")]
 pub(crate) use configuration::location;
 pub(crate) use configuration::{Configuration, ObjectConfiguration, Wanted};
-use instance::{Heard, ProviderInstance};
+use instance::{ProviderInstance, SharedChannels};
 pub(crate) use objects::ProviderObjects;
 use refusals::Refused;
 pub(crate) use secrets::Secrets;
@@ -70,7 +70,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The load policy of a provider's module.
-    pub(crate) fn terms(&self, config: &ProviderConfig) -> ConfiguredLoadPolicy {
+    pub(crate) fn load_policy(&self, config: &ProviderConfig) -> ConfiguredLoadPolicy {
         ConfiguredLoadPolicy {
             config: config.clone(),
             cluster_name: self.cluster_name.clone(),
@@ -347,13 +347,13 @@ impl ProviderManager {
     }
 
     fn begin_one(&mut self, provider: ProviderConfig) -> anyhow::Result<()> {
-        let heard = Heard {
+        let channels = SharedChannels {
             lead: self.lead.subscribe(),
             writer: self.writer.subscribe(),
             notice: self.notice.subscribe(),
         };
         let name = provider.name.clone();
-        let instance = ProviderInstance::begin(provider, &self.shared, heard)?;
+        let instance = ProviderInstance::begin(provider, &self.shared, channels)?;
         let (mut served, news) = (instance.served(), self.news.clone());
         // Ends with the rollout controller.
         tokio::spawn(async move {

@@ -322,7 +322,8 @@ async fn would_load(shared: &Shared, provider: &ProviderConfig) -> anyhow::Resul
                     source: provider.source.to_string(),
                     wasm: wasm.to_vec(),
                 };
-                provider_loading::load(&shared.host, &shared.terms(provider), module, None).await?;
+                provider_loading::load(&shared.host, &shared.load_policy(provider), module, None)
+                    .await?;
             }
         }
         Location::File(file) => {
@@ -331,8 +332,8 @@ async fn would_load(shared: &Shared, provider: &ProviderConfig) -> anyhow::Resul
             if let Ok(found) = source.now().await
                 && let Ok(inspection) = ccm_host::inspect(&place, &found.wasm)
             {
-                let terms = shared.terms(provider).terms(&inspection);
-                terms.map_err(Mistakes)?;
+                let policy = shared.load_policy(provider).load_policy(&inspection);
+                policy.map_err(Mistakes)?;
             }
         }
         Location::ConfigMap(_) | Location::Oci(_) => {}

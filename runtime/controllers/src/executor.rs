@@ -85,8 +85,8 @@ pub(crate) struct EffectExecutor {
     ownership: StdMutex<Arc<OwnershipContext>>,
     cloud: Cloud,
     author: Author,
-    new: LaneState,
-    known: LaneState,
+    new: ClassState,
+    known: ClassState,
 }
 
 /// Permission of one reconciliation to write. Acquired at the first write and kept until the reconciliation ends, so
@@ -99,7 +99,7 @@ pub(crate) struct WritePermit<'a> {
     counted: Option<NodeWrite<'a>>,
 }
 
-struct LaneState {
+struct ClassState {
     look_ups: Batch,
     writes: Semaphore,
 }
@@ -123,7 +123,7 @@ impl EffectExecutor {
             let ask = move |nodes| cloud.clone().find_apart(nodes, false);
             let (look_ups, serving) = Batch::new(ask);
             background.spawn(serving);
-            LaneState {
+            ClassState {
                 look_ups,
                 writes: Semaphore::new(writes),
             }
@@ -253,7 +253,7 @@ impl EffectExecutor {
             turn.counted = Some(nodes.begin());
             // The provider's permit comes first: then only a few reconciliations of each provider wait for the
             // cluster's permit, however many nodes the provider has.
-            let own = self.lane(priority).writes.acquire().await;
+            let own = self.class(priority).writes.acquire().await;
             let (Ok(own), Ok(all)) = (own, all.acquire().await) else {
                 return Err(stopping());
             };
@@ -265,7 +265,7 @@ impl EffectExecutor {
         Ok(())
     }
 
-    fn lane(&self, priority: Priority) -> &LaneState {
+    fn class(&self, priority: Priority) -> &ClassState {
         match priority {
             Priority::New => &self.new,
             Priority::Known => &self.known,

@@ -258,7 +258,7 @@ impl IpamController {
     }
 
     /// Reports the first pass to the planner when every node was reconciled.
-    fn tell_that_it_passed(&mut self) {
+    fn report_first_pass(&mut self) {
         let now = self.clock.now();
         let is_under_way = self.begins.is_none_or(|begins| now < begins)
             || !self.reconciliations.is_empty()
@@ -325,7 +325,7 @@ impl Controller for IpamController {
         }
         self.measure();
         self.start_reconciliations();
-        self.tell_that_it_passed();
+        self.report_first_pass();
         self.next_moment()
     }
 

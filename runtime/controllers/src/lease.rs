@@ -28,7 +28,7 @@ pub use metrics::ElectionMetrics;
 /// Attempts to release the Lease when another process writes it in between.
 const MOST_RELEASES: u32 = 3;
 /// Maximum delay of the hand-over for an Event about its end.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const LAST_EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The Lease to compete for, and the candidate's identity.
 #[derive(Debug, Clone)]
@@ -140,7 +140,7 @@ impl Election {
     pub async fn release(&mut self) {
         if self.elector.renewed().is_some() {
             // Record the Event before the release: a process without the Lease writes nothing.
-            let _ = timeout(LAST_WORDS, self.say("stopped leading")).await;
+            let _ = timeout(LAST_EVENT_TIMEOUT, self.say("stopped leading")).await;
         }
         self.tenure.close();
         self.metrics.leads(&self.settings.name, false);
@@ -192,7 +192,7 @@ impl Election {
             self.tenure
                 .renewed(sent, timing.renew_deadline, timing.lease_duration);
         }
-        self.say_who_leads();
+        self.log_leader();
         None
     }
 
@@ -243,7 +243,7 @@ impl Election {
     }
 
     /// Logs each other leader once, as client-go's callback does.
-    fn say_who_leads(&mut self) {
+    fn log_leader(&mut self) {
         let holder = self.elector.holder().unwrap_or_default();
         if self.said.as_deref() == Some(holder) {
             return;

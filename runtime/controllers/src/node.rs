@@ -107,12 +107,12 @@ impl NodeController {
 
     /// Removes a node from the queue and the pass.
     fn leave(&mut self, name: &str) {
-        self.tell_that_it_left(name);
+        self.report_departure(name);
         self.queue.forget(name);
         self.passed(name);
     }
 
-    fn tell_that_it_left(&self, name: &str) {
+    fn report_departure(&self, name: &str) {
         let activity = &self.executor.cluster.activity;
         activity.left(self.executor.name(), &format!("node/{name}"));
     }
@@ -125,7 +125,7 @@ impl NodeController {
             return;
         }
         let memory = self.memories.entry(name(node).to_owned()).or_default();
-        if memory.is_news(node) {
+        if memory.is_relevant_change(node) {
             self.queue
                 .ask(name(node), self.clock.now(), is_uninitialized(node));
         } else if memory.has_caught_up(node) {
@@ -263,7 +263,7 @@ impl Controller for NodeController {
             self.executor.count_initialised(&node);
         }
         if !self.memories.contains_key(name) {
-            self.tell_that_it_left(name);
+            self.report_departure(name);
         }
         self.queue.finish(name, now);
         self.passed(name);

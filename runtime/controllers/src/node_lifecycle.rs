@@ -64,7 +64,7 @@ impl NodeLifecycleController {
     }
 
     /// Reports the first pass to the planner if no other controller passes over all nodes.
-    fn tell_that_it_passed(&mut self) {
+    fn report_first_pass(&mut self) {
         if self.is_alone && self.tasks.is_empty() {
             self.is_alone = false;
             self.executor.planner().passed();
@@ -80,9 +80,9 @@ impl NodeLifecycleController {
             return;
         }
         let nodes = self.executor.cluster.sorted_nodes();
-        self.hear_of_others();
+        self.share_lookup_results();
         let surveys = self.with_pass(&nodes, |memory, pass| memory.begin(pass));
-        self.tell_who_still_waits();
+        self.keep_waiting_entries();
         for survey in surveys {
             let names = survey.about.iter().map(|node| name(node).to_owned());
             let names = names.collect();
@@ -94,15 +94,15 @@ impl NodeLifecycleController {
     }
 
     /// Takes over the node controller's look-up results for the same machines.
-    fn hear_of_others(&mut self) {
+    fn share_lookup_results(&mut self) {
         let node_index = self.executor.cluster.node_index();
         self.memory
-            .hear_of_others(|name, uid| node_index.found(name, uid));
+            .share_lookup_results(|name, uid| node_index.found(name, uid));
     }
 
     /// Stops reporting nodes as waiting that are Ready again, gone or another provider's: no reconciliation reports
     /// that.
-    fn tell_who_still_waits(&self) {
+    fn keep_waiting_entries(&self) {
         let activity = &self.executor.cluster.activity;
         activity.keep(self.executor.name(), NODE_LIFECYCLE_CONTROLLER, |object| {
             let name = object.strip_prefix("node/");
@@ -158,7 +158,7 @@ impl Controller for NodeLifecycleController {
             self.pass();
             self.next_pass = Some(now.after(self.settings.monitor_period));
         }
-        self.tell_that_it_passed();
+        self.report_first_pass();
         self.next_pass
     }
 
@@ -178,7 +178,7 @@ impl Controller for NodeLifecycleController {
                 let (survey, Surveyed(answer)) = *answered;
                 self.memory.absorb(&survey, &answer, at);
                 let nodes = self.executor.cluster.sorted_nodes();
-                self.hear_of_others();
+                self.share_lookup_results();
                 self.start_reconciliations(&nodes);
             }
             Some(Ended::Reconciliation(conclusion)) => {

@@ -23,7 +23,7 @@ use crate::metrics::RunningController;
 use crate::node::{NodeChange, NodeController};
 use crate::node_lifecycle::NodeLifecycleController;
 use crate::route::RouteController;
-use crate::service::{NodeNews, NodeSet, ServiceChange, ServiceController, node_news};
+use crate::service::{NodeChangeFilter, NodeSet, ServiceChange, ServiceController, node_changes};
 use crate::{Provided, Settings, Stopped};
 
 /// Handle to running provider controllers.
@@ -32,7 +32,7 @@ pub(crate) struct ProviderControllers {
     executor: Arc<EffectExecutor>,
     nodes: Option<mpsc::UnboundedSender<NodeChange>>,
     early: EarlyNodes,
-    news: Option<NodeNews>,
+    changes_of_nodes: Option<NodeChangeFilter>,
     services: Option<mpsc::UnboundedSender<ServiceChange>>,
     routes: Option<mpsc::UnboundedSender<NodeChange>>,
     handle: Handle,
@@ -88,7 +88,7 @@ impl ProviderControllers {
         let executor = Arc::new(executor);
         let passes = usize::from(has_instances) + usize::from(serves) + usize::from(routes);
         cluster.planner.expect_passes(passes);
-        let (mut nodes, mut news, mut services) = (None, None, None);
+        let (mut nodes, mut changes_of_nodes, mut services) = (None, None, None);
         let node = (has_instances && wanted.node).then(|| {
             let (told, changes) = mpsc::unbounded_channel();
             cluster.listen(executor.name(), told.clone());
@@ -105,8 +105,8 @@ impl ProviderControllers {
         let service = serves.then(|| {
             let (told, changes) = mpsc::unbounded_channel();
             services = Some(told);
-            let (said, heard) = node_news(ownership);
-            news = Some(said);
+            let (said, heard) = node_changes(ownership);
+            changes_of_nodes = Some(said);
             let targets = NodeSet::new(executor.clone(), heard, &settings.service);
             let settings = settings.service.clone();
             ServiceController::new(executor.clone(), settings, claims, changes, targets)
@@ -143,7 +143,7 @@ impl ProviderControllers {
             executor,
             nodes,
             early: EarlyNodes::default(),
-            news,
+            changes_of_nodes,
             services,
             routes: told_of_routes,
             handle,
@@ -157,8 +157,8 @@ impl ProviderControllers {
 
     /// Forwards an event of the node watch, after the store has applied it.
     pub(crate) fn see_node(&mut self, event: &Event<Node>, change: Option<&NodeChange>) {
-        if let Some(news) = &mut self.news {
-            news.see(event, &self.executor.cluster.nodes);
+        if let Some(changes_of_nodes) = &mut self.changes_of_nodes {
+            changes_of_nodes.see(event, &self.executor.cluster.nodes);
         }
         if let Event::InitApply(node) = event
             && let Some(told) = &self.nodes
@@ -185,8 +185,8 @@ impl ProviderControllers {
     /// Announces a changed set of providers.
     pub(crate) fn reassign(&mut self, ownership: Arc<OwnershipContext>, claims: Arc<Claims>) {
         self.executor.reassign(ownership.clone());
-        if let Some(news) = &mut self.news {
-            news.reassign(ownership);
+        if let Some(changes_of_nodes) = &mut self.changes_of_nodes {
+            changes_of_nodes.reassign(ownership);
         }
         for told in self.nodes.iter().chain(&self.routes) {
             let _ = told.send(NodeChange::Reassigned);

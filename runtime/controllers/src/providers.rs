@@ -25,7 +25,7 @@ use crate::ipam::Ipam;
 use crate::metrics::Metrics;
 use crate::node::NodeChange;
 use crate::provider_controllers::ProviderControllers;
-use crate::service::ServiceNews;
+use crate::service::ServiceChangeFilter;
 use crate::watch::{nodes, services};
 use crate::{Provided, RunError, Settings, Stopped};
 
@@ -237,7 +237,7 @@ struct ControllerManager {
     tasks: JoinSet<()>,
     /// Controllers that were stopped and may not have ended yet.
     leaving: Vec<Ended>,
-    services: ServiceNews,
+    services: ServiceChangeFilter,
     watched_services: Option<BoxStream<'static, Event<Service>>>,
 }
 
@@ -252,7 +252,7 @@ impl ControllerManager {
             ipam: None,
             tasks: JoinSet::new(),
             leaving: Vec::new(),
-            services: ServiceNews::default(),
+            services: ServiceChangeFilter::default(),
             watched_services: None,
         }
     }

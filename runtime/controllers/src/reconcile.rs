@@ -341,7 +341,7 @@ fn log_end<F: Facts>(
 }
 
 /// Number of attempts that an object may need in normal operation: with the cloud's backoff, half a minute.
-const PATIENT: u32 = 5;
+const NORMAL_ATTEMPTS: u32 = 5;
 
 /// The log line about an object that is not done.
 pub(crate) struct Wait<'a> {
@@ -370,7 +370,7 @@ impl Severity {
     fn of<F: Facts>(facts: &F, retained: &F::Retained, has_failed: bool) -> Severity {
         let is_failure = has_failed && !F::is_under_way(retained);
         match facts.waits_already() {
-            _ if is_failure || facts.failures() >= PATIENT => Severity::Failure,
+            _ if is_failure || facts.failures() >= NORMAL_ATTEMPTS => Severity::Failure,
             true => Severity::Usual,
             false => Severity::News,
         }

@@ -140,7 +140,7 @@ impl RouteController {
                 self.executor
                     .metrics()
                     .count_routes(self.executor.name(), &tally);
-                self.tell_of_others();
+                self.log_foreign_routes();
             }
             When::Retry { .. } | When::NotBefore { .. } => {
                 self.meter.retries();
@@ -157,7 +157,7 @@ impl RouteController {
     }
 
     /// Logs one line whenever the foreign routes have changed.
-    fn tell_of_others(&mut self) {
+    fn log_foreign_routes(&mut self) {
         let foreign = self.retained.foreign();
         if *foreign == self.told {
             return;
@@ -177,7 +177,7 @@ impl RouteController {
         );
     }
 
-    fn tell_that_it_passed(&mut self) {
+    fn report_first_pass(&mut self) {
         if self.has_listed && !self.has_passed && self.retained.is_idle() {
             self.has_passed = true;
             self.executor.planner().passed();
@@ -208,7 +208,7 @@ impl Controller for RouteController {
     fn start_due(&mut self) -> Option<Moment> {
         self.begin_pass();
         self.start_reconciliations();
-        self.tell_that_it_passed();
+        self.report_first_pass();
         self.next_moment()
     }
 

@@ -28,9 +28,9 @@ use crate::reconcile::{Conclusion, Facts as _, reconcile};
 use crate::workers::Workers;
 use memory::{Memory, Next, Slot, uid};
 
-pub(crate) use nodes::{NodeNews, NodeSet, node_news};
+pub(crate) use nodes::{NodeChangeFilter, NodeSet, node_changes};
 pub(crate) use service_index::ServiceIndex;
-pub(crate) use watch_events::{ServiceChange, ServiceNews};
+pub(crate) use watch_events::{ServiceChange, ServiceChangeFilter};
 
 /// Schedules the reconciliations of one provider's Services.
 pub(crate) struct ServiceController {
@@ -140,7 +140,7 @@ impl ServiceController {
         if !self.is_listed {
             self.is_listed = true;
             self.first = Some(self.slots.keys().cloned().collect());
-            self.tell_that_it_passed();
+            self.report_first_pass();
         }
     }
 
@@ -254,7 +254,7 @@ impl ServiceController {
         if let Some(first) = &mut self.first
             && first.remove(key)
         {
-            self.tell_that_it_passed();
+            self.report_first_pass();
         }
     }
 
@@ -267,7 +267,7 @@ impl ServiceController {
         }
     }
 
-    fn tell_that_it_passed(&mut self) {
+    fn report_first_pass(&mut self) {
         if self.first.take_if(|first| first.is_empty()).is_some() {
             self.executor.planner().passed();
         }

@@ -39,9 +39,9 @@ pub(crate) fn nodes(
     let api: Api<PrunedNode> = Api::all(with_response_timeout(client));
     let changes = all(api, "nodes").filter_map(move |event| {
         let event = logged(event, "nodes").filter(|event| {
-            let is_news = is_news(event, &stored);
+            let is_relevant_change = is_relevant_change(event, &stored);
             writer.apply_watcher_event(event);
-            is_news
+            is_relevant_change
         });
         future::ready(event)
     });
@@ -52,7 +52,7 @@ pub(crate) fn nodes(
 }
 
 /// Whether an event changes more than the resource version of a stored node.
-fn is_news(event: &watcher::Event<Node>, stored: &Store<Node>) -> bool {
+fn is_relevant_change(event: &watcher::Event<Node>, stored: &Store<Node>) -> bool {
     let watcher::Event::Apply(node) = event else {
         return true;
     };

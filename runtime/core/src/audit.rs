@@ -99,7 +99,7 @@ pub struct BrakeState {
     /// The brake that the change is charged to.
     pub brake: Brake,
     /// How much of its budget is taken.
-    pub standing: BudgetLevel,
+    pub level: BudgetLevel,
 }
 
 /// One record of the audit log.
@@ -257,11 +257,11 @@ impl AuditRecord {
             End::Refused(word) => (*word, None, None),
             End::Unknown => ("unknown", None, None),
         };
-        let brake = self.brake.map(|BrakeState { brake, standing }| {
+        let brake = self.brake.map(|BrakeState { brake, level }| {
             json!({
                 "name": brake.as_str(),
-                "taken": standing.taken,
-                "left": standing.allowed.saturating_sub(standing.taken),
+                "taken": level.taken,
+                "left": level.allowed.saturating_sub(level.taken),
             })
         });
         json!({

@@ -30,11 +30,11 @@ pub(crate) enum Reservation {
     /// Budget was taken a moment ago: the change may be made.
     Covered,
     /// Budget was taken and no change was made; before this moment no more is taken for this object.
-    InVain(Moment),
+    Refused(Moment),
 }
 
-/// Human-readable reason why the change waits after [`Reservation::InVain`].
-pub(crate) fn why_in_vain(brake: Brake) -> String {
+/// Human-readable reason why the change waits after [`Reservation::Refused`].
+pub(crate) fn why_refused(brake: Brake) -> String {
     format!(
         "the node's last change was refused after it took budget from the brake {brake}; other nodes go first for now"
     )
@@ -45,7 +45,7 @@ impl BudgetReservation {
     pub(crate) fn credit(&self, brake: Brake, now: Moment) -> Reservation {
         match self.0.get(&brake) {
             Some(at) if at.after(COVERS) > now => Reservation::Covered,
-            Some(at) if at.after(SPARES) > now => Reservation::InVain(at.after(SPARES)),
+            Some(at) if at.after(SPARES) > now => Reservation::Refused(at.after(SPARES)),
             Some(_) | None => Reservation::Nothing,
         }
     }
@@ -91,8 +91,8 @@ mod tests {
         for (now, worth) in [
             (100, Reservation::Covered),
             (159, Reservation::Covered),
-            (160, Reservation::InVain(at(400))),
-            (399, Reservation::InVain(at(400))),
+            (160, Reservation::Refused(at(400))),
+            (399, Reservation::Refused(at(400))),
             (400, Reservation::Nothing),
         ] {
             let reservation = paid_at(100);

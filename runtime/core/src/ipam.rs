@@ -41,7 +41,7 @@ const NOT_ASSIGNED: &str = reasons::CIDR_ASSIGNMENT_FAILED;
 /// Event reason of this project when a node has invalid pod CIDRs.
 const INVALID: &str = reasons::INVALID_POD_CIDR;
 /// Failures that may resolve by themselves are reported after this many attempts: upstream's number (IPAM-026).
-const PATIENCE: u32 = 3;
+const REPORT_AFTER_FAILURES: u32 = 3;
 
 /// Decides what to do next about the node in `facts`. Pure.
 pub fn decide(facts: &Facts) -> Decision<IpamEffect> {
@@ -95,7 +95,8 @@ fn wait(facts: &Facts, exhausted: Exhausted) -> Decision<IpamEffect> {
 /// The write failed (IPAM-027).
 fn failed(facts: &Facts, error: &ClusterError) -> Decision<IpamEffect> {
     let failures = facts.past.failures.saturating_add(1);
-    let is_worth_it = !matches!(error, ClusterError::Unavailable(_)) || failures >= PATIENCE;
+    let is_worth_it =
+        !matches!(error, ClusterError::Unavailable(_)) || failures >= REPORT_AFTER_FAILURES;
     if is_worth_it && facts.past.told != Some(NOT_ASSIGNED) && !facts.has_told() {
         return say(facts, NOT_ASSIGNED, &error.to_string());
     }

@@ -83,7 +83,7 @@ fn initialise(facts: &Facts, now: Moment, found: &Found<'_>) -> Decision<NodeEff
         Owner::Candidates(others) => others,
         Owner::Recorded | Owner::Implied | Owner::Nobody => Vec::new(),
     };
-    if let Some(decision) = candidate_vote::confer(facts, now, others) {
+    if let Some(decision) = candidate_vote::decide(facts, now, others) {
         return decision;
     }
     let checked = match found {

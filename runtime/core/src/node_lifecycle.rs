@@ -29,7 +29,7 @@ use k8s_openapi::api::core::v1::Taint;
 
 use crate::answer_check;
 use crate::brake::{Brake, Rise};
-use crate::budget_reservation::{Reservation, why_in_vain};
+use crate::budget_reservation::{Reservation, why_refused};
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, When};
 use crate::moment::{Moment, Now};
@@ -87,9 +87,9 @@ fn taint(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
     if taints(node).iter().any(is_shutdown_taint) {
         return Decision::Done(When::AwaitChange);
     }
-    match pay(facts, Brake::ShutdownTaint, now) {
-        Err(Unpaid::First(decision)) => decision,
-        Err(Unpaid::Braked(_)) => {
+    match take_budget(facts, Brake::ShutdownTaint, now) {
+        Err(BudgetMissing::First(decision)) => decision,
+        Err(BudgetMissing::Braked(_)) => {
             let why = format!(
                 "the cloud says that the machine is switched off; the brake {} is engaged because its budget is exhausted",
                 Brake::ShutdownTaint
@@ -111,7 +111,7 @@ fn taint(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
 }
 
 /// Why a change may not be made yet.
-enum Unpaid {
+enum BudgetMissing {
     /// This effect comes first.
     First(Decision<LifecycleEffect>),
     /// The budget is exhausted until this moment.
@@ -119,24 +119,27 @@ enum Unpaid {
 }
 
 /// Whether budget was taken for the change, in this reconciliation or in an earlier one whose change was not made.
-fn pay(facts: &Facts, brake: Brake, now: Now) -> Result<(), Unpaid> {
+fn take_budget(facts: &Facts, brake: Brake, now: Now) -> Result<(), BudgetMissing> {
     let credit = facts.past.reservation.credit(brake, now.moment);
     match (facts.budget(brake), credit) {
         (Some(Ok(())), _) | (None, Reservation::Covered) => Ok(()),
-        (Some(Err(free)), _) => Err(Unpaid::Braked(free)),
+        (Some(Err(free)), _) => Err(BudgetMissing::Braked(free)),
         // A refused deletion is retried at its own pace, and takes budget each time.
-        (None, Reservation::InVain(until)) if brake == Brake::ShutdownTaint => {
-            let why = why_in_vain(brake);
+        (None, Reservation::Refused(until)) if brake == Brake::ShutdownTaint => {
+            let why = why_refused(brake);
             let after = now.moment.until(until);
-            Err(Unpaid::First(Decision::Done(When::Retry { after, why })))
+            Err(BudgetMissing::First(Decision::Done(When::Retry {
+                after,
+                why,
+            })))
         }
-        (None, Reservation::Nothing | Reservation::InVain(_)) => {
+        (None, Reservation::Nothing | Reservation::Refused(_)) => {
             let rise = match brake {
                 Brake::NodeDeletion => Rise::since(facts.past.braked, now.moment),
                 _ => Rise::NONE,
             };
             let effect = LifecycleEffect::TakeBudget(node_ref(&facts.node), brake, rise);
-            Err(Unpaid::First(Decision::Do(vec![effect])))
+            Err(BudgetMissing::First(Decision::Do(vec![effect])))
         }
     }
 }
@@ -182,9 +185,9 @@ fn delete(
     }
     let brake = (!is_wanted).then_some(Brake::NodeDeletion);
     if let Some(brake) = brake {
-        match pay(facts, brake, now) {
-            Err(Unpaid::First(decision)) => return decision,
-            Err(Unpaid::Braked(free)) => {
+        match take_budget(facts, brake, now) {
+            Err(BudgetMissing::First(decision)) => return decision,
+            Err(BudgetMissing::Braked(free)) => {
                 let free = free.min(Rise::next(facts.past.braked, now.moment));
                 return unless_drained(facts, &Held::Braked { brake, free }, now);
             }

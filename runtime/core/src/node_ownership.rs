@@ -12,7 +12,7 @@ use crate::provider_id::ProviderId;
 use crate::selector::Selector;
 use crate::well_known::OWNER_LABEL;
 
-pub use claim_registry::{ClaimRegistry, Claimed, Heard, Verdict, Vote};
+pub use claim_registry::{ClaimRegistry, Claimed, OtherVote, Verdict, Vote};
 pub use mistakes::mistakes;
 
 /// The node-related part of a provider's configuration.

@@ -288,7 +288,7 @@ impl Permit {
         }
         let brake = self.shared.as_ref().map(|budget| BrakeState {
             brake: budget.brake(),
-            standing: budget.standing(now),
+            level: budget.level(now),
         });
         self.audit.after(&AuditRecord {
             author: request.author.clone(),

@@ -48,14 +48,14 @@ pub use route_diff::Tally;
 /// Range of the retry delay that a provider may request for a pending operation; values outside are clamped.
 const ASKED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(600));
 
-/// Retry delays for an operation that has been pending without progress for [`PATIENCE`]; each retry follows a listing.
+/// Retry delays for an operation that has been pending without progress for [`PROGRESS_TIMEOUT`]; each retry follows a listing.
 const BEGUN: Backoff = Backoff {
     first: Duration::from_secs(1),
     most: Duration::from_secs(30),
 };
 
 /// How long a pending operation counts as progressing, from its start or the last completed change of any route.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns the next effect for the routes in `facts`, or when to reconcile again with the state to retain. Pure.
 pub fn decide(facts: &Facts, now: Now) -> Decision<RouteEffect, (When, CarryOver)> {

@@ -43,7 +43,7 @@ use crate::moment::{Moment, Now};
 use crate::permit::Mode;
 
 pub use account_proof::{Account, is_same};
-pub use change_filter::{is_news, needs_update};
+pub use change_filter::{is_relevant_change, needs_update};
 pub use effect::{
     OwnerState, ServiceAction, ServiceEffect, ServiceOutcome, ServiceRef, Vouching, Witnesses,
 };

@@ -199,7 +199,7 @@ pub struct OtherAllocatorRules {
     pub settle_without_lease: Duration,
     /// After kube-controller-manager was seen to allocate without holding its Lease, or had no free block: the nodes'
     /// heartbeats, five minutes apart at most, make it try again.
-    pub patience: Duration,
+    pub quiet_period: Duration,
 }
 
 /// One pod address range, and the size of each node's block.
@@ -216,7 +216,7 @@ impl Default for OtherAllocatorRules {
         OtherAllocatorRules {
             settle: Duration::from_secs(30),
             settle_without_lease: Duration::from_secs(10),
-            patience: Duration::from_secs(330),
+            quiet_period: Duration::from_secs(330),
         }
     }
 }

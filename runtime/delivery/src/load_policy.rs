@@ -12,7 +12,7 @@ pub trait LoadPolicyOf: Send + Sync {
     ///
     /// # Errors
     /// The missing grants or configuration, one line each, for people.
-    fn terms(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>>;
+    fn load_policy(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>>;
 }
 
 /// Grants, configuration and limits with which one module is loaded; see [`LoadPolicyOf`].

@@ -78,7 +78,7 @@ pub struct RolloutControllerParts {
     /// Trust policy: whose signatures are accepted for a module.
     pub trust: watch::Receiver<Arc<TrustPolicy>>,
     /// Load policy under which modules are loaded.
-    pub terms: watch::Receiver<Arc<dyn LoadPolicyOf>>,
+    pub load_policy: watch::Receiver<Arc<dyn LoadPolicyOf>>,
     /// Rules for trying new versions.
     pub rules: watch::Receiver<RolloutRules>,
     /// Additional notice for people, such as a bad edit of the configuration; empty if there is none.
@@ -131,7 +131,7 @@ struct Inputs {
     store_of_record: Arc<dyn RecordStore>,
     seen: watch::Receiver<StoredRecord>,
     trust: watch::Receiver<Arc<TrustPolicy>>,
-    terms: watch::Receiver<Arc<dyn LoadPolicyOf>>,
+    load_policy: watch::Receiver<Arc<dyn LoadPolicyOf>>,
     rules: watch::Receiver<RolloutRules>,
     notice: watch::Receiver<String>,
     specification: watch::Receiver<Specification>,
@@ -148,7 +148,7 @@ impl RolloutController {
             sources,
             store,
             trust,
-            terms,
+            load_policy,
             rules,
             notice,
             specification,
@@ -181,7 +181,7 @@ impl RolloutController {
                 seen: store_of_record.seen(),
                 store_of_record,
                 trust,
-                terms,
+                load_policy,
                 rules,
                 notice,
                 specification,
@@ -265,8 +265,8 @@ impl RolloutController {
         tokio::select! {
             () = changed(&mut inputs.lead) => self.lead_changed().await,
             () = changed(&mut inputs.seen) => self.seen_changed(),
-            () = changed(&mut inputs.trust) => self.facts.changed_terms(),
-            () = changed(&mut inputs.terms) => self.facts.changed_terms(),
+            () = changed(&mut inputs.trust) => self.facts.policy_changed(),
+            () = changed(&mut inputs.load_policy) => self.facts.policy_changed(),
             () = changed(&mut inputs.rules) => self.facts.rules = *self.inputs.rules.borrow(),
             () = changed(&mut inputs.notice) => self.notice(),
             // The next report contains it.

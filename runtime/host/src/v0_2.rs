@@ -327,7 +327,7 @@ impl From<common::Error> for ProviderError {
             },
             common::Error::Throttled(throttled) => ProviderError::Throttled {
                 message: text(throttled.message),
-                retry_after: throttled.retry_after_ms.map(patience),
+                retry_after: throttled.retry_after_ms.map(retry_delay),
             },
             common::Error::Unavailable(reason) => ProviderError::Unavailable(text(reason)),
             common::Error::Unsupported(reason) => ProviderError::Unsupported(text(reason)),
@@ -338,7 +338,7 @@ impl From<common::Error> for ProviderError {
 }
 
 /// Clamps a retry delay of the cloud to the range from 1 second to 1 hour.
-fn patience(milliseconds: u64) -> Duration {
+fn retry_delay(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds).clamp(Duration::from_secs(1), Duration::from_secs(3_600))
 }
 

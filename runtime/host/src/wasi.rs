@@ -152,11 +152,11 @@ impl WasiHttpHooks for Hooks {
         let way_out = self.open();
         Box::new(async move {
             let way_out = way_out.ok_or(Error::HttpRequestDenied)?;
-            let patience = options
+            let response_timeout = options
                 .unwrap_or_default()
                 .first_byte_timeout
                 .unwrap_or(Duration::MAX);
-            let response = tokio::time::timeout(patience, send(&way_out, request))
+            let response = tokio::time::timeout(response_timeout, send(&way_out, request))
                 .await
                 .map_err(|_| Error::HttpResponseTimeout)??;
             // The response is already complete, so no I/O future has to be driven.

@@ -27,7 +27,7 @@ mod certificates;
 mod control;
 mod droplets;
 mod exchange;
-mod load_balancer_wish;
+mod load_balancer_body;
 mod load_balancers;
 mod places;
 mod tags;

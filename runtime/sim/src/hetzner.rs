@@ -34,7 +34,7 @@ mod load_balancer_actions;
 mod load_balancer_control;
 mod load_balancer_networks;
 mod load_balancer_objects;
-mod load_balancer_service_wish;
+mod load_balancer_service_body;
 mod load_balancer_services;
 mod load_balancer_state;
 mod load_balancer_targets;

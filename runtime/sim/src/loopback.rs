@@ -29,7 +29,7 @@ pub(crate) use journal::Journal;
 pub use journal::Request;
 pub(crate) use rate::Bucket;
 pub use rate::RateLimit;
-pub(crate) use serve::{Line, PATIENCE, Respond};
+pub(crate) use serve::{Line, REQUEST_TIMEOUT, Respond};
 pub use tls::{Tls, TlsError};
 pub use trouble::Trouble;
 pub(crate) use trouble::{Envelope, Reply, distort};
@@ -71,7 +71,7 @@ impl Loopback {
         let address = listener.local_addr().map_err(StartError::Listen)?;
         let stop = Arc::new(Notify::new());
         let connections = Arc::new(AtomicU64::new(0));
-        let door = serve::Door {
+        let door = serve::Listener {
             listener,
             tls: acceptor,
             connections: Arc::clone(&connections),

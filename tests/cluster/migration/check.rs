@@ -1,4 +1,4 @@
-//! `ccm migrate check` as somebody runs it who may read and nothing else, and what it did meanwhile.
+//! `ccm migrate check`, run by a user who may only read, and the requests that it made.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -15,24 +15,24 @@ use serde_json::{Value, json};
 use super::estate::Variant;
 use crate::world::World;
 
-/// The account of whoever checks.
+/// The service account of the user who runs the check.
 const NAME: &str = "somebody-who-reads";
 /// The Go manager's Deployment and Secret.
 const GO: &str = "hcloud-cloud-controller-manager";
 
-/// Whoever checks.
+/// The user who runs the check.
 pub(super) struct Checker {
     kubeconfig: PathBuf,
 }
 
-/// How a check ended.
+/// The result of a check.
 pub(super) struct Checked {
     pub(super) code: Option<i32>,
     pub(super) report: Value,
 }
 
 impl Checked {
-    /// Of these entries of the report, the objects.
+    /// The objects of this list of the report.
     pub(super) fn objects(&self, of: &str) -> Vec<String> {
         let all = self.report[of].as_array().unwrap().iter();
         all.map(|one| one["object"].as_str().unwrap().to_owned())
@@ -50,7 +50,7 @@ impl Checked {
 }
 
 impl Checker {
-    /// Makes the account, with the rights that the help text names.
+    /// Creates the account, with the rights that the help text names.
     pub(super) async fn of(world: &World) -> Checker {
         let admin = world.api.client_for("admin").await.unwrap();
         let params = PostParams::default();
@@ -83,7 +83,7 @@ impl Checker {
         }
     }
 
-    /// Runs the check with these arguments and variables, and holds that nothing was written meanwhile.
+    /// Runs the check with these arguments and variables, and asserts that nothing was written meanwhile.
     async fn ask(
         &self,
         world: &World,
@@ -127,7 +127,7 @@ impl Checker {
         }
     }
 
-    /// With the Go manager's arguments and variables.
+    /// Checks with the Go manager's arguments and variables.
     pub(super) async fn with_arguments(&self, world: &World, variant: Variant) -> Checked {
         let mut arguments = vec!["--".to_owned()];
         arguments.extend(variant.arguments().iter().map(|one| (*one).to_owned()));
@@ -135,7 +135,7 @@ impl Checker {
             .await
     }
 
-    /// From the Go manager's Deployment, whose token is a variable out of a Secret.
+    /// Checks from the Go manager's Deployment, whose token is a variable from a Secret.
     pub(super) async fn of_the_deployment(&self, world: &World, variant: Variant) -> Checked {
         let env = json!([
             {"name": "HCLOUD_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hcloud", "key": "token"}}},
@@ -156,7 +156,7 @@ impl Checker {
         self.from(world, "deployment").await
     }
 
-    /// From its DaemonSet, whose token is a file of a mounted Secret.
+    /// Checks from its DaemonSet, whose token is a file of a mounted Secret.
     pub(super) async fn of_the_daemon_set(&self, world: &World, variant: Variant) -> Checked {
         let env = json!([
             {"name": "FOLDER", "value": "/etc/hetzner"},
@@ -178,7 +178,7 @@ impl Checker {
 
     async fn from(&self, world: &World, kind: &str) -> Checked {
         let from = format!("--from={kind}/kube-system/{GO}");
-        // What it refers to is not there yet.
+        // The Secret that it refers to does not exist yet.
         let refused = self.ask(world, vec![from.clone()], Vec::new()).await;
         assert_eq!(refused.status.code(), Some(1));
         let said = String::from_utf8_lossy(&refused.stderr);
@@ -231,7 +231,7 @@ fn workload(pod: &Value) -> Value {
     })
 }
 
-/// Token, endpoint and what the variant has.
+/// The variables: token, endpoint, and those of the variant.
 pub(super) fn all_variables(world: &World, variant: Variant) -> Vec<(String, String)> {
     let mut variables = variant.variables();
     let endpoint = world.cloud.endpoint();

@@ -1,5 +1,5 @@
-//! What a person has set up before any manager runs: servers, networks and certificates at the cloud, nodes as their
-//! kubelets register them, and Services. It asserts nothing.
+//! The cluster and the cloud before any manager runs: servers, networks and certificates, nodes as their kubelets
+//! register them, and Services. Asserts nothing.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ impl Variant {
         }
     }
 
-    /// Its variables, but for token and endpoint.
+    /// The variables of the Go manager's own manifest, apart from token and endpoint.
     pub(super) fn variables(self) -> Vec<(&'static str, &'static str)> {
         let mut variables = vec![
             ("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1"),
@@ -71,7 +71,7 @@ impl Variant {
         variables
     }
 
-    /// Annotations, and what else differs in the spec, of each Service of type LoadBalancer.
+    /// Name, annotations and changes of the spec of each Service of type LoadBalancer.
     fn services(self) -> Vec<(&'static str, Value, Value)> {
         let mut services = vec![
             ("web", json!({}), json!({})),
@@ -159,7 +159,7 @@ pub(super) async fn prepare(world: &World, variant: Variant) {
         let cidr = network.map(|_| format!("10.244.{index}.0/24"));
         register(world, name, cidr.as_deref()).await;
     }
-    // A machine of somebody else, whose node was initialised before.
+    // A machine that is no server of the cloud, whose node was initialised before.
     let cidr = network.map(|_| "10.244.8.0/24");
     let node = json!({
         "metadata": {
@@ -203,7 +203,7 @@ pub(super) async fn prepare(world: &World, variant: Variant) {
     }
 }
 
-/// A kubelet registers its node; kube-controller-manager has given it a range for its pods.
+/// A kubelet registers its node, which has this pod CIDR from kube-controller-manager.
 pub(super) async fn register(world: &World, name: &str, pod_cidr: Option<&str>) {
     let mut spec = json!({"taints": [uninitialized()]});
     if let Some(cidr) = pod_cidr {
@@ -262,7 +262,7 @@ pub(super) async fn services(world: &World) -> Api<Service> {
     Api::default_namespaced(world.api.client_for("admin").await.unwrap())
 }
 
-/// Uploads two certificates.
+/// Uploads the certificates of the Services.
 async fn certificates(world: &World) {
     for name in ["shop", "blog"] {
         let body = json!({
@@ -275,7 +275,7 @@ async fn certificates(world: &World) {
 }
 
 impl World {
-    /// Sends a request to the cloud as a person with the token does, and returns the answer.
+    /// Sends a request to the cloud with the token, as a person does, and returns the answer.
     pub(super) async fn ask_cloud(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
         let url = format!("{}{path}", self.cloud.endpoint());
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();

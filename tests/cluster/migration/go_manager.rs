@@ -1,5 +1,5 @@
-//! The Go manager of the vendor as a process: CCM_GO_HCLOUD names the binary of whoever has one. Between it and the
-//! simulated cloud stands a proxy that writes down what it changes there.
+//! The vendor's Go manager as a process; CCM_GO_HCLOUD names its binary. A proxy between it and the simulated cloud
+//! records its changes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,15 +22,15 @@ use tokio::net::TcpListener;
 use super::estate::Variant;
 use crate::world::World;
 
-/// Its service account.
+/// The name of its service account.
 const NAME: &str = "hcloud-cloud-controller-manager";
 
-/// The binary, if there is one on this machine.
+/// The binary that CCM_GO_HCLOUD names, if it is set.
 pub(super) fn binary() -> Option<PathBuf> {
     std::env::var_os("CCM_GO_HCLOUD").map(PathBuf::from)
 }
 
-/// What it needs to run in a world.
+/// What the Go manager needs to run in a world: a kubeconfig, and the proxy.
 pub(super) struct GoManager {
     kubeconfig: PathBuf,
     endpoint: String,
@@ -60,7 +60,7 @@ impl GoManager {
         Process::spawn(command, &world.file("go.log", "")).unwrap()
     }
 
-    /// The changes that it asked the cloud for: method, path and body.
+    /// Its requests for changes at the cloud: method, path and body.
     pub(super) fn written(&self) -> Vec<Value> {
         self.written.lock().unwrap().clone()
     }
@@ -77,7 +77,7 @@ pub(super) fn named(requests: &[Value]) -> Vec<String> {
     all
 }
 
-/// What it asked of the API server, but for reads.
+/// Its requests to the API server, apart from reads.
 pub(super) fn cluster_writes(world: &World) -> Vec<AuditEntry> {
     let mut log = world.api.audit_log().unwrap();
     log.retain(|entry| {
@@ -87,7 +87,7 @@ pub(super) fn cluster_writes(world: &World) -> Vec<AuditEntry> {
     log
 }
 
-/// A kubeconfig of its own, so that the audit log tells it from others.
+/// Makes a kubeconfig of its own, so that the audit log distinguishes it from others.
 async fn account(world: &World) -> PathBuf {
     let admin = world.api.client_for("admin").await.unwrap();
     let params = PostParams::default();

@@ -1,5 +1,5 @@
-//! What the real Go manager left behind, as it was recorded, and the state of a world in a form that can be compared with
-//! it. The recording has no code of that manager: only its requests that changed something, and what stood there then.
+//! The recorded effects of the real Go manager, and the state of a world in a form that can be compared with them. The
+//! recording has no code of that manager: only its requests for changes, and the state after them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,18 +14,18 @@ use crate::world::{World, root};
 /// The domain of our own marks.
 const OUR_DOMAIN: &str = "wasm-ccm.dev/";
 
-/// One recording.
+/// The recording of one variant.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Recording {
     /// The Go manager's version.
     pub(super) manager: String,
     /// Its requests that changed something at the cloud, in order.
     pub(super) requests: Vec<Value>,
-    /// What it left.
+    /// The state that it left, as [`state`] describes it.
     pub(super) left: Value,
-    /// What it asks of the cloud at each later start, although nothing has changed, sorted.
+    /// The requests that it makes to the cloud at each later start, although nothing has changed, sorted.
     pub(super) restart: Vec<String>,
-    /// What this project's manager made of it, with further work, and what the Go manager then left as it was.
+    /// The state after this manager's further work, which the Go manager then left as it was.
     pub(super) worked: Value,
 }
 
@@ -46,7 +46,7 @@ impl Recording {
         std::fs::write(path(variant), text + "\n").unwrap();
     }
 
-    /// Brings a world that was prepared into the state that the Go manager left.
+    /// Brings a prepared world into the state that the Go manager left.
     pub(super) async fn replay(&self, world: &World) {
         let uids = Uids::of(world).await;
         for request in &self.requests {
@@ -84,7 +84,8 @@ impl Recording {
     }
 }
 
-/// Names in place of the Services' UIDs, which differ each time. The name of a load balancer has a part of the UID.
+/// Names in place of the Services' UIDs, which differ each time. The name of a load balancer contains a part of the
+/// UID.
 pub(super) struct Uids(Vec<(String, String)>);
 
 impl Uids {
@@ -118,7 +119,7 @@ impl Uids {
     }
 }
 
-/// Everything that others see of a world: nodes, Services, load balancers and routes, without our own marks.
+/// The visible state of a world: nodes, Services, load balancers and routes, without our own marks.
 pub(super) async fn state(world: &World) -> Value {
     let mut nodes = BTreeMap::new();
     for node in world.nodes.list(&ListParams::default()).await.unwrap() {
@@ -195,7 +196,7 @@ fn without_ours(marks: &Value) -> Value {
     Value::Object(others)
 }
 
-/// A load balancer without times, and with its targets and services in an order.
+/// A load balancer without times, and with sorted targets and services.
 fn timeless(mut balancer: Value) -> Value {
     let object = balancer.as_object_mut().unwrap();
     object.remove("created");
@@ -203,7 +204,7 @@ fn timeless(mut balancer: Value) -> Value {
         let list = object.get_mut(key).and_then(Value::as_array_mut).unwrap();
         list.sort_by_key(ToString::to_string);
     }
-    // What a type costs and can do is the simulator's own.
+    // The simulator chooses the prices and limits of a type.
     let size = object["load_balancer_type"]["name"].clone();
     object.insert("load_balancer_type".to_owned(), size);
     object.remove("location");

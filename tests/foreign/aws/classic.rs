@@ -1,5 +1,5 @@
-//! Classic load balancers: made, changed, and deleted with nothing left over. moto removes no listeners when several are named in one
-//! request, so that one port is changed at a time.
+//! Classic load balancers: made, changed, and deleted with nothing left over. moto removes no listeners when several
+//! are named in one request, so that one port is changed at a time.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub(crate) fn check(world: &mut World) {
         "no network load balancer, and one group"
     );
 
-    // Nothing more is changed: right after it, and by a manager that knows nothing.
+    // There are no further changes: right after it, and by a manager without memory.
     for provider in [&provider, &world.load(&[])] {
         world.moto.requests();
         assert_eq!(world.ensure(provider, &web).unwrap(), host);
@@ -94,7 +94,7 @@ pub(crate) fn check(world: &mut World) {
     assert_eq!(attributes["ConnectionSettings"]["IdleTimeout"], 120);
     assert_eq!(attributes["CrossZoneLoadBalancing"]["Enabled"], true);
 
-    // Each deletion by one that knows nothing, and interrupted once.
+    // A manager without memory makes each deletion, and is interrupted once.
     world.moto.refuse(
         "DeleteLoadBalancer",
         "500 Internal Server Error",
@@ -115,7 +115,7 @@ pub(crate) fn check(world: &mut World) {
     assert_eq!((world.left(), world.let_in()), ((0, 0, 0), 0));
 }
 
-/// The one load balancer, and how many groups the nodes' group lets in.
+/// The one load balancer, and the number of groups that the nodes' group lets in.
 fn seen(world: &mut World) -> (Value, usize) {
     let mut all = world.moto.call("elb", "describe_load_balancers", json!({}));
     let balancer = all["LoadBalancerDescriptions"][0].take();

@@ -70,13 +70,13 @@ fn life(world: &mut World) {
     ];
     assert_eq!(tags, expected.into());
 
-    // Nothing more is changed: right after it, and by a manager that knows nothing.
+    // There are no further changes: right after it, and by a manager without memory.
     for provider in [&provider, &world.load(&[])] {
         world.moto.requests();
         assert_eq!(world.ensure(provider, &web).unwrap(), host);
         assert_eq!(changes(&world.moto.requests()), [""; 0]);
     }
-    // A node comes, another goes.
+    // One node joins, another one leaves.
     let new = world.launch(0);
     world.instances.push(new);
     let gone = world.instances.remove(0);
@@ -96,7 +96,7 @@ fn life(world: &mut World) {
         .moto
         .call("ec2", "terminate_instances", json!({"InstanceIds": [gone]}));
 
-    // Another node port, another port, other health checks, and clients from somewhere.
+    // Another node port, another port, other health checks, and a source range for clients.
     let mut other = service(
         &[(80, 31080), (8443, 30443)],
         &[
@@ -152,7 +152,7 @@ fn life(world: &mut World) {
     );
 }
 
-/// Each change fails once, as if the manager had died before it. The next call, by one that knows nothing, ends it.
+/// Each change fails once, as if the manager had died before it. The next call, by one without memory, completes it.
 fn interrupted(world: &mut World) {
     let web = service(&[(80, 30080), (443, 30443)], &[]);
     for action in [
@@ -184,7 +184,7 @@ fn interrupted(world: &mut World) {
             "{action}"
         );
     }
-    // An order that was changed in the middle of making it: what is left of the first goes with the Service.
+    // The Service changes while its load balancer is made: the parts for the first spec are deleted with the Service.
     world.moto.refuse(
         "CreateListener",
         "500 Internal Server Error",
@@ -216,7 +216,7 @@ fn own_group(world: &mut World) {
         .map(|one| one["FromPort"].to_string())
         .collect();
     assert_eq!(rules, BTreeSet::from(["3".to_owned(), "80".to_owned()]));
-    // AWS counts it as used for some time after its load balancer has gone; moto does not.
+    // AWS counts it as used for some time after its load balancer was deleted; moto does not.
     world.moto.refuse(
         "DeleteSecurityGroup",
         "400 Bad Request",

@@ -1,5 +1,5 @@
-//! moto, a simulator of AWS that others make, unmodified and in a process of its own, which boto3, AWS' own client, drives. It
-//! asserts nothing about what anybody makes of it.
+//! moto, a simulator of AWS that others make, unmodified and in a process of its own, which boto3, AWS' own client,
+//! drives. Asserts nothing about its clients.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::python::Client;
 
-/// moto, served by a script beside this file; it ends with this.
+/// moto, served by a script beside this file; its process ends with this value.
 pub(crate) struct Moto {
-    /// Python loads parts of it when they are needed.
+    /// Kept because Python loads parts of it later.
     _client: Client,
     child: Child,
     orders: Option<ChildStdin>,
@@ -70,7 +70,7 @@ impl Moto {
         serde_json::from_value(answer[list].take()).unwrap()
     }
 
-    /// Leads a VPC to the internet, which makes all of its subnets public. Returns its main route table.
+    /// Gives a VPC a way to the internet, which makes all of its subnets public. Returns its main route table.
     pub(crate) fn lead_out(&mut self, vpc: &str) -> String {
         let gateway = "/InternetGateway/InternetGatewayId";
         let gateway = self.ec2("create_internet_gateway", json!({}), gateway);
@@ -87,12 +87,12 @@ impl Moto {
         table
     }
 
-    /// Actions since this was asked the last time, boto3's own left out.
+    /// The actions since this was called last, without boto3's own.
     pub(crate) fn requests(&mut self) -> Vec<String> {
         serde_json::from_value(self.order(&json!(["requests"]))).unwrap()
     }
 
-    /// Answers the next request with this action so, without moto.
+    /// Answers the next request with this action by this error, without moto.
     pub(crate) fn refuse(&mut self, action: &str, status: &str, code: &str) {
         let body = format!(
             "<Response><Errors><Error><Code>{code}</Code><Message>m</Message></Error></Errors></Response>"

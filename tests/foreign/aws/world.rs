@@ -1,4 +1,4 @@
-//! A network at moto with four nodes, and the shipped guest before it. It asserts nothing about what the guest says.
+//! A network at moto with four nodes, and the shipped guest before it. Asserts nothing about the guest's answers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::moto::Moto;
 pub(crate) const REGION: &str = "eu-west-1";
 pub(crate) const CLUSTER: &str = "kubernetes.io/cluster/prod";
 pub(crate) const NLB: &str = "service.beta.kubernetes.io/aws-load-balancer-";
-/// What a load balancer of the Service has in its name.
+/// The UID of the Service, which is part of its load balancer's name.
 pub(crate) const UID: &str = "7a0b4a55-9d2f-4f1f-8b1f-2a1055aa0001";
 
 /// A VPC with two public subnets, a security group of the nodes and four of them.
@@ -88,7 +88,7 @@ impl World {
             .ec2("run_instances", instance, "/Instances/0/InstanceId")
     }
 
-    /// What an operator grants; the host signs with these keys, which the guest never sees.
+    /// Loads the guest with an operator's grants; the host signs with these keys, which the guest never sees.
     pub(crate) fn load(&self, more: &[(&str, &str)]) -> Provider {
         let inspection = ccm_host::inspect("aws", embedded_guests::AWS).unwrap();
         let grant = |target: &ccm_host::manifest::Target| {
@@ -169,7 +169,7 @@ impl World {
         rules.collect()
     }
 
-    /// How many other groups the nodes' group lets in.
+    /// The number of other groups that the nodes' group lets in.
     pub(crate) fn let_in(&mut self) -> usize {
         let group = json!({"GroupIds": [self.group]});
         let answer = self.moto.call("ec2", "describe_security_groups", group);
@@ -182,7 +182,7 @@ impl World {
         pairs.sum()
     }
 
-    /// How many load balancers, target groups and security groups beside the nodes' and the default one there are.
+    /// The number of load balancers, target groups, and security groups other than the nodes' and the default one.
     pub(crate) fn left(&mut self) -> (usize, usize, usize) {
         let balancers = self
             .moto
@@ -201,7 +201,7 @@ impl World {
         )
     }
 
-    /// Ports that listen with the node ports behind them, and the instances registered there.
+    /// Listening ports with the node ports behind them, and the instances registered there.
     pub(crate) fn served(&mut self) -> BTreeSet<(u64, u64, BTreeSet<String>)> {
         let mut served = BTreeSet::new();
         for balancer in self

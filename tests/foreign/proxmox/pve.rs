@@ -1,5 +1,5 @@
-//! fakepve, a simulator of Proxmox VE that others make, unmodified and in a process of its own; and proxmoxer, a client that
-//! others make, which creates and destroys its machines. It asserts nothing about what anybody makes of them.
+//! fakepve, a simulator of Proxmox VE that others make, unmodified and in a process of its own; and proxmoxer, a client
+//! that others make, which creates and destroys its machines. Asserts nothing about its clients.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -13,20 +13,20 @@ use serde_json::{Value, json};
 
 use super::python::Client;
 
-/// Who has the token.
+/// The owner of the token.
 pub(crate) const USER: &str = "kubernetes@pve";
 const TOKEN: &str = "ccm";
-/// The token's secret.
+/// The secret of the API token.
 pub(crate) const SECRET: &str = "5b0a7c62-6b9a-4a0e-9a53-0d1f6c5f3c11";
 
-/// fakepve, served by a script beside this file; it ends with this.
+/// fakepve, served by a script beside this file; its process ends with this value.
 pub(crate) struct Pve {
     child: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     pub(crate) url: String,
     pub(crate) fingerprint: Fingerprint,
-    /// The authority that has signed its certificate.
+    /// The authority that has signed its certificate, as PEM.
     pub(crate) ca_pem: String,
 }
 
@@ -70,7 +70,7 @@ impl Pve {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Requests since this was asked the last time.
+    /// The requests since this was called last.
     pub(crate) fn requests(&mut self) -> Vec<String> {
         serde_json::from_value(self.order(&json!(["requests"]))).unwrap()
     }
@@ -80,7 +80,7 @@ impl Pve {
         format!("PVEAPIToken={USER}!{TOKEN}={secret}")
     }
 
-    /// Makes calls through proxmoxer, which all have to go well.
+    /// Makes calls through proxmoxer, all of which must succeed.
     pub(crate) fn calls(&mut self, client: &Client, calls: Value) -> Vec<Value> {
         let authority = client.trust(&self.ca_pem);
         let trusted: &Path = &authority;
@@ -116,7 +116,7 @@ pub(crate) fn machine(node: &str, vmid: u64, name: &str, uuid: &str, more: Value
     json!(["post", format!("nodes/{node}/qemu"), parameters])
 }
 
-/// What the shipped module requests of its required target, as an operator grants it.
+/// The rules that the shipped module requests of its required target, as an operator grants them.
 pub(crate) fn rules() -> Value {
     json!([
         {"methods": ["GET"], "path": "/cluster/resources", "query": {"type": ["vm"]}, "access": "read"},

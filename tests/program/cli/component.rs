@@ -1,11 +1,11 @@
-//! Components section by section: enough to be inspected, and to say what no compiler would say.
+//! Components made section by section: enough to be inspected, with texts that no compiler writes.
 
 use wasm_encoder::{
     ComponentExportKind, ComponentExportSection, ComponentImportSection, ComponentInstanceSection,
     ComponentTypeRef, ComponentTypeSection, CustomSection, InstanceType,
 };
 
-/// What a component says about itself.
+/// The texts and names in a component.
 pub(crate) struct Component<'a> {
     pub(crate) imports: &'a [&'a str],
     pub(crate) exports: &'a [&'a str],
@@ -25,7 +25,7 @@ impl Default for Component<'_> {
     }
 }
 
-/// Its imports and exports are empty instances.
+/// A component whose imports and exports are empty instances.
 pub(crate) fn component(parts: &Component<'_>) -> Vec<u8> {
     let mut component = wasm_encoder::Component::new();
     let mut types = ComponentTypeSection::new();

@@ -1,11 +1,11 @@
-//! `ccm config check`: all mistakes at once, or what a configuration allows; never a secret.
+//! `ccm config check`: all mistakes at once, or the rights that a configuration grants; never a secret.
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{ccm, ccm_reading, file, text};
 
-/// Two providers, one of them with everything that is told about.
+/// A configuration with two providers, one of them with every field that is reported.
 fn configuration(folder: &TempDir) -> String {
     let token = file(folder, "token", b"very-secret-token\n");
     format!(
@@ -151,14 +151,14 @@ fn what_run_would_refuse_of_a_module_in_the_binary_is_told() {
         assert_eq!(said.code, 2, "{entries}: {}{}", said.out, said.err);
         assert!(said.out.contains(expected), "{entries}: {}", said.out);
     }
-    // Its variables are those of another machine.
+    // The machine where it runs has its variables, this one has not.
     let good =
         format!("{head}- name: hcloud\n  config: {{ HCLOUD_LOAD_BALANCERS_LOCATION: fsn1 }}\n");
     let config = file(&folder, "ccm.yaml", good.as_bytes());
     let said = ccm(&["config", "check", text(&config)]);
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
 
-    // What is granted in vain is used as far as it goes, by `run` as well.
+    // Unneeded grants are used as far as possible, by `run` as well.
     let vain = format!("{head}- name: hcloud\n  limits: {{ memoryMiB: 900 }}\n");
     let config = file(&folder, "ccm.yaml", vain.as_bytes());
     let said = ccm(&["config", "check", text(&config)]);
@@ -266,7 +266,7 @@ fn the_variants_are_checked_on_a_machine_that_has_none_of_their_secrets() {
         let (_, after) = said.out.split_once("assumed to be where ccm runs").unwrap();
         let lines: Vec<_> = after.lines().skip(1).map(str::trim).collect();
         assert_eq!(lines, assumed, "{variant}");
-        // Where it runs they have to be there.
+        // On the machine where it runs they must exist.
         let said = ccm(&["config", "check", "--require-inputs", &config]);
         assert_eq!(said.code, 2, "{variant}: {}", said.out);
         assert!(
@@ -275,7 +275,7 @@ fn the_variants_are_checked_on_a_machine_that_has_none_of_their_secrets() {
             said.out
         );
     }
-    // What is there is read all the same, and an unset variable is no mistake either.
+    // Existing files are read all the same, and an unset variable is no mistake either.
     let folder = TempDir::new().unwrap();
     let key = file(&folder, "provider.pub", b"no key");
     let yaml = format!(
@@ -333,7 +333,7 @@ fn a_module_in_a_file_is_read_where_it_is_and_its_keys_are_judged() {
         )
     };
     for (path, key, more, expected) in [
-        // What it requests and is not granted is told, too.
+        // Requests that are not granted are reported, too.
         (&module, "behaviuor", &[][..], "did you mean behaviour?"),
         (&module, "behaviour", &[], "POST /balancers"),
         (&text_file, "behaviour", &[], "not WebAssembly"),

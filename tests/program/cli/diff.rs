@@ -1,4 +1,4 @@
-//! `ccm provider diff`: like a plan, and its exit code says whether somebody has to look.
+//! `ccm provider diff`: like a plan, and its exit code says whether a person must look at the difference.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;

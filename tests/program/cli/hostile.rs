@@ -1,4 +1,4 @@
-//! Modules that were made to hurt whoever looks at them: nothing crashes, hangs, or reaches the terminal.
+//! Modules made to harm the person who inspects them: nothing crashes, hangs, or reaches the terminal.
 
 use std::io::Write as _;
 
@@ -13,7 +13,7 @@ use super::{Said, ccm, file, other_module, text};
 const MANIFEST: &str =
     r#"{"contract":"0.1.0","name":"sample","version":"1","description":"","schemes":["sample"]}"#;
 
-/// What each command that looks at modules says of this one.
+/// The output of each inspecting command about this module.
 fn all(folder: &TempDir, bytes: &[u8]) -> Vec<(&'static str, Said)> {
     let module = file(folder, "hostile.wasm", bytes);
     let good = file(folder, "good.wasm", &other_module());
@@ -150,7 +150,7 @@ fn files_that_are_cut_bent_or_far_too_large_are_refused() {
             [whole.as_slice(), &vec![0; 33 << 20]].concat(),
         ),
     ];
-    // Before its manifest ends, every piece of the file is either damaged or has none.
+    // Cut before the end of its manifest, every file is either damaged or without a manifest.
     cases.extend(
         (1..whole.len())
             .step_by(7)

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::{Said, ccm, ended, file, text};
 
-/// Runs the binary under this name, as the file of an image would be called.
+/// Runs the binary under this name, as a file in an image.
 fn called(name: &str, arguments: &[&str]) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
     command.arg0(name).args(arguments);
@@ -29,7 +29,7 @@ fn under_the_name_of_a_go_manager_flags_need_no_command() {
             "{}",
             said.err
         );
-        // All manifests of these name their provider, so that none is guessed.
+        // All manifests of these managers name their provider, so that none is guessed.
         let said = called(name, &[]);
         assert_eq!(said.code, 1);
         assert!(
@@ -93,7 +93,7 @@ fn a_manifest_of_the_go_manager_starts_without_a_warning() {
 }
 
 const AWS: &str = "/bin/aws-cloud-controller-manager";
-/// The arguments of AWS's DaemonSet, and of its chart without the last two.
+/// The arguments of AWS's DaemonSet; its chart lacks the last two.
 const OF_AWS: [&str; 4] = [
     "--v=2",
     "--cloud-provider=aws",
@@ -112,7 +112,8 @@ fn the_manifest_of_aws_starts_without_a_warning() {
     }
 }
 
-/// What its Go provider reads with `--cloud-config`. Port 9 (discard) is closed: whatever is wrong is said before.
+/// The file that its Go provider reads with `--cloud-config`. Port 9 (discard) is closed: every mistake is reported
+/// before.
 #[test]
 fn the_cloud_config_of_aws_is_read_or_refused_key_by_key() {
     let folder = TempDir::new().unwrap();
@@ -245,7 +246,7 @@ fn children_are_children_under_every_name() {
     for name in ["ccm", HCLOUD] {
         for (child, expected) in [("__compile", Some(65)), ("__sandbox", Some(1))] {
             let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
-            // Pipes, because a child may write no file. Standard input is empty, which is no module.
+            // Pipes, because a child may not write files. Standard input is empty, which is no module.
             command.arg0(name).arg(child).stdin(Stdio::null());
             let output = command.output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr);
@@ -265,7 +266,7 @@ fn in_a_pod_nobody_plays_the_demo_unasked() {
     assert!(said.err.contains("`ccm run`"), "{}", said.err);
 }
 
-/// hcloud's manifests have arguments alone: the program is whatever the image has.
+/// hcloud's manifests have arguments alone: the image determines the program.
 #[test]
 fn in_a_pod_flags_without_a_command_are_those_of_a_go_manager() {
     let in_a_pod = |words: &[&str]| {
@@ -289,7 +290,7 @@ fn in_a_pod_flags_without_a_command_are_those_of_a_go_manager() {
         in_a_pod(&["run", "--version"]).out,
         in_a_pod(&["--version"]).out
     );
-    // Elsewhere a command is needed.
+    // Outside a pod a command is needed.
     assert!(!ccm(&flags).err.contains("/nowhere"));
 }
 

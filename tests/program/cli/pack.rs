@@ -1,4 +1,4 @@
-//! `ccm provider pack`: what it makes is what the host loads and what sources unpack.
+//! `ccm provider pack`: the host loads its output, and sources unpack it.
 
 use ccm_delivery::artifact::SignatureEvidence;
 use ccm_delivery::source::configmap::ConfigMapSource;
@@ -29,7 +29,7 @@ fn unmarked() -> Vec<u8> {
     wasm
 }
 
-/// Bytes that no method makes smaller, in a custom section.
+/// Incompressible bytes in a custom section.
 fn ballast(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let noise: Vec<u8> = std::iter::repeat_with(|| {
@@ -127,7 +127,7 @@ fn a_manifest_at_the_top_is_replaced_only_when_that_is_said() {
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     assert_eq!(std::fs::read(&packed).unwrap(), first);
 
-    // The SDK's stands in a core module, where nothing can be taken away.
+    // The SDK's section is in a core module, from which nothing can be removed.
     let shipped = file(&folder, "shipped.wasm", &other_module());
     let said = pack(&shipped, &newer, &["--replace"]);
     assert_eq!(said.code, 2, "{}{}", said.out, said.err);

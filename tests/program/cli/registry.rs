@@ -1,5 +1,5 @@
 //! `ccm provider pull`, `inspect`, `diff` and `verify` before a real registry and the tools of others: crane has pushed
-//! what is pulled, cosign has signed what is verified.
+//! the pulled modules, cosign has signed the verified ones.
 
 use std::process::{Command, Output};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const CCM: &str = env!("CARGO_BIN_EXE_ccm");
 
-/// A module that is no shipped one: the shipped one with one more section.
+/// A module other than the shipped one: it has one more section.
 fn module() -> Vec<u8> {
     let mut wasm = embedded_guests::HCLOUD.to_vec();
     wasm.extend([0, 5, 4, b'n', b'o', b't', b'e']);
@@ -18,7 +18,7 @@ fn module() -> Vec<u8> {
 
 struct World {
     registry: Registry,
-    /// Keeps the registry's process watched.
+    /// Kept because the registry's process is watched on it.
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -124,7 +124,7 @@ fn what_cosign_has_signed_is_verified() {
         assert!(signed.status.success(), "{}", all(&signed));
     };
 
-    // A file, with its signature beside it.
+    // A file with its signature in a second file.
     world.is(2, &["verify", "--key", &public, &file]);
     let bundle = format!("{file}.sigstore.json");
     cosign(
@@ -134,7 +134,7 @@ fn what_cosign_has_signed_is_verified() {
     let said = world.is(0, &["verify", "--key", &public, &file]);
     assert!(said.contains("yes: hcloud"), "{said}");
 
-    // A registry's artifact.
+    // An artifact in a registry.
     world.registry.push("clouds/hcloud:1", &module()).unwrap();
     let host = world.registry.host();
     let digest = world
@@ -151,7 +151,7 @@ fn what_cosign_has_signed_is_verified() {
     world.is(0, &["verify", "--key", &public, &tag]);
     world.is(0, &["verify", "--key", &public, &world.reference(&pinned)]);
 
-    // Another module is not vouched for by it.
+    // The signature does not cover another module.
     let mut other = module();
     other.extend([0, 5, 4, b'm', b'o', b'r', b'e']);
     std::fs::write(&file, other).unwrap();

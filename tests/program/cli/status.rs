@@ -1,4 +1,4 @@
-//! `ccm provider status`, on an API server that answers what each test says.
+//! `ccm provider status`, on an API server whose answers each test chooses.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::{Said, ccm, file, text};
 const DIGEST: &str = "sha256:1111111111112222222222222222222222222222222222222222222222222222";
 const OTHER: &str = "sha256:aaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
-/// Runs the command on an API server whose answer to the list of providers is this one.
+/// Runs the command on an API server with this answer to the list of providers.
 fn status(code: u16, body: Value, more: &[&str]) -> Said {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listener = runtime

@@ -1,5 +1,5 @@
-//! `ccm provider try` and `ccm provider check --online`: what a module is asked, what the manager would write, and what
-//! is refused; nothing is changed unless that is allowed.
+//! `ccm provider try` and `ccm provider check --online`: the calls of a module, the writes that the manager would make,
+//! and refusals; nothing is changed unless that is allowed.
 
 use std::path::{Path, PathBuf};
 

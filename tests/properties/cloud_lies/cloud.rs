@@ -1,4 +1,4 @@
-//! The cloud: what is true of the machines, and how it lies about them.
+//! The cloud: the true state of the machines, and its lies about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,15 +14,15 @@ pub(crate) type Answer = Result<FindReply, ProviderError>;
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     pub(crate) provider_id: String,
-    /// From when on it is in the cloud's lists.
+    /// When it appears in the cloud's lists.
     pub(crate) listed: u64,
-    /// From when on it is gone.
+    /// When it is gone.
     pub(crate) gone: Option<u64>,
     pub(crate) is_off: bool,
 }
 
 impl Machine {
-    /// Whether the cloud knew it `at` that second.
+    /// Whether the cloud knew it in the second `at`.
     pub(crate) fn exists(&self, at: u64) -> bool {
         self.listed <= at && self.gone.is_none_or(|gone| gone > at)
     }
@@ -31,23 +31,23 @@ impl Machine {
 /// A way of lying.
 #[derive(Debug, Clone)]
 pub(crate) enum Lie {
-    /// No answer.
+    /// An error in place of an answer.
     Error,
-    /// No answer, and patience is asked for.
+    /// Throttled, with this many seconds to wait.
     Throttled(u64),
     /// The truth, from an exchange that was not complete.
     Incomplete,
-    /// One node of each call could not be told.
+    /// The answer about one node of each call is unknown.
     Unknown,
-    /// One answer too few.
+    /// The answer about one node is missing.
     Short,
     /// An empty list, or another account's.
     EverybodyGone,
     /// Machines of the same names in another account.
     OtherIds,
-    /// Plain look-ups are answered out of a memory in which these are missing.
+    /// Look-ups that allow cached answers get answers in which these are missing.
     Memory(BTreeSet<String>),
-    /// Everybody is gone in every other call.
+    /// All machines are gone in every other call.
     FlipsAll,
     /// Each node that is NotReady is gone in every other answer about it.
     FlipsEach,
@@ -56,7 +56,7 @@ pub(crate) enum Lie {
     Misses(BTreeSet<String>),
 }
 
-/// See the module's documentation.
+/// The machines, and the current lie.
 #[derive(Default)]
 pub(crate) struct Cloud {
     pub(crate) machines: BTreeMap<String, Machine>,
@@ -66,7 +66,7 @@ pub(crate) struct Cloud {
 }
 
 impl Cloud {
-    /// What is said now about these nodes; `about` of them are NotReady.
+    /// The answer about these nodes now; `about` of them are NotReady.
     pub(crate) fn answer(
         &mut self,
         names: &[&str],

@@ -1,5 +1,5 @@
-//! The guard with one condition less: what it is given is changed so that this one always holds. Each has to be
-//! caught, or the runs prove nothing about that condition.
+//! The guard without one condition: its facts are changed so that this one always holds. Each must be caught, or the
+//! runs prove nothing about that condition.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use ccm_core::moment::Moment;
 use ccm_core::node_lifecycle::deletion_guard::Evidence;
 use ccm_core::settings::LifecycleRules;
 
-/// Which condition is missing.
+/// The condition that is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    /// A node goes however short it has been NotReady.
+    /// A node is deleted however short it has been NotReady.
     AtOnce,
-    /// A node goes however young it is.
+    /// A node is deleted however young it is.
     AnyAge,
     /// One answer is enough.
     OneAnswer,
-    /// The second answer may come out of a memory.
+    /// The second answer may be a cached one.
     NeverFresh,
-    /// Nobody has to vouch.
+    /// No witness is needed.
     NobodyVouches,
-    /// What is said of Ready nodes does not matter.
+    /// Answers about Ready nodes do not matter.
     NoContradiction,
-    /// However many are called gone at once.
+    /// Any number of nodes may be gone at once.
     NoMass,
-    /// Budgets are never spent.
+    /// Budgets are never used up.
     NoBrake,
-    /// Whatever has the name is deleted.
+    /// The deletion has no preconditions but the name.
     NoPreconditions,
 }
 
 impl Mutant {
-    /// All of them.
+    /// All mutants.
     pub(crate) const ALL: [Mutant; 9] = [
         Mutant::AtOnce,
         Mutant::AnyAge,
@@ -44,7 +44,7 @@ impl Mutant {
         Mutant::NoPreconditions,
     ];
 
-    /// The rules that it goes by.
+    /// The mutant's rules.
     pub(crate) fn rules(mutant: Option<Mutant>) -> LifecycleRules {
         let mut rules = LifecycleRules::default();
         match mutant {
@@ -55,14 +55,14 @@ impl Mutant {
         rules
     }
 
-    /// What it takes for known about a node that is called gone.
+    /// Changes the evidence about a node that is called gone.
     pub(crate) fn tamper(self, evidence: &mut Evidence) {
         match self {
             Mutant::OneAnswer => {
                 evidence.first = Moment(Duration::ZERO);
                 evidence.enough = 1;
                 evidence.is_fresh = true;
-                // Of the one answer nobody is known good yet, who would be by the next.
+                // The first answer comes before any node is known good; the next would know one.
                 evidence.known_good.insert("somebody".to_owned());
             }
             Mutant::NobodyVouches => drop(evidence.known_good.insert("nobody".to_owned())),

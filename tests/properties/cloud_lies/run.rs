@@ -1,5 +1,5 @@
-//! One run: a cluster of up to thirty nodes lives for a while, machines go, kubelets stop, the manager is started anew
-//! and the cloud lies, all by the numbers of one seed. In the end everything that is gone has to be gone.
+//! One run: a cluster of up to thirty nodes changes for a while: machines go, kubelets stop, the manager is restarted
+//! and the cloud lies, all by one seed. In the end every node whose machine is gone must be deleted.
 
 use std::collections::BTreeSet;
 
@@ -9,29 +9,29 @@ use crate::cloud_lies::cloud::Lie;
 use crate::cloud_lies::mutant::Mutant;
 use crate::cloud_lies::world::World;
 
-/// After a lie the cloud is honest for at least so long: longer than any node that is NotReady is left alone.
+/// Minimum time of honesty after a lie, in seconds: longer than the interval between two look-ups of a NotReady node.
 const HONEST: u64 = 130;
-/// From the end of all trouble: everybody has been asked again, and has been called gone as often as it takes.
+/// Seconds from the end of the last disturbance until every node has been looked up and called gone often enough.
 const CERTAIN: u64 = 400;
-/// A mass is held for so long.
+/// Seconds for which a mass outage is held.
 const MASS: u64 = 900;
-/// A brake has budget again after so long.
+/// Seconds after which a brake has budget again.
 const WINDOW: u64 = 600;
-/// A node that is gone goes within this time after it is NotReady, if nothing holds it.
+/// Seconds from NotReady within which a node without machine is deleted, if no condition holds it.
 pub(crate) const IN_TIME: u64 = 90;
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Default)]
 pub(crate) struct Ended {
-    /// What was wrong.
+    /// The violations that were found.
     pub(crate) wrong: Vec<String>,
-    /// What happened.
+    /// The events of the run, in order.
     pub(crate) log: Vec<String>,
-    /// How long deletions took that nothing held, where the cloud was honest.
+    /// Durations of deletions that no condition held, while the cloud was honest.
     pub(crate) unheld: Vec<u64>,
-    /// How many deletions there were in all.
+    /// Number of all deletions.
     pub(crate) deleted: usize,
-    /// How many lies were told.
+    /// Number of lies.
     pub(crate) lies: usize,
 }
 
@@ -47,14 +47,14 @@ struct Play {
     world: World,
     lies: bool,
     told: usize,
-    /// When trouble was over last: a lie, a restart, a change.
+    /// End of the last disturbance: a lie, a restart, a change.
     trouble: u64,
     lie_until: u64,
     honest_until: u64,
     /// While this lie lasts, nothing else happens.
     is_frozen: bool,
     new: usize,
-    /// When machines went, by the name of the node; several go together, or one alone.
+    /// When each node's machine went; several go together, or one alone.
     deaths: Vec<Death>,
 }
 
@@ -89,7 +89,7 @@ impl Play {
         }
     }
 
-    /// A while in which things happen.
+    /// The part of the run in which events happen.
     fn live(&mut self) {
         let end = self.world.now + self.world.random.within(300, 1800);
         while self.world.now < end || self.world.cloud.lie.is_some() {
@@ -129,7 +129,7 @@ impl Play {
         self.world.cloud.machines[name].gone.is_none()
     }
 
-    /// NotReady, with a machine that the cloud knows.
+    /// The nodes that are NotReady, with a machine that the cloud knows.
     fn suspects(&self) -> Vec<String> {
         let now = self.world.now;
         self.names(|name| {
@@ -150,7 +150,7 @@ impl Play {
         match event {
             0..25 => self.die(&ready),
             25..32 => {
-                // A rack, or a pool.
+                // A rack or a pool fails.
                 let share = self.world.random.within(2, 6);
                 for name in ready.iter().take(usize::try_from(share).unwrap_or(2)) {
                     self.die(std::slice::from_ref(name));
@@ -182,7 +182,7 @@ impl Play {
                 }
             }
             80..88 if self.world.nodes.len() < 30 => {
-                // It boots, and is listed a while after it has registered.
+                // A new machine boots, and is listed a while after its node has registered.
                 self.new += 1;
                 let name = format!("z{:02}", self.new);
                 let listed = now + self.world.random.within(0, 120);
@@ -232,7 +232,7 @@ impl Play {
             9 => Lie::FlipsAll,
             10 => Lie::FlipsEach,
             11 => {
-                // A glitch.
+                // A short fault.
                 lasts = random.within(1, 9);
                 Lie::Misses(suspects.into_iter().collect())
             }
@@ -254,8 +254,7 @@ impl Play {
                 Lie::Misses(ready.skip(1).collect())
             }
             _ => {
-                // A rack loses its network, and the cloud its memory of the rack. Answers that take long may come in
-                // between.
+                // A rack loses its network, and the cloud its entries of the rack. Slow answers may come in between.
                 if self.world.slowest > 3 || self.world.nodes.len() < 5 {
                     return;
                 }
@@ -278,7 +277,7 @@ impl Play {
         self.lie_until = now + lasts;
     }
 
-    /// A part of the list, from the Ready node that vouches first to a node that is NotReady.
+    /// A part of the list, from the Ready node that is the first witness to a node that is NotReady.
     fn part(&mut self, suspects: &[String]) -> Option<BTreeSet<String>> {
         let now = self.world.now;
         let is_old = |name: &str| self.world.nodes[name].created + 400 < now;
@@ -297,7 +296,7 @@ impl Play {
         )
     }
 
-    /// Everything is quiet from here on; waits until what is gone has gone.
+    /// No further events; waits until all nodes without machines are deleted.
     fn end(mut self) -> Ended {
         self.trouble = self.trouble.max(self.world.now);
         let gone = self.names(|name| !self.is_alive(name));
@@ -306,7 +305,7 @@ impl Play {
             .len()
             .div_ceil(allowed.of(self.world.nodes.len()).max(1));
         let rounds = u64::try_from(rounds).unwrap();
-        // Rows of answers, a mass, the brake, and what throttling and failing deletions have put off.
+        // Series of answers, a mass outage, the brake, and delays by throttling and failed deletions.
         let latest = self.trouble + CERTAIN + MASS + 600 + WINDOW * (rounds + 1);
         let is_vouched_for = self
             .names(|name| self.is_alive(name))
@@ -331,8 +330,8 @@ impl Play {
         }
     }
 
-    /// How long each deletion took that nothing held: the node old enough, somebody there who vouches, no mass at any
-    /// time on the way, and the brake with budget. Whoever took longer than the rules say is written down.
+    /// Durations of the deletions that no condition held: the node old enough, a witness, no mass outage at any time
+    /// meanwhile, and budget of the brake. A duration beyond the rules is recorded as wrong.
     fn unheld(&mut self) -> Vec<u64> {
         let mut found = Vec::new();
         let allowed = Allowances::default().of(Brake::NodeDeletion).of(3);

@@ -1,5 +1,5 @@
 //! A small cluster, its cloud, and the manager's decisions about both, second by second. The API server is a map; the
-//! decisions are the real ones. Everything that is deleted wrongly, too early or too often is written down.
+//! decisions are the real ones. Every deletion that is wrong, too early or repeated is recorded.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) struct Stored {
     pub(crate) is_marked: bool,
 }
 
-/// A deletion that was right.
+/// A correct deletion.
 pub(crate) struct Deleted {
     pub(crate) name: String,
     pub(crate) at: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Deleted {
     pub(crate) is_marked: bool,
 }
 
-/// See the module's documentation.
+/// The cluster, the cloud and the manager's memory.
 pub(crate) struct World {
     pub(crate) now: u64,
     pub(crate) random: Random,
@@ -55,21 +55,21 @@ pub(crate) struct World {
     pub(crate) cloud: Cloud,
     /// The slowest answer, in seconds.
     pub(crate) slowest: u64,
-    /// Whether the API server fails now and then, and others write.
+    /// Whether the API server fails now and then, and other clients write.
     pub(crate) is_rough: bool,
-    /// Until when the manager's cache stands still.
+    /// Until when the manager's cache gets no events.
     pub(crate) deaf_until: u64,
     pub(crate) deleted: Vec<Deleted>,
     pub(crate) wrong: Vec<String>,
     pub(crate) log: Vec<String>,
-    /// Whether every answer is written down, too.
+    /// Whether every answer is logged, too.
     pub(crate) is_told: bool,
-    /// Who vouched last.
+    /// The witnesses of the last call.
     pub(crate) vouching: Vec<String>,
     mutant: Option<Mutant>,
     most_nodes: usize,
     cache: Vec<Arc<Node>>,
-    /// Of which version the cache is.
+    /// The version of the cache.
     cached: u64,
     memory: Memory,
     budgets: ClusterBudgets,
@@ -165,7 +165,7 @@ impl World {
         });
     }
 
-    /// An autoscaler says that it takes the node away.
+    /// An autoscaler marks the node for removal.
     pub(crate) fn mark(&mut self, name: &str) {
         if let Some(stored) = self.nodes.get_mut(name) {
             stored.is_marked = true;
@@ -180,19 +180,19 @@ impl World {
         });
     }
 
-    /// The manager is another process. What was spent is written down.
+    /// Another process of the manager starts. The recorded use of the brakes stays.
     pub(crate) fn restart(&mut self) {
         self.memory = Memory::default();
         self.on_the_wire.clear();
         self.vouching.clear();
     }
 
-    /// Whether there is nothing that a pass could find.
+    /// Whether a pass would find nothing.
     fn is_calm(&self) -> bool {
         self.on_the_wire.is_empty() && self.nodes.values().all(|one| one.not_ready.is_none())
     }
 
-    /// One second.
+    /// Plays one second.
     pub(crate) fn second(&mut self) {
         self.now += 1;
         if self.deaf_until <= self.now && self.cached != self.versions {
@@ -203,7 +203,7 @@ impl World {
             self.memory.absorb(&survey, &answer, self.both().moment);
             self.reconcile_all();
         }
-        // With everybody Ready a pass finds nothing; one in a while is enough to see who has come.
+        // With all nodes Ready a pass finds nothing; a pass now and then is enough to see new nodes.
         let period = if self.is_calm() { 60 } else { 5 };
         if self.now.is_multiple_of(period) {
             for survey in self.with_pass(Memory::begin) {
@@ -330,7 +330,7 @@ impl World {
 
     fn delete(&mut self, node: &NodeRef, deletion: &NodeDeletion) -> DeletionResult {
         if self.is_rough && self.random.per_cent(5) {
-            // Somebody else was quicker: the name belongs to another machine now.
+            // Another client was quicker: the name belongs to another machine now.
             self.add(&node.name, self.now, self.now, true);
         } else if self.is_rough && self.random.per_cent(10) {
             self.write(&node.name, |_| {});
@@ -362,7 +362,7 @@ impl World {
         Ok(Some(()))
     }
 
-    /// Everything that has to be so when a node goes.
+    /// Checks all conditions of a node's deletion.
     fn judge(&mut self, name: &str, brake: Option<Brake>) {
         let (stored, now) = (&self.nodes[name], self.now);
         let mut say = |what: &str| self.wrong.push(format!("{now} {name}: {what}"));
@@ -376,14 +376,14 @@ impl World {
             say("it is younger than five minutes");
         }
         let Some(brake) = brake else {
-            // Somebody has said on the node that it is to leave.
+            // The node is marked as one that is to leave.
             return;
         };
         self.spent.push((brake, now));
-        // What was paid for a deletion that failed is good for a minute.
+        // The budget for a failed deletion stays reserved for a minute.
         let is_in_window = |(one, at): &&(Brake, u64)| *one == brake && *at + 540 > now;
         let count = self.spent.iter().filter(is_in_window).count();
-        // It was held after its machine had gone, at the earliest.
+        // The deletion was held after the machine had gone, at the earliest.
         let since = |seconds| Moment(Duration::from_secs(seconds));
         let rise = Rise::since(self.cloud.machines[name].gone.map(since), since(now));
         let allowed = Allowances::default().of(brake).of(self.most_nodes);

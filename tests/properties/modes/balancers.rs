@@ -1,4 +1,5 @@
-//! A cloud of load balancers, one for each Service at most. Making one takes two requests, so that a plan shows the first.
+//! A cloud of load balancers, at most one for each Service. Making one takes two requests, of which a plan shows the
+//! first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -11,18 +12,18 @@ use ccm_core::load_balancer::{
 use ccm_core::permit::{Permit, RequestOutcome};
 use ccm_fixtures::permits;
 
-/// How a load balancer is.
+/// The state of a load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Balancer {
-    /// Without the nodes.
+    /// It has no targets.
     Bare,
-    /// As it was asked for.
+    /// It is as the Service wants it.
     Right,
-    /// As somebody else wants it.
+    /// Its settings were changed by another client.
     Other,
 }
 
-/// See the module's documentation. It is the provider `sim`, too.
+/// The load balancers, and the provider `sim` for them.
 #[derive(Default)]
 pub(crate) struct Balancers {
     state: Mutex<State>,
@@ -30,12 +31,12 @@ pub(crate) struct Balancers {
 
 #[derive(Default)]
 struct State {
-    /// By the Service's name.
+    /// The load balancers by the Service's name.
     there: BTreeMap<String, Balancer>,
     refused: BTreeSet<String>,
     hidden: BTreeSet<String>,
     hushed: BTreeSet<String>,
-    /// By the Service's name, the first request that was made.
+    /// The first request for each Service, by its name.
     made: BTreeMap<String, String>,
 }
 
@@ -49,27 +50,27 @@ impl Balancers {
         };
     }
 
-    /// From now on the provider will not have this Service.
+    /// From now on the provider refuses this Service.
     pub(crate) fn refuse(&self, name: &str) {
         self.state.lock().unwrap().refused.insert(name.to_owned());
     }
 
-    /// From now on the provider cannot look at this Service's load balancer.
+    /// From now on the provider cannot look up this Service's load balancer.
     pub(crate) fn hide(&self, name: &str) {
         self.state.lock().unwrap().hidden.insert(name.to_owned());
     }
 
-    /// From now on the provider calls a request done that it was not let send.
+    /// From now on the provider reports a request as done that its permit refused.
     pub(crate) fn hush(&self, name: &str) {
         self.state.lock().unwrap().hushed.insert(name.to_owned());
     }
 
-    /// Forgets which requests were made.
+    /// Forgets the requests so far.
     pub(crate) fn forget(&self) {
         self.state.lock().unwrap().made.clear();
     }
 
-    /// By the Service's name, the first request that was made.
+    /// The first request for each Service, by its name.
     pub(crate) fn made(&self) -> BTreeMap<String, String> {
         self.state.lock().unwrap().made.clone()
     }
@@ -90,7 +91,7 @@ impl Balancers {
         Ok(state.there.get(&service.name).copied())
     }
 
-    /// A change under its permit, after which the Service has this load balancer.
+    /// Makes a change under its permit, after which the Service has this load balancer.
     fn change(
         &self,
         permit: &Permit,
@@ -99,7 +100,7 @@ impl Balancers {
         after: Option<Balancer>,
     ) -> Result<(), ProviderError> {
         let request = permits::change(method, &path);
-        // Any moment at which it is valid.
+        // Any time at which it is valid.
         let now = permit.valid_until();
         if let Err(refusal) = permit.ask(now, &request) {
             let is_hushed = self.state.lock().unwrap().hushed.contains(&service.name);

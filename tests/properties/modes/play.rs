@@ -1,4 +1,4 @@
-//! Plays a world in one mode: the controllers as they are, from the beginning until everything has come to rest.
+//! Plays a world in one mode: the real controllers, from the beginning until nothing changes any more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,31 +19,31 @@ use kube::api::PostParams;
 
 use crate::modes::world::World;
 
-/// Who the controllers are at the API server.
+/// The user of the controllers at the API server.
 const CONTROLLERS: &str = "ccm";
-/// How long everything takes: a mass of deletions is held for a quarter of an hour, and then, as of every other
-/// change of at most nine, three are made in ten minutes.
+/// Duration of a play: a mass outage is held for a quarter of an hour, and then the brakes allow three of at most nine
+/// changes in ten minutes.
 const LONG: Duration = Duration::from_secs(50 * 60);
 /// All nodes are older than any rule asks for.
 const AGE: Duration = Duration::from_secs(3600);
 
-/// How a play went.
+/// The result of a play.
 pub(crate) struct Played {
-    /// By object, the verb that was planned.
+    /// The planned verb of each object.
     pub(crate) planned: BTreeMap<String, String>,
-    /// Whether everything was judged.
+    /// Whether the plan is complete.
     pub(crate) is_sure: bool,
-    /// By node, the verb of the first write that was made.
+    /// The verb of the first write to each node.
     pub(crate) written: BTreeMap<String, String>,
-    /// How many writes were sent, of every kind, Events included.
+    /// Number of writes of all kinds, Events included.
     pub(crate) requests: usize,
-    /// How many deletions of nodes were audited.
+    /// Number of audit records of node deletions.
     pub(crate) deletions: usize,
     verbs: Vec<String>,
 }
 
 impl Played {
-    /// How many writes to nodes were made with this verb.
+    /// Number of writes to nodes with this verb.
     pub(crate) fn written_verbs(&self, verb: &str) -> usize {
         self.verbs.iter().filter(|one| *one == verb).count()
     }
@@ -131,8 +131,8 @@ fn settings(world: &World, mode: Mode, plan: PlanBook, audit: Arc<dyn AuditSink>
     }
 }
 
-/// The provider `sim`, which always says the same, and tries to change something in every look-up. No mode lets
-/// it, and so no plan has it.
+/// The provider `sim`, which always gives the same answers, and tries to change something in every look-up. Every
+/// permit refuses that, so no plan has it.
 fn cloud(world: World) -> ScriptedProvider {
     ScriptedProvider::new("sim")
         .finding(move |node| world.lookup(&node.name))

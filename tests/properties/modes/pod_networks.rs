@@ -1,5 +1,5 @@
-//! The law of plan mode for routes and pod CIDRs: worlds of nodes with and without blocks, and a cloud with routes that are right,
-//! outdated, in the way, or nobody's business, played in each mode from the same start.
+//! The law of plan mode for routes and pod CIDRs: worlds of nodes with and without blocks, and a cloud with routes that
+//! are right, outdated, in the way, or another owner's, played in each mode from the same start.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -20,32 +20,32 @@ use kube::api::PostParams;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Who the controllers are at the API server.
+/// The user of the controllers at the API server.
 const CONTROLLERS: &str = "ccm";
-/// How long everything takes: two routes may go in ten minutes.
+/// Duration of a play: the brake allows two deletions of routes in ten minutes.
 const LONG: Duration = Duration::from_secs(90 * 60);
 const CLUSTER: &str = "10.244.0.0/16";
 
-/// What a node has, and what the cloud has for it.
+/// The state of a node, and of its route at the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// No block, and nothing at the cloud.
     Bare,
     /// A block, and no route to it.
     Unrouted,
-    /// All that it needs.
+    /// A block, a route and the condition.
     Well,
-    /// A route, and nobody has said so.
+    /// A block and a route, without the condition.
     Untold,
-    /// A route to an address that it had.
+    /// A route to an address that it had before.
     Moved,
-    /// Its destination leads to nothing.
+    /// A route to its block leads nowhere.
     Blocked,
-    /// Its destination leads to somebody's machine.
+    /// A route to its block leads to a machine that is no node.
     Taken,
-    /// Like `Unrouted`, and a network plugin has spoken.
+    /// Like `Unrouted`, and a network plugin has set the condition.
     Calico,
-    /// It is gone, and its route is there.
+    /// The node is gone, and its route exists.
     Gone,
 }
 
@@ -67,10 +67,10 @@ pub(crate) fn any_world() -> impl Strategy<Value = Vec<Fate>> {
     prop::collection::vec(prop::sample::select(Fate::ALL.to_vec()), 1..6)
 }
 
-/// By object, the first change that was made.
+/// The first change of each object.
 type Made = Arc<Mutex<BTreeMap<String, String>>>;
 
-/// How a play went: by object the first change, as it was planned and as it was made.
+/// The result of a play: the first change of each object, as planned and as made.
 #[derive(Debug, Default)]
 pub(crate) struct Played {
     pub(crate) planned: BTreeMap<String, String>,
@@ -79,7 +79,7 @@ pub(crate) struct Played {
 }
 
 fn block(index: usize) -> String {
-    // From the other end than that from which blocks are given out.
+    // From the opposite end of the range, where no blocks are allocated.
     format!("10.244.{}.0/24", 200 - index)
 }
 
@@ -207,7 +207,7 @@ fn settings(mode: Mode, plan: PlanBook) -> Settings {
     }
 }
 
-/// The provider `sim`, which makes each change under its permit, and by object the first change that it made.
+/// The provider `sim`, which makes each change under its permit, and the first change of each object.
 fn cloud(routes: Vec<CloudRoute>) -> (ScriptedProvider, Made) {
     let made = Made::default();
     let noted = made.clone();
@@ -224,7 +224,7 @@ fn changed(asked: &Asked<'_>, made: &Made) -> Result<(), ProviderError> {
         return Ok(());
     }
     let request = change("POST", &format!("/routes/{}", call.function));
-    // Any moment at which it is valid.
+    // Any time at which it is valid.
     let now = permit.valid_until();
     let verdict = permit.ask(now, &request);
     verdict.map_err(|refusal| ProviderError::Denied(refusal.to_string()))?;

@@ -1,5 +1,5 @@
-//! The law of plan mode for Services: worlds of Services whose load balancers are missing, wrong, right or not wanted any
-//! more, and a cloud that refuses or cannot look, played in each mode from the same start.
+//! The law of plan mode for Services: worlds of Services whose load balancers are missing, wrong, right or unwanted,
+//! and a cloud that refuses calls or look-ups, played in each mode from the same start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,43 +18,43 @@ use serde_json::{Value, json};
 
 use super::balancers::{Balancer, Balancers};
 
-/// Who the controllers are at the API server.
+/// The user of the controllers at the API server.
 const CONTROLLERS: &str = "ccm";
-/// How long everything is made before anything happens to it.
+/// Time in which the Services get their load balancers, before their fates happen.
 const BEFORE: Duration = Duration::from_secs(30 * 60);
-/// How long everything takes: three load balancers may go in ten minutes.
+/// Duration of a play: the brake allows three deletions of load balancers in ten minutes.
 const LONG: Duration = Duration::from_secs(90 * 60);
 
-/// What has happened to a Service and to its load balancer.
+/// The event that has happened to a Service and to its load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It was made a moment ago.
+    /// It was created a moment ago.
     New,
-    /// All is as it has to be.
+    /// Its load balancer is right.
     Well,
-    /// The load balancer is right, and nobody has written down whose the Service is.
+    /// The load balancer is right, and the Service lacks the owner's annotation.
     Unowned,
     /// The same, and the load balancer has other settings.
     UnownedAndOther,
-    /// Somebody has changed the load balancer.
+    /// A person has changed the load balancer.
     Other,
-    /// Somebody has removed the load balancer.
+    /// A person has deleted the load balancer.
     Lost,
-    /// The same, and the provider does not say that it could not make it anew.
+    /// As `Lost`, and the provider does not report that its request was refused.
     LostInSilence,
-    /// Somebody has written another address into the status.
+    /// Another client has written another address into the status.
     OtherStatus,
     /// It is being deleted.
     Deleted,
-    /// The same, and there is no load balancer any more.
+    /// It is being deleted, and its load balancer does not exist.
     DeletedAndLost,
-    /// It is of another type now.
+    /// Its type is not LoadBalancer any more.
     Retyped,
-    /// The provider will not have it.
+    /// The provider refuses it.
     Refused,
     /// The same, and it was made a moment ago.
     NewAndRefused,
-    /// The provider cannot look.
+    /// The provider cannot look up its load balancer.
     Unseen,
     /// The same, and it is being deleted.
     DeletedAndUnseen,
@@ -97,15 +97,15 @@ pub(crate) struct First {
     pub(crate) cloud: Option<String>,
 }
 
-/// How a play went.
+/// The result of a play.
 #[derive(Debug)]
 pub(crate) struct Played {
     pub(crate) planned: BTreeMap<String, First>,
-    /// The objects about which nothing can be said.
+    /// The objects about which the plan has no definite statement.
     pub(crate) unsure: BTreeSet<String>,
     pub(crate) verdict: PlanVerdict,
     pub(crate) made: BTreeMap<String, First>,
-    /// How many writes were sent to the cluster.
+    /// Number of writes to the cluster.
     pub(crate) requests: usize,
 }
 
@@ -225,7 +225,7 @@ impl World {
         made.expect("the Service can be made");
     }
 
-    /// What happens to a Service while no controller runs.
+    /// Lets the fate of a Service happen while no controller runs.
     async fn befall(&self, index: usize, fate: Fate) {
         let name = format!("s{index}");
         let disown =

@@ -1,4 +1,4 @@
-//! Worlds for the law of plan mode: some nodes, what has become of each machine, and what the cloud says about it.
+//! Worlds for the law of plan mode: some nodes, the state of each machine, and the cloud's answer about it.
 
 use ccm_core::cloud::{Address, AddressType, Instance, Lookup};
 use ccm_core::well_known;
@@ -8,36 +8,36 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-/// What has become of a node's machine, and what the node knows of it.
+/// The state of a node's machine, and of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It has just joined.
+    /// The node has just joined.
     New,
-    /// The same, and its kubelet has told the addresses that the cloud tells.
+    /// The same, and its kubelet has reported the cloud's addresses.
     NewWithAddresses,
-    /// It has just joined, and the cloud says that it is not its own.
+    /// The node has just joined, and the cloud answers that the machine is another's.
     NewOfSomebodyElse,
     /// The machine died before its node was initialised.
     NewAndGone,
-    /// Nothing is to be done.
+    /// The node needs no change.
     Well,
-    /// The cloud cannot tell.
+    /// The cloud's answer is unknown.
     Unknown,
-    /// The cloud says that there is no machine, and the kubelet says that it is well.
+    /// The cloud answers that the machine is gone, and the kubelet reports Ready.
     ReadyAndGone,
-    /// It has another ExternalIP.
+    /// The machine has another ExternalIP.
     OtherExternalIp,
-    /// It has another InternalIP, and is Ready.
+    /// The machine has another InternalIP, and the node is Ready.
     OtherInternalIp,
-    /// It was resized.
+    /// The machine has another type.
     OtherType,
-    /// It was switched off.
+    /// The machine was switched off.
     Stopped,
-    /// It was switched on again.
+    /// The machine was switched on again.
     StartedAgain,
-    /// There is no such machine any more.
+    /// The machine does not exist any more.
     Vanished,
-    /// The same, and the cluster autoscaler has said so before.
+    /// The same, and the cluster autoscaler has marked the node before.
     VanishedAsWanted,
 }
 
@@ -81,21 +81,21 @@ impl Fate {
     }
 }
 
-/// A cluster at the beginning.
+/// The initial state of a cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
-    /// Of the nodes `n0`, `n1`, and so on.
+    /// The fates of the nodes `n0`, `n1`, and so on.
     pub(crate) fates: Vec<Fate>,
-    /// `--reconcile-node-labels`.
+    /// The flag `--reconcile-node-labels`.
     pub(crate) reconcile_labels: bool,
 }
 
-/// Any fates beside a node that is known to be good, so that no change waits for another one.
+/// Any fates beside a node that is known good, so that no change waits for another one.
 pub(crate) fn any_world() -> impl Strategy<Value = World> {
     of(Fate::ALL.to_vec())
 }
 
-/// Only fates about which nothing is to be done.
+/// Only fates that need no change.
 pub(crate) fn quiet_world() -> impl Strategy<Value = World> {
     of(Fate::QUIET.to_vec())
 }
@@ -117,7 +117,7 @@ impl World {
         fates.map(|(index, fate)| node(index, *fate)).collect()
     }
 
-    /// What the cloud says about the node with this name.
+    /// The cloud's answer about the node with this name.
     pub(crate) fn lookup(&self, name: &str) -> Lookup {
         let index = name.strip_prefix('n').and_then(|text| text.parse().ok());
         let fate = index.and_then(|index: usize| self.fates.get(index));

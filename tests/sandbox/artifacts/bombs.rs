@@ -1,5 +1,5 @@
-//! Files that are made to cost the compiler time and memory, or to crash it. What it costs is paid by the compile child;
-//! what the host feels of it is measured in a process of its own.
+//! Files made to cost the compiler time and memory, or to crash it. The compile child bears the cost; the effect on the
+//! host is measured in a process of its own.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode, Stdio};
@@ -15,12 +15,12 @@ use crate::artifacts::serving::Serving;
 use crate::host::compiler;
 use ccm_tests::harness::Test;
 
-/// The first argument that makes this program offer one file, and say what came of it.
+/// The first argument that makes this program load one file, and print the result.
 pub(crate) const MEASURE: &str = "__measure";
-/// The most that the host may grow by while a module is compiled, in KiB.
+/// Maximum growth of the host while a module is compiled, in KiB.
 const GROWTH_KIB: u64 = 16 << 10;
 /// Longer than the child may take; only a failing test waits that long.
-const PATIENCE: Duration = Duration::from_secs(100);
+const TIMEOUT: Duration = Duration::from_secs(100);
 
 pub(crate) const TESTS: &[Test] = &[
     ("a9_a_compile_bomb_costs_the_host_nothing", a9),
@@ -31,14 +31,14 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
-/// What comes of a file.
+/// The result of loading a file.
 #[derive(Clone, Copy)]
 enum End {
-    /// It is refused before it is compiled, and this is what there is too much of.
+    /// It is refused before it is compiled; the text says what exceeds a limit.
     TooMuch(&'static str),
-    /// The child dies of it, of whichever limit it reaches first.
+    /// The child dies at one of its limits.
     Dies,
-    /// The child copes, or does not: it costs the host nothing in either case.
+    /// The child may succeed or fail: the host does not grow in either case.
     Whatever,
 }
 
@@ -104,8 +104,8 @@ fn deep_components() -> Vec<u8> {
     followed_by(&tail)
 }
 
-/// Functions that keep to every limit of the pre-scan and keep the register allocator busy: locals that are all alive
-/// across hundreds of branches.
+/// Functions that keep to every limit of the pre-scan and keep the register allocator busy: all locals are alive across
+/// hundreds of branches.
 fn alive() -> Vec<u8> {
     const LOCALS: u32 = 1_700;
     let body = || {
@@ -132,7 +132,7 @@ fn alive() -> Vec<u8> {
     with_module(&functions((0..40).map(|_| body())))
 }
 
-/// Offers one file in a process of its own, where nothing else takes memory.
+/// Loads one file in a process of its own, where nothing else takes memory.
 fn measured(name: &str) -> Value {
     let output = Command::new(std::env::current_exe().unwrap())
         .arg(MEASURE)
@@ -144,12 +144,12 @@ fn measured(name: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The process of [`measured`]: says what came of the file, and by how much the host grew at most.
+/// The process of [`measured`]: prints the result for the file, and the host's maximum growth.
 pub(crate) fn measure() -> ExitCode {
     let mut arguments = std::env::args().skip(2);
     let name = arguments.next().unwrap();
     let bomb = BOMBS.iter().find(|(bomb, _, _)| *bomb == name);
-    // A bomb need not take its whole minute to show what it is.
+    // A bomb is recognised before the whole minute has passed.
     let limits: &[&str] = match bomb {
         Some((_, _, End::Dies)) => &["--cpu-seconds=3", "--memory-mib=600"],
         _ => &[],
@@ -159,7 +159,7 @@ pub(crate) fn measure() -> ExitCode {
         None => embedded_guests::HCLOUD.to_vec(),
     };
     let serving = Serving::start_with(compiler(limits));
-    // From here on the peak counts anew.
+    // Resets the peak of the resident set.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = memory("VmRSS:");
     let error = match bomb {
@@ -186,12 +186,12 @@ pub(crate) fn measure() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A number of this process, in KiB.
+/// A field of this process's `/proc/self/status`, in KiB.
 pub(crate) fn memory(name: &str) -> u64 {
     memory_of(rustix::process::getpid(), name)
 }
 
-/// A number of another process, in KiB.
+/// The same field of another process, in KiB.
 pub(crate) fn memory_of(process: Pid, name: &str) -> u64 {
     let status = format!("/proc/{}/status", process.as_raw_nonzero());
     let status = std::fs::read_to_string(status).unwrap();
@@ -206,7 +206,7 @@ fn a9() {
     for (name, _, end) in BOMBS {
         let began = Instant::now();
         let shown = measured(name);
-        assert!(began.elapsed() < PATIENCE, "{name}: {shown}");
+        assert!(began.elapsed() < TIMEOUT, "{name}: {shown}");
         assert!(
             shown["grown"].as_u64().unwrap() <= GROWTH_KIB,
             "{name}: {shown}"
@@ -227,7 +227,7 @@ fn a9() {
 }
 
 fn a10() {
-    // Files on which the compiler really crashes are mended in the compiler; so the crash is the child's own.
+    // Files that crash the compiler itself are fixed there; so the child crashes by itself here.
     for (script, words) in [
         ("kill -ABRT $$", "signal 6"),
         ("kill -SEGV $$", "signal 11"),
@@ -238,7 +238,7 @@ fn a10() {
             program: "/bin/sh".into(),
             arguments: ["-c", script].map(OsString::from).into(),
         });
-        // Another file than the good one, which is found compiled.
+        // A file other than the good one, whose compiled code is cached.
         let (error, said) = serving.refusal(script, with_module(&functions([])));
         let LoadError::Compile {
             reason: CompileError::Crashed(_),

@@ -1,4 +1,4 @@
-//! What is wrong with a file: its kind, its size, its names, what it wants of the engine.
+//! Files with a wrong kind, size, name, or request to the engine.
 
 use ccm_host::{LoadError, ModuleRefusal};
 use sha2::{Digest as _, Sha256};
@@ -33,7 +33,7 @@ pub(crate) const TESTS: &[Test] = &[
 
 type IsExpected = fn(&LoadError) -> bool;
 
-/// Offers each, and compares what is said.
+/// Loads each file, and compares the error.
 fn refused(rows: Vec<(&str, Vec<u8>, IsExpected, &str)>) {
     let serving = Serving::start();
     for (name, wasm, is_expected, words) in rows {
@@ -51,7 +51,7 @@ fn is_invalid(error: &LoadError) -> bool {
     matches!(error, LoadError::Compile { .. })
 }
 
-/// So many bytes that mean nothing, the same in every run.
+/// The given number of arbitrary bytes, the same in every run.
 fn noise(length: usize) -> Vec<u8> {
     let blocks = (0_u32..).flat_map(|number| Sha256::digest(number.to_le_bytes()));
     blocks.take(length).collect()
@@ -74,9 +74,9 @@ fn a1() {
     let mut smaller = 0;
     for end in &ends[..ends.len() - 1] {
         let cut = whole[..*end].to_vec();
-        // A whole number of sections is a component. What is left of it may be a smaller provider, which is other bytes,
-        // and another digest, than anybody vouched for; of all others something is missing: in the end no more than an
-        // export that it says it has.
+        // A whole number of sections is a component. The rest may be a smaller provider with other bytes, and so
+        // another digest than the trusted one; all other cuts lack something: at least a function that the component
+        // exports.
         if ccm_host::inspect("cut.wasm", &cut).is_ok_and(|left| left.capabilities.instances) {
             smaller += 1;
             continue;
@@ -99,7 +99,7 @@ fn a1() {
                 ..
             } = error
             else {
-                // The kind of a section without its length: what is before it is still whole.
+                // The kind of a section without its length: all sections before it are whole.
                 panic!("{cut}: {said}");
             };
             assert!(offset <= cut, "{cut}: {said}");
@@ -385,7 +385,7 @@ fn a17() {
             "damaged at offset",
         ),
     ]);
-    // A section that means nothing to anybody may be called what it likes, and nobody repeats it.
+    // An unknown custom section may have any name, and no message repeats it.
     Serving::start().offer(name(hostile)).unwrap();
 }
 

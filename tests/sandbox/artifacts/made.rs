@@ -1,4 +1,4 @@
-//! Files that no compiler would make: sections put together by hand, and real ones with something added or changed.
+//! Files that no compiler makes: hand-made sections, and real files with an addition or a change.
 
 use wasm_encoder::{
     CodeSection, Component, ComponentExportKind, ComponentExportSection, ComponentImportSection,
@@ -15,25 +15,25 @@ const EXPORTS: [&str; 2] = [
     "ccm:provider/lifecycle@0.1.0",
     "ccm:provider/instances@0.1.0",
 ];
-/// A manifest that asks for nothing, and takes the configuration of the good version.
+/// A manifest without requests, which accepts the configuration of the good version.
 const MANIFEST: &str = r#"{"contract":"0.1.0","name":"sample","version":"1","description":"",
     "schemes":["sample"],"config":[{"key":"behaviour","why":"because"}]}"#;
 
-/// The good module with more sections behind its own: what follows a component's header can stand in any other one.
+/// The good module with more sections after its own: sections after a component's header are valid in any component.
 pub(crate) fn followed_by(tail: &Component) -> Vec<u8> {
     let mut wasm = good();
     wasm.extend(&tail.clone().finish()[8..]);
     wasm
 }
 
-/// The good module with one more core module, which nobody instantiates and the compiler reads all the same.
+/// The good module with one more core module, which is never instantiated and compiled all the same.
 pub(crate) fn with_module(module: &Module) -> Vec<u8> {
     let mut tail = Component::new();
     tail.section(&ModuleSection(module));
     followed_by(&tail)
 }
 
-/// The good module with one text in the place of another, wherever it stands.
+/// The good module in which one text replaces another everywhere.
 pub(crate) fn with_text(from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len(), "lengths stand before texts");
     let mut wasm = good();
@@ -52,7 +52,7 @@ pub(crate) fn hollow(imports: &[&str], exports: &[&str], manifest: &str) -> Vec<
     hollow_of(&InstanceType::new(), imports, exports, manifest)
 }
 
-/// The same with imports of this type.
+/// As [`hollow`], with imports of this type.
 fn hollow_of(import: &InstanceType, imports: &[&str], exports: &[&str], manifest: &str) -> Vec<u8> {
     let mut component = Component::new();
     let mut types = ComponentTypeSection::new();
@@ -79,7 +79,8 @@ fn hollow_of(import: &InstanceType, imports: &[&str], exports: &[&str], manifest
     component.finish()
 }
 
-/// A component with a manifest that imports a function of an interface, which is about lists of lists … so many of them.
+/// A component with a manifest that imports a function of an interface, whose parameter is a list of lists … of this
+/// depth.
 pub(crate) fn deep(interface: &str, function: &str, depth: u32) -> Vec<u8> {
     let mut instance = InstanceType::new();
     let byte = ComponentValType::Primitive(PrimitiveValType::U8);
@@ -95,22 +96,22 @@ pub(crate) fn deep(interface: &str, function: &str, depth: u32) -> Vec<u8> {
     hollow_of(&instance, &[interface], &EXPORTS, MANIFEST)
 }
 
-/// The same with all that is exported, and these imports.
+/// A component with all exports and these imports.
 pub(crate) fn importing(imports: &[&str]) -> Vec<u8> {
     hollow(imports, &EXPORTS, MANIFEST)
 }
 
-/// The same without imports, and with these exports.
+/// A component with these exports and no imports.
 pub(crate) fn exporting(exports: &[&str]) -> Vec<u8> {
     hollow(&[], exports, MANIFEST)
 }
 
-/// The same, with this manifest.
+/// A component with all exports and this manifest.
 pub(crate) fn manifest(text: &str) -> Vec<u8> {
     hollow(&[], &EXPORTS, text)
 }
 
-/// A component that holds the component that holds … so many of them.
+/// A component that holds a component that holds … to this depth.
 pub(crate) fn nested(depth: usize) -> Vec<u8> {
     /// Section of a component that holds a component.
     const COMPONENT: u8 = 4;
@@ -168,7 +169,7 @@ pub(crate) fn memory(change: impl FnOnce(&mut MemoryType)) -> Module {
     module
 }
 
-/// A core module with so many memories of no page.
+/// A core module with this many memories of no page.
 pub(crate) fn memories(count: usize) -> Module {
     let mut section = MemorySection::new();
     for _ in 0..count {
@@ -185,7 +186,7 @@ pub(crate) fn memories(count: usize) -> Module {
     module
 }
 
-/// A core module with one table of so many elements.
+/// A core module with one table of this many elements.
 pub(crate) fn table(minimum: u64) -> Module {
     let mut section = TableSection::new();
     section.table(TableType {
@@ -200,7 +201,7 @@ pub(crate) fn table(minimum: u64) -> Module {
     module
 }
 
-/// Sections of a component with so many instances of one empty module.
+/// Sections of a component with this many instances of one empty module.
 pub(crate) fn instances(count: usize) -> Component {
     let mut component = Component::new();
     component.section(&ModuleSection(&Module::new()));
@@ -212,7 +213,7 @@ pub(crate) fn instances(count: usize) -> Component {
     component
 }
 
-/// Where the top-level sections of a component end.
+/// The ends of a component's top-level sections.
 pub(crate) fn boundaries(wasm: &[u8]) -> Vec<usize> {
     let mut at = 8;
     let mut ends = vec![at];

@@ -1,4 +1,5 @@
-//! Real modules with random damage. Whatever comes of it is an answer: no panic, nobody waits, and what serves serves.
+//! Real modules with random damage. Each is refused or loaded: nothing panics or hangs, and the active version goes on
+//! serving.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +11,17 @@ use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[("a18_damaged_modules_panic_nobody_and_take_no_time", a18)];
 
-/// How many are inspected. Each takes some milliseconds.
+/// How many mutants are inspected. Each takes some milliseconds.
 const MUTANTS: Count = Count {
     variable: "CCM_ARTIFACT_MUTANTS",
     default: 150,
     ci: 3_000,
     full: 100_000,
 };
-/// How many of those that look right are compiled, for each thousand. Each takes half a second.
+/// How many per thousand of the seemingly valid mutants are compiled. Each takes half a second.
 const COMPILED: u64 = 8;
 /// Longer than this is a hang.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Numbers that differ for each seed, and are the same in every run.
 struct Dice {
@@ -41,11 +42,11 @@ impl Dice {
     }
 }
 
-/// One to four injuries.
+/// The bytes with one to four random changes.
 fn damaged(whole: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut wasm = whole.to_vec();
     for _ in 0..=dice.throw(4) {
-        // Sections and types stand at the ends, code in between: each gets its share.
+        // Sections and types are at the ends, code in between: each is damaged equally often.
         let within = match dice.throw(4) {
             0 => 256,
             1 => 16 << 10,
@@ -69,7 +70,7 @@ fn damaged(whole: &[u8], dice: &mut Dice) -> Vec<u8> {
                 let part = wasm[from..from + length].to_vec();
                 wasm[at..at + length].copy_from_slice(&part);
             }
-            // A length of four thousand millions.
+            // A length of 4,294,967,295.
             5 => drop(wasm.splice(at..at, [0xff, 0xff, 0xff, 0xff, 0x0f])),
             _ => wasm.truncate(at.max(8)),
         }
@@ -94,12 +95,12 @@ fn a18() {
                 passed += 1;
                 if room > 0 {
                     room -= 1;
-                    // Refused by the compiler, by what is granted, or by its own start; or it works all the same.
+                    // It is refused by the compiler, the grants or its own start; or it works all the same.
                     let _ = serving.offer(wasm);
                 }
             }
         }
-        assert!(began.elapsed() < PATIENCE, "seed {seed}");
+        assert!(began.elapsed() < TIMEOUT, "seed {seed}");
     }
     assert!(
         refused > count / 10 && passed > 0,

@@ -1,4 +1,4 @@
-//! A provider that serves while something else is offered in its place. It asserts only that it serves, before and after.
+//! A provider that serves while another file is offered in its place. Asserts only that it serves, before and after.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use ccm_tests::errors::chain;
 
 use crate::host::{cache, compiler, open_host};
 
-/// A host, and a good version that serves.
+/// A host, and a good version that is active.
 pub(crate) struct Serving {
     runtime: tokio::runtime::Runtime,
     host: Host,
@@ -25,7 +25,7 @@ impl Serving {
         Serving::start_with(compiler(&[]))
     }
 
-    /// The same with another compiler for whatever is offered. The good version is found compiled.
+    /// As `start`, with another compiler for offered files. The good version's compiled code is cached.
     pub(crate) fn start_with(offered: Compiler) -> Serving {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -46,12 +46,12 @@ impl Serving {
         serving
     }
 
-    /// Offers a file. The version that serves is asked before, and serves after.
+    /// Offers a file. The active version is called before, and must serve after.
     pub(crate) fn offer(&self, wasm: Vec<u8>) -> Result<(), LoadError> {
         self.offer_on(wasm, grants(), config())
     }
 
-    /// The same with everything granted that the file requests, and nothing configured.
+    /// Offers a file with everything granted that it requests, and without configuration.
     pub(crate) fn offer_granted(&self, wasm: Vec<u8>) -> Result<(), LoadError> {
         let inspection = ccm_host::inspect("offered.wasm", &wasm).unwrap();
         let grants = at_nowhere(inspection.manifest.as_grants());
@@ -74,7 +74,7 @@ impl Serving {
         loaded
     }
 
-    /// Offers a file that has to be refused, and returns why, as a person reads it.
+    /// Offers a file that must be refused, and returns the error, also as text.
     pub(crate) fn refusal(&self, name: &str, wasm: Vec<u8>) -> (LoadError, String) {
         match self.offer(wasm) {
             Ok(()) => panic!("{name} was loaded"),
@@ -88,7 +88,7 @@ impl Serving {
         }
     }
 
-    /// What the compiler made of the good version, without what the cache puts before it.
+    /// The compiled code of the good version, without the cache's header.
     pub(crate) fn compiled(&self) -> Vec<u8> {
         let folder = cache().join("compiled");
         let files = std::fs::read_dir(folder).unwrap();
@@ -135,7 +135,7 @@ fn grants() -> Grants {
     at_nowhere(inspection.manifest.as_grants())
 }
 
-/// The same for a place where nobody listens, and nobody has to.
+/// Grants for an endpoint without a listener: nothing is sent.
 fn at_nowhere(mut grants: Grants) -> Grants {
     for target in &mut grants.targets {
         target.endpoint = "http://127.0.0.1:9/v1".parse().unwrap();
@@ -153,7 +153,7 @@ fn config() -> GuestConfig {
     }
 }
 
-/// Characters that change how others are shown.
+/// Characters that change how others are displayed.
 fn is_hidden(one: char) -> bool {
     matches!(one, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

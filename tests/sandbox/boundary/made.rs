@@ -1,4 +1,4 @@
-//! A good guest out of single instructions, and how it is changed: it knows one answer, and gives it for every node.
+//! The good guest, made of single instructions, and its changes: it gives the same answer for every node.
 
 use wasm_encoder::{
     CodeSection, Component, ConstExpr, CustomSection, DataSection, EntityType, ExportKind,
@@ -11,7 +11,7 @@ use wit_parser::Resolve;
 /// The name of the node that every test asks about.
 pub(super) const NODE: &str = "knoten-ü-日本-🦀";
 
-/// What a guest may import here: the functions that tests call, each with its core type.
+/// The functions that a guest may import here, each with its core type.
 const IMPORTS: &[(&str, &str, &[ValType], &[ValType])] = &[
     ("ccm:provider/log@0.1.0", "log", &[ValType::I32; 5], &[]),
     ("ccm:provider/clock@0.1.0", "now", &[], &[ValType::I64]),
@@ -47,7 +47,7 @@ const IMPORTS: &[(&str, &str, &[ValType], &[ValType])] = &[
     ),
 ];
 
-/// Calls of them.
+/// Calls of the imported functions.
 pub(super) const LOG: Instruction<'static> = Instruction::Call(0);
 pub(super) const NOW: Instruction<'static> = Instruction::Call(1);
 pub(super) const TIMER: Instruction<'static> = Instruction::Call(2);
@@ -56,7 +56,7 @@ pub(super) const DROP_POLLABLE: Instruction<'static> = Instruction::Call(4);
 pub(super) const FIELDS: Instruction<'static> = Instruction::Call(5);
 pub(super) const DROP_FIELDS: Instruction<'static> = Instruction::Call(6);
 
-/// As much of WASI as they are of, and the guest's world.
+/// The part of WASI with these functions, and the guest's world.
 const WORLD: &str = r#"
     package made:guest;
     world guest {
@@ -86,7 +86,8 @@ const WORLD: &str = r#"
 const MANIFEST: &str =
     r#"{"contract":"0.1.0","name":"made","version":"1","description":"","schemes":["made"]}"#;
 
-/// Where things are in the memory. The answer of `find`: whether it is an error at its first byte, the rest from the eighth.
+/// Addresses in memory. The answer of `find`: its first byte says whether it is an error, the value follows at the
+/// eighth.
 pub(super) const ANSWER: u32 = 1024;
 /// The answer of `init`, and its list of capabilities.
 pub(super) const INIT: u32 = 2048;
@@ -95,21 +96,21 @@ const CAPABILITIES: u32 = 2100;
 pub(super) const LOOKUP: u32 = 3072;
 /// The only address of the instance, of 12 bytes: its type at the first byte.
 pub(super) const ADDRESS: u32 = 3200;
-/// A text of the test, and the one that the provider ID and the address are.
+/// A text of the test, and the text of provider ID and address.
 pub(super) const TEXT: u32 = 4096;
 const WORD: u32 = 4000;
-/// The address of the next free byte stands here; what the host leaves in the guest begins there.
+/// Address of a word with the address of the next free byte; the host's values are stored from there on.
 const FREE: u32 = 8;
 const FIRST_FREE: u32 = 8192;
-/// Bytes of a page.
+/// Size of a memory page in bytes.
 pub(super) const PAGE: u32 = 65_536;
 
-/// A guest.
+/// A guest that can be changed.
 #[derive(Clone)]
 pub(super) struct Made {
-    /// How its texts are written.
+    /// The string encoding of the component.
     encoding: StringEncoding,
-    /// What its memory begins with; what comes later is written over what comes before.
+    /// The initial bytes of its memory; later entries overwrite earlier ones.
     memory: Vec<(u32, Vec<u8>)>,
     pages: u64,
     start: Vec<Instruction<'static>>,
@@ -140,46 +141,46 @@ pub(super) fn good() -> Made {
 }
 
 impl Made {
-    /// Texts are written like this.
+    /// Sets the string encoding.
     pub(super) fn encoded(self, encoding: StringEncoding) -> Made {
         Made { encoding, ..self }
     }
 
-    /// The memory begins with so many pages.
+    /// Sets the initial number of pages.
     pub(super) fn pages(self, pages: u64) -> Made {
         Made { pages, ..self }
     }
 
-    /// These bytes stand there.
+    /// Sets these bytes in memory.
     pub(super) fn bytes(mut self, at: u32, bytes: &[u8]) -> Made {
         self.memory.push((at, bytes.to_vec()));
         self
     }
 
-    /// This number stands there.
+    /// Sets a word in memory.
     pub(super) fn word(self, at: u32, word: u32) -> Made {
         self.bytes(at, &word.to_le_bytes())
     }
 
-    /// These numbers stand there.
+    /// Sets successive words in memory.
     pub(super) fn words(self, at: u32, words: &[u32]) -> Made {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.bytes(at, &bytes)
     }
 
-    /// `find` refuses, with the text that stands there and is so long, in the unit of its encoding.
+    /// `find` answers an error whose text is at this address, with this length in the unit of its encoding.
     pub(super) fn refusing(self, at: u32, length: u32) -> Made {
         self.bytes(ANSWER, &[1])
             .words(ANSWER + 8, &[0, 0, at, length])
     }
 
-    /// `find` refuses with these bytes as its text; a letter has so many of them.
+    /// `find` answers an error with these bytes as its text; `letter` is the number of bytes of its unit.
     pub(super) fn saying(self, bytes: &[u8], letter: usize) -> Made {
         let length = (bytes.len() / letter) as u32;
         self.bytes(TEXT, bytes).refusing(TEXT, length)
     }
 
-    /// `find` refuses with the name of the node that it was asked about as its text.
+    /// `find` answers an error whose text is the name of the first node.
     pub(super) fn echoing(self) -> Made {
         let made = self.refusing(0, 0);
         // Address and length of a node's name are its first two words.
@@ -194,14 +195,14 @@ impl Made {
         made.finding([copy(0), copy(4)].concat())
     }
 
-    /// `find` does this before it answers; it may use its two parameters and the local variable 2.
+    /// `find` runs this before it answers; it may use its two parameters and the local variable 2.
     pub(super) fn finding(self, instructions: impl Into<Vec<Instruction<'static>>>) -> Made {
         let mut find = instructions.into();
         find.push(Instruction::I32Const(ANSWER as i32));
         Made { find, ..self }
     }
 
-    /// The answer of `find` stands there.
+    /// `find` returns this address of its answer.
     pub(super) fn answering_at(self, at: u32) -> Made {
         Made {
             find: vec![Instruction::I32Const(at as i32)],
@@ -209,7 +210,7 @@ impl Made {
         }
     }
 
-    /// It does this when it is begun, before anything of it is called.
+    /// The start function, which runs before any call.
     pub(super) fn starting(self, instructions: impl Into<Vec<Instruction<'static>>>) -> Made {
         Made {
             start: instructions.into(),
@@ -217,7 +218,7 @@ impl Made {
         }
     }
 
-    /// It does this when the host has read the answer of `find`.
+    /// The function that runs when the host has read the answer of `find`.
     pub(super) fn after(self, instructions: impl Into<Vec<Instruction<'static>>>) -> Made {
         Made {
             post_return: instructions.into(),
@@ -225,7 +226,7 @@ impl Made {
         }
     }
 
-    /// It gives the host memory in this way: from the old address, the old length, the alignment and the new length to an
+    /// The body of `cabi_realloc`: from the old address, the old length, the alignment and the new length to an
     /// address, with one local variable.
     pub(super) fn giving(self, instructions: impl Into<Vec<Instruction<'static>>>) -> Made {
         Made {
@@ -234,7 +235,7 @@ impl Made {
         }
     }
 
-    /// The component.
+    /// The encoded component, with its manifest.
     pub(super) fn component(&self) -> Vec<u8> {
         let mut resolve = Resolve::default();
         let contract = concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/v0.1");
@@ -335,7 +336,7 @@ impl Made {
     }
 }
 
-/// The next free bytes, with the alignment that is asked for and what stood at the old address.
+/// Allocates the next free bytes with the requested alignment, and copies what was at the old address.
 pub(super) fn next_free() -> Vec<Instruction<'static>> {
     const OLD: u32 = 0;
     const OLD_LENGTH: u32 = 1;

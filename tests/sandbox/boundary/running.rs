@@ -1,5 +1,5 @@
-//! A guest that does not give way before it is called or while it moves memory, that takes memory and tables in one step, or
-//! that calls the host when it may not.
+//! Guests that do not yield before they are called or while they move memory, that take memory and tables in one step,
+//! or that call the host when they may not.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ pub(super) const TESTS: &[Test] = &[
     ("b14_who_asks_the_host_while_it_is_asked_is_ended", b14),
 ];
 
-/// These instructions without end.
+/// These instructions in an endless loop.
 fn for_ever(body: &[Instruction<'static>]) -> Vec<Instruction<'static>> {
     let begin = Instruction::Loop(BlockType::Empty);
     let end = [Instruction::Br(0), Instruction::End];
     [&[begin], body, &end].concat()
 }
 
-/// It has ten seconds, as `init` has. They pass at once, from when nothing else waits: once it is compiled.
+/// It has ten seconds, as `init` has. They pass at once when nothing else waits: as soon as it is compiled.
 fn b1() {
     let made = good().starting(for_ever(&[]));
     let digest = Digest::of(&made.component()).hex();
@@ -101,7 +101,7 @@ fn b4() {
     each(vec![
         ("4 GiB at once", good().finding(grow(65_534)), ended()),
         ("page by page", good().finding(for_ever(&grow(1))), ended()),
-        // A machine of 32 bits has no more: the guest is told so, and goes on.
+        // A 32-bit memory cannot be larger: the guest gets an error, and goes on.
         (
             "more pages than there are",
             good().finding(grow(-1)),
@@ -133,14 +133,14 @@ fn b5() {
             good().finding(for_ever(&grow(1_000))),
             ended(),
         ),
-        // All tables count together, also the small ones of what stands between a guest and the host.
+        // All tables count together, also the small ones of the adapter between guest and host.
         (
             "nearly all that it may have",
             good().finding(grow(99_900)),
             End::Answers,
         ),
         ("more by one table", good().finding(grow(100_000)), ended()),
-        // More than a table can have: the guest is told so, and goes on.
+        // More than a table can have: the guest gets an error, and goes on.
         (
             "more than there are numbers",
             good().finding(grow(-1)),

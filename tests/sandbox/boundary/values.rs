@@ -1,4 +1,4 @@
-//! Texts, lists, numbers of cases, handles and places in memory that cannot be.
+//! Invalid texts, lists, case numbers, handles and addresses in memory.
 
 use wasm_encoder::{BlockType, Instruction};
 use wit_component::StringEncoding::{CompactUTF16, UTF16};
@@ -23,15 +23,15 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// What the engine says.
+/// The engine's message.
 const BEYOND: &str = "pointer/length out of bounds of memory";
 const CROOKED: &str = "not aligned";
 const NO_CASE: &str = "discriminant";
 
-/// In a text of sixteen-bit letters or Latin letters: the length counts letters of sixteen bits.
+/// The bit that marks a text of `latin1+utf16` as UTF-16: the length then counts code units of sixteen bits.
 const TAG: u32 = 1 << 31;
 
-/// Without this the others could fail for a reason of their own.
+/// The good guest works: otherwise the others could fail for a reason of their own.
 fn answers() {
     each(vec![
         ("as it is", good(), End::Answers),
@@ -305,7 +305,7 @@ fn c4() {
             byte(LOOKUP + 64, 2),
             no_case(),
         ),
-        // In the component model every truth but 0 is one.
+        // In the component model every non-zero value is true.
         (
             "a truth of 255",
             good().bytes(LOOKUP + 64, &[1, 255]),
@@ -341,7 +341,7 @@ fn c5() {
     ];
     growing.extend(next_free());
     each(vec![
-        // What is written over what is the guest's own business: it is the guest's memory.
+        // An answer may overlap any other data of the guest: it is the guest's memory.
         ("at 0", place(0), End::Answers),
         ("always at the same place", place(end - 4096), End::Answers),
         (
@@ -375,7 +375,7 @@ fn c5() {
         (
             "the first time, and the second time beyond it",
             good().encoded(CompactUTF16).giving([
-                // A longer text than it has been: what is written in Latin letters becomes wider.
+                // A text that grows: Latin letters become code units of sixteen bits.
                 Instruction::LocalGet(1),
                 Instruction::If(BlockType::Result(wasm_encoder::ValType::I32)),
                 Instruction::I32Const(-4),
@@ -432,7 +432,7 @@ fn c6() {
     ]);
 }
 
-/// A line of two letters at a level.
+/// Logs two letters at a level.
 fn log(level: i32) -> Vec<Instruction<'static>> {
     vec![
         Instruction::I32Const(level),

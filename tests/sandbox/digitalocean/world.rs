@@ -1,5 +1,5 @@
-//! What every test here stands on: a cluster in memory, a simulated DigitalOcean on loopback, and the real controllers, host
-//! and guest between them. It asserts nothing.
+//! The set-up of these tests: a cluster in memory, a simulated DigitalOcean on loopback, and the real controllers, host
+//! and guest between them. Asserts nothing.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::host::HOST;
 
-/// The annotation with a load balancer's id.
+/// The annotation with a load balancer's ID.
 pub(crate) const ID: &str = "kubernetes.digitalocean.com/load-balancer-id";
-/// Longer than anything here takes on a busy machine. Only a failing test waits that long.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// A minute of the controllers takes a second here, so that nobody waits for the guest's looks at a new load balancer.
+/// Timeout of a test's waits, longer than a busy machine needs. Only a failing test waits that long.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// A minute of the controllers takes a second here, which shortens the waits for a new load balancer.
 const PACE: u32 = 60;
 
 /// One cluster and one cloud.
@@ -42,7 +42,7 @@ pub(crate) struct World {
     values: &'static [(&'static str, &'static str)],
 }
 
-/// Plays on a world of its own, on this thread alone.
+/// Runs a test with a world of its own, on this thread alone.
 pub(crate) fn in_world(
     values: &'static [(&'static str, &'static str)],
     play: impl AsyncFnOnce(&World) -> Result<(), Failed>,
@@ -70,7 +70,7 @@ pub(crate) fn in_world(
 }
 
 impl World {
-    /// The shipped guest in the sandbox, with what it asks for granted at this cloud.
+    /// The shipped guest in the sandbox, with its requests granted for this cloud.
     pub(crate) async fn provider(&self) -> Result<Provider, Failed> {
         let module = Module {
             source: "digitalocean.wasm".to_owned(),
@@ -96,7 +96,7 @@ impl World {
         Ok(HOST.load(module, grants, config).await?)
     }
 
-    /// Runs the controllers of nodes and Services while something is played.
+    /// Runs the controllers of nodes and Services while the test runs.
     pub(crate) async fn managed(
         &self,
         play: impl AsyncFnOnce() -> Result<(), Failed>,
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// Adds a droplet with its node, as a kubelet registers it. Says the droplet's id.
+    /// Adds a droplet and its node, as a kubelet registers it. Returns the droplet's ID.
     pub(crate) async fn join(&self, name: &str) -> u64 {
         let droplet = self.cloud.add_droplet(DropletSpec::named(name));
         let node = json!({
@@ -172,13 +172,13 @@ impl World {
         ip.cloned().unwrap_or_default()
     }
 
-    /// Asks again and again until it is so.
+    /// Checks a condition repeatedly until it holds.
     pub(crate) async fn until(
         &self,
         what: &str,
         is_so: impl AsyncFn() -> bool,
     ) -> Result<(), Failed> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !is_so().await {
             if Instant::now() > deadline {
                 let events = self.events.list(&ListParams::default()).await?;
@@ -188,7 +188,7 @@ impl World {
                 let said: Vec<String> = said.collect();
                 let asked = self.asked();
                 return Err(
-                    format!("not within {PATIENCE:?}: {what}\n{said:#?}\n{asked:#?}").into(),
+                    format!("not within {TIMEOUT:?}: {what}\n{said:#?}\n{asked:#?}").into(),
                 );
             }
             sleep(Duration::from_millis(5)).await;
@@ -196,7 +196,7 @@ impl World {
         Ok(())
     }
 
-    /// What was asked of the cloud, with `ID` for every id.
+    /// The requests to the cloud, with `ID` for every ID.
     pub(crate) fn asked(&self) -> Vec<String> {
         let is_id = |part: &str| part.len() == 36 && part.matches('-').count() == 4;
         let requests = self.cloud.requests().into_iter().map(|request| {
@@ -242,7 +242,7 @@ fn settings() -> Settings {
             ..ServiceSettings::default()
         },
         node: NodeSettings {
-            // Longer than any test: what is counted is not disturbed.
+            // Longer than any test: no periodic request disturbs the counts.
             status_update_frequency: Duration::from_secs(100_000),
             rules: NodeRules {
                 allowances,
@@ -263,7 +263,7 @@ pub(crate) async fn find(provider: &Provider, nodes: &[CloudNode]) -> Result<Fin
     Ok(provider.find_fresh(nodes, permit).await?)
 }
 
-/// A node whose kubelet has fallen silent.
+/// A node whose kubelet has stopped reporting.
 pub(crate) fn silent(name: &str, droplet: u64) -> CloudNode {
     CloudNode {
         provider_id: Some(format!("digitalocean://{droplet}")),
@@ -272,7 +272,7 @@ pub(crate) fn silent(name: &str, droplet: u64) -> CloudNode {
     }
 }
 
-/// The lookups in short.
+/// The look-ups in short form.
 pub(crate) fn brief(reply: &FindReply) -> Vec<String> {
     let show = |lookup: &Lookup| match lookup {
         Lookup::Found(instance) => instance.provider_id.clone(),

@@ -1,6 +1,6 @@
-//! What the shipped guest says of a server that is gone, and of servers that only seem to be: the credential is another
-//! project's, lists are lies, pages fail. A node is only deleted by answers in which nothing is unknown, which are
-//! complete, and which find known-good nodes.
+//! The shipped guest's answers about a server that is gone, and about servers that only seem to be: another project's
+//! credential, false lists, failing pages. A node is only deleted by complete answers without `unknown` that find
+//! known-good nodes.
 
 use ccm_core::cloud::{CloudNode, FindReply, Lookup, ProviderError};
 use ccm_host::Provider;
@@ -56,7 +56,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("neither_cloud_is_asked_about_the_other_ones_nodes", apart),
 ];
 
-/// A node whose kubelet is silent, on the server `id`, and three known-good ones.
+/// A node whose kubelet does not report, on the server `id`, and three known-good ones.
 fn check(id: u64, known_good: &[u64]) -> Vec<CloudNode> {
     let on = |id: u64| node(&format!("node-{id}"), Some(format!("hcloud://{id}")));
     let mut nodes = vec![silent(on(id))];
@@ -69,13 +69,13 @@ fn servers(world: &World, count: usize) -> Vec<u64> {
     world.cloud.add_servers(specs)
 }
 
-/// Whether absence may be concluded from an answer at all: core asks the same.
+/// Whether an answer may prove absence, by core's rules.
 fn is_proof(reply: &FindReply) -> bool {
     let is_unknown = |lookup: &Lookup| matches!(lookup, Lookup::Unknown(_));
     reply.complete && !reply.lookups.iter().any(is_unknown)
 }
 
-/// An ordinary answer, one that may use what the first one left, and one that uses nothing.
+/// An ordinary answer, one that may use cached data of the first, and a fresh one.
 fn answers(world: &World, provider: &Provider, nodes: &[CloudNode]) -> [FindReply; 3] {
     [
         world.find(provider, nodes),
@@ -87,7 +87,7 @@ fn answers(world: &World, provider: &Provider, nodes: &[CloudNode]) -> [FindRepl
 fn gone(world: &World) {
     let ids = servers(world, 300);
     let provider = world.load(None, &[]).unwrap();
-    // Everything about the project is known and kept before.
+    // The whole project is looked up and cached before.
     let all: Vec<CloudNode> = ids.iter().flat_map(|id| check(*id, &[])).collect();
     world.find(&provider, &all);
     for (victim, known_good) in [(299, [0, 100, 200]), (0, [298, 297, 296]), (50, [1, 2, 3])] {
@@ -138,11 +138,11 @@ fn of_another_project(world: &World) {
     let nodes = check(ids[0], &ids[1..]);
     for _ in 0..2 {
         for reply in answers(world, &provider, &nodes) {
-            // All of it true, and complete: of the other project.
+            // The answers are true and complete, and about the other project.
             assert_eq!(brief(&reply), ["gone"; 4]);
             assert!(is_proof(&reply), "{reply:?}");
         }
-        // A project with servers of its own says the same.
+        // A project with servers of its own gives the same answers.
         other.add_server(ServerSpec::named("of-somebody-else"));
     }
     assert!(world.cloud.requests().is_empty());
@@ -158,7 +158,7 @@ fn of_another_large_project(world: &World) {
         assert_eq!(brief(&reply), ["gone"; 4]);
         assert!(is_proof(&reply), "{reply:?}");
     }
-    // Of nodes that are ready nothing is proven: nobody needs it.
+    // Nothing is proven about Ready nodes: no decision needs it.
     let [_, then, _] = answers(world, &provider, &nodes[1..]);
     assert!(!is_proof(&then), "{then:?}");
 }
@@ -192,7 +192,7 @@ fn revoked(world: &World) {
     is_denied(world.try_find(&provider, &nodes));
     is_denied(world.try_find_fresh(&provider, &nodes));
     assert_eq!(world.cloud.requests().len(), 2, "one each");
-    // As soon as the token is valid again, so are the answers.
+    // As soon as the token is valid again, the answers are right again.
     world.cloud.set_token(TOKEN);
     assert!(is_proof(&world.find(&provider, &nodes)));
 }
@@ -248,7 +248,7 @@ fn failing_page(world: &World) {
         );
         assert_eq!(told[250], "unknown");
     }
-    // A small call does not need that page.
+    // A look-up of few nodes does not need that page.
     for reply in answers(world, &provider, &check(99_999, &ids[60..])) {
         assert_eq!(brief(&reply)[0], "gone");
         assert!(is_proof(&reply), "{reply:?}");
@@ -259,7 +259,7 @@ fn circular_page(world: &World) {
     let ids = servers(world, 250);
     let mut all: Vec<CloudNode> = ids.iter().flat_map(|id| check(*id, &[])).collect();
     all.extend(check(99_999, &[]));
-    // Behind the last page there are few enough to be asked for themselves.
+    // Few enough servers are beyond the last page to be asked for one by one.
     for (page, expected) in [(1, "unknown"), (2, "unknown"), (5, "gone")] {
         let provider = world.load(None, &[]).unwrap();
         let fault = Fault::new(Trouble::NextPageIsThisPage).path("/servers?");
@@ -318,13 +318,13 @@ fn foreign_404(world: &World) {
 fn counts(world: &World) {
     let mut ids = servers(world, 5);
     let provider = world.load(None, &[]).unwrap();
-    // Servers, requests of a check, requests of a confirming one, both when the server is gone.
+    // Servers, requests of a look-up, requests of a confirming one, and both when the server is gone.
     for (count, there, there_fresh, gone, gone_fresh) in
         [(5, 1, 1, 2, 2), (100, 2, 2, 2, 2), (1000, 4, 4, 4, 2)]
     {
         let more = (ids.len()..count).map(|number| ServerSpec::named(format!("more-{number}")));
         ids.extend(world.cloud.add_servers(more));
-        // Half of them are asked about, so that the list's length is known.
+        // The look-up is about half of them, so that the list's length is known.
         let half: Vec<CloudNode> = ids
             .iter()
             .step_by(2)

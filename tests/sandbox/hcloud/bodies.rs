@@ -1,5 +1,5 @@
-//! Answers with status 200 whose body is not what the API answers: nothing is concluded from one, neither that a server is
-//! there nor that it is gone, and the next good answer is believed.
+//! Answers with status 200 whose body is not the API's: they prove neither that a server exists nor that it is gone,
+//! and the next good answer counts.
 
 use ccm_core::cloud::{CloudNode, Lookup};
 use ccm_sim::hetzner::{Fault, ServerSpec, Trouble};
@@ -15,7 +15,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("e15_ids_of_another_kind_say_nothing", ids),
 ];
 
-/// A list with a good end around these servers.
+/// A list of these servers with a valid last page.
 fn list(servers: &str) -> String {
     let pages = r#""page":1,"per_page":50,"previous_page":null,"next_page":null,"last_page":1"#;
     let total = usize::from(!servers.is_empty());
@@ -24,7 +24,7 @@ fn list(servers: &str) -> String {
     )
 }
 
-/// Puts each body in the place of every answer, for nodes that are asked about one by one and for as many as are listed.
+/// Replaces every answer by each body, for nodes that are looked up one by one and for as many as are listed.
 fn nothing_follows(world: &World, kind: &str, bodies: &[(&str, String)]) {
     let specs = (0..40).map(|number| ServerSpec::named(format!("node-{number}")));
     let ids = world.cloud.add_servers(specs);
@@ -34,7 +34,7 @@ fn nothing_follows(world: &World, kind: &str, bodies: &[(&str, String)]) {
         .map(|id| node(&format!("node-{id}"), Some(format!("hcloud://{id}"))))
         .collect();
     for (what, body) in bodies {
-        // In the place of one answer, and of a list with whatever is asked because it cannot be read.
+        // The body replaces one answer, or a list and the requests that follow because the list cannot be read.
         let all = (body.len() < 1 << 20).then_some(&nodes[..]);
         for asked in [&nodes[..1]].into_iter().chain(all) {
             world.cloud.inject(Fault::new(Trouble::Foreign {

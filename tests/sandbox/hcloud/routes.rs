@@ -1,5 +1,5 @@
-//! Routes by the shipped guest: how many requests each event costs, what a lying cloud is believed, and what becomes of
-//! dedicated servers.
+//! Routes by the shipped guest: the number of requests for each event, the effect of false answers, and dedicated
+//! servers.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("plan_mode_makes_no_route", plan),
 ];
 
-/// More calls than any change here takes.
+/// Maximum number of calls for one change here.
 const MOST_CALLS: usize = 500;
 
 const ON: &[(&str, &str)] = &[("HCLOUD_NETWORK", "cluster")];
@@ -47,7 +47,7 @@ fn range(text: &str) -> Ipv4Net {
     text.parse().unwrap()
 }
 
-/// A network of which a part is for servers.
+/// A network with a subnet for servers.
 fn network(world: &World) -> u64 {
     let (all, part) = (range("10.0.0.0/8"), range("10.0.0.0/24"));
     let cloud = &world.cloud;
@@ -90,7 +90,7 @@ fn list(world: &World, provider: &Provider, nodes: &[CloudNode]) -> Vec<CloudRou
     try_list(world, provider, nodes).unwrap()
 }
 
-/// Where the routes lead, in short.
+/// The destinations and targets in short form.
 fn brief(routes: &[CloudRoute]) -> Vec<String> {
     let show = |route: &CloudRoute| format!("{} {}", route.destination_cidr, route.target);
     routes.iter().map(show).collect()
@@ -142,7 +142,7 @@ fn delete(world: &World, provider: &Provider, route: &CloudRoute) -> Result<(), 
     world.runtime.block_on(deleted(provider, route))
 }
 
-/// The requests since the last time, without queries; ids of networks are left out.
+/// The requests since the last call, without queries and without the IDs of networks.
 fn requests(world: &World) -> Vec<String> {
     let all = world.cloud.requests();
     world.cloud.clear_requests();
@@ -159,7 +159,7 @@ fn requests(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// The guest with routes, and two nodes that have theirs; nothing of that is counted.
+/// The guest with routes, and two nodes that have theirs; none of these requests is counted.
 fn settled(world: &World) -> (Provider, u64, Vec<CloudNode>) {
     let network = network(world);
     let provider = world.load(None, ON).unwrap();
@@ -213,7 +213,7 @@ fn comes(world: &World) {
     ];
     assert_eq!(requests(world), expected);
     assert_eq!(world.cloud.routes(network)[2].0, range("10.244.3.0/24"));
-    // Once more, as after a change of leader: it is there already.
+    // Once more, as after a change of leader: the route exists already.
     create(world, &provider, &nodes[2]).unwrap();
     assert_eq!(
         requests(world),
@@ -225,7 +225,7 @@ fn comes(world: &World) {
 fn goes(world: &World) {
     let (provider, network, mut nodes) = settled(world);
     let gone = nodes.pop().unwrap();
-    // The Node is gone before its server: a live machine is nobody's to cut off.
+    // The Node is gone before its server: a running machine must not be disconnected.
     let routes = list(world, &provider, &nodes);
     let server = format!("10.244.2.0/24 other: server node-2 ({})", id(&gone));
     assert_eq!(
@@ -355,7 +355,7 @@ fn twice(world: &World) {
     delete(world, &provider, &routes[0]).unwrap();
     delete(world, &provider, &routes[0]).unwrap();
     assert_eq!(world.cloud.routes(network).len(), 1);
-    // Somebody has put another one in its place.
+    // A person has put another route in its place.
     let other = (range("10.244.1.0/24"), Ipv4Addr::new(10, 0, 0, 200));
     world.cloud.add_route(network, other.0, other.1);
     delete(world, &provider, &routes[0]).unwrap();
@@ -389,7 +389,7 @@ fn lies(world: &World) {
     for number in 3..=120 {
         nodes.push(joined(world, network, number));
     }
-    // Alive, and no Node: only the list of servers can tell.
+    // A running server without a Node: only the list of servers shows it.
     let hidden = nodes.remove(1);
     for trouble in [
         Trouble::EmptyList,
@@ -413,7 +413,7 @@ fn lies(world: &World) {
             let fault = Fault::new(trouble.clone()).path(path.clone());
             world.cloud.inject(fault);
             if let Ok(routes) = try_list(world, &provider, &nodes) {
-                // A network is no list, so that some lies do not change it.
+                // A network is no list, so some false lists do not change it.
                 assert!(
                     path.starts_with("/networks"),
                     "{trouble:?} {path}: {routes:?}"
@@ -450,7 +450,7 @@ fn robot(world: &World) {
     let answer = create(world, &provider, &nodes[1]);
     assert_eq!(answer, Err(ProviderError::Elsewhere));
     assert_eq!(requests(world), [] as [&str; 0]);
-    // One that is there all the same is not cut off.
+    // A server that exists all the same is not disconnected.
     let behind = (range("10.244.201.0/24"), Ipv4Addr::new(10, 0, 9, 8));
     world.cloud.add_route(network, behind.0, behind.1);
     let routes = list(world, &provider, &nodes);

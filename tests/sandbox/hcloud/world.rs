@@ -1,5 +1,5 @@
-//! The world of every test here: both simulated clouds, Robot behind TLS with a private authority, the real host, and
-//! the shipped guest between them. It asserts nothing about what the guest says.
+//! The set-up of these tests: both simulated clouds, Robot behind TLS with a private authority, the real host, and the
+//! shipped guest between them. Asserts nothing about the guest's answers.
 
 use ccm_core::cloud::{CloudNode, CloudProvider as _, FindReply, Lookup, ProviderError, Readiness};
 pub(crate) use ccm_fixtures::TOKEN;
@@ -16,10 +16,10 @@ use crate::permits::reads;
 
 pub(crate) const PASSWORD: &str = "a-password-that-no-guest-sees";
 const USER: &str = "#ws+user";
-/// `--cluster-cidr`.
+/// The value of `--cluster-cidr`.
 const CLUSTER_CIDR: &str = "10.244.0.0/16";
 
-/// Both clouds, with the guest between them and the tests.
+/// Both clouds, and what a test needs to load the guest before them.
 pub(crate) struct World {
     pub(crate) runtime: tokio::runtime::Runtime,
     pub(crate) cloud: Hetzner,
@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    /// Everything that the guest asks for, with Robot or without.
+    /// Grants of everything that the guest requests, with Robot or without.
     fn grants(&self, token: &str, password: Option<&str>) -> Grants {
         let inspection = ccm_host::inspect("hcloud", embedded_guests::HCLOUD).unwrap();
         let grant = |target: &ccm_host::manifest::Target| -> Option<TargetGrant> {
@@ -56,7 +56,7 @@ impl World {
                 ("robot", Some(password)) => {
                     let user = USER.to_owned();
                     let password = Secret::new(password.to_owned());
-                    // An address as endpoint grants that very address.
+                    // An address as endpoint grants exactly that address.
                     let endpoint = format!("https://{}", self.robot.address());
                     let authority = self.robot.ca_pem();
                     (endpoint, Credential::Basic { user, password }, authority)
@@ -90,7 +90,7 @@ impl World {
         self.load_with(TOKEN, password, values)
     }
 
-    /// The same with a token of the test's choice.
+    /// As `load`, with a token of the test's choice.
     pub(crate) fn load_with(
         &self,
         token: &str,
@@ -138,7 +138,7 @@ impl World {
         self.runtime.block_on(provider.find_fresh(nodes, reads()))
     }
 
-    /// Lists that Robot was asked for.
+    /// The number of lists requested of Robot.
     pub(crate) fn lists(&self) -> usize {
         self.robot.count(&Method::GET, "/server")
     }
@@ -149,7 +149,7 @@ pub(crate) fn node(name: &str, provider_id: Option<String>) -> CloudNode {
     ready_node(name, provider_id.as_deref())
 }
 
-/// The same after its kubelet has fallen silent.
+/// The same node after its kubelet has stopped reporting.
 pub(crate) fn silent(node: CloudNode) -> CloudNode {
     CloudNode {
         readiness: Readiness::Unknown,
@@ -157,7 +157,7 @@ pub(crate) fn silent(node: CloudNode) -> CloudNode {
     }
 }
 
-/// The lookups in short, such as `hcloud://1`.
+/// The look-ups in short form, such as `hcloud://1`.
 pub(crate) fn brief(reply: &FindReply) -> Vec<String> {
     let show = |lookup: &Lookup| match lookup {
         Lookup::Found(instance) => instance.provider_id.clone(),

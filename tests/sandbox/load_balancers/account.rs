@@ -1,6 +1,6 @@
-//! The credential becomes another account's for a while, as after an operator's mistake: nothing of the cluster exists there,
-//! and load balancers are made in it that nobody wants. Until the mistake is mended no Service loses an address that it had
-//! to one of that account, and none loses its finalizer while its load balancer lives on.
+//! The credential becomes another account's for a while, as after an operator's mistake: nothing of the cluster exists
+//! there, and unwanted load balancers are made in it. Until the mistake is corrected no Service replaces its address by
+//! one of that account, and none loses its finalizer while its load balancer exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,29 +13,29 @@ use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::load_balancers::inventory::{FINALIZER, ingress, ips, owner};
 use crate::load_balancers::world::{TOKEN, World};
 
-/// What no project is opened with.
+/// A token that opens no project.
 const NOBODYS: &str = "a-token-of-nobody";
 
-/// The terms on which the provider is called. As in the product a call ends on those that it began with, and there is a
-/// number that tells them apart.
+/// The credential with which the provider is called. As in the product a call ends with the one that it began with, and
+/// a generation number identifies it.
 #[derive(Default)]
-pub(crate) struct Terms {
+pub(crate) struct CredentialInUse {
     calls: RwLock<()>,
     generation: AtomicU64,
 }
 
-impl Terms {
-    /// Which ones they are now.
+impl CredentialInUse {
+    /// The number of the current credential.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
     }
 
-    /// A call begins; they stay as they are until this is dropped.
+    /// Begins a call; the credential stays the same until the guard is dropped.
     pub(crate) async fn call(&self) -> RwLockReadGuard<'_, ()> {
         self.calls.read().await
     }
 
-    /// They are others as soon as this is dropped.
+    /// Waits for all calls, and begins the next generation; calls wait until the guard is dropped.
     async fn change(&self) -> RwLockWriteGuard<'_, ()> {
         let changing = self.calls.write().await;
         self.generation.fetch_add(1, Ordering::SeqCst);
@@ -43,15 +43,15 @@ impl Terms {
     }
 }
 
-/// The other account.
+/// Another account, which requests reach for a while.
 pub(crate) struct Strange {
     project: Hetzner,
-    /// While it is in the place of the cluster's own: the Services as they were, by UID.
+    /// While requests go there: the Services as they were before, by UID.
     before: Option<BTreeMap<String, Value>>,
 }
 
 impl Strange {
-    /// An empty one, which nobody has a token of.
+    /// An empty account, whose token no manager has.
     pub(crate) fn beside(world: &World) -> Strange {
         Strange {
             project: world.cloud.project(NOBODYS),
@@ -64,20 +64,20 @@ impl Strange {
         self.before.is_some()
     }
 
-    /// From now on.
+    /// From now on requests go to this account.
     pub(crate) async fn begin(&mut self, world: &World) {
-        let _changing = world.terms.change().await;
+        let _changing = world.credential.change().await;
         self.before = Some(services(world).await);
         world.cloud.set_token("revoked");
         self.project.set_token(TOKEN);
     }
 
-    /// Until now. Says what was lost meanwhile.
+    /// Requests go to the cluster's own account again. Returns what was lost meanwhile.
     pub(crate) async fn end(&mut self, world: &World) -> Vec<String> {
         if self.before.is_none() {
             return Vec::new();
         }
-        let _changing = world.terms.change().await;
+        let _changing = world.credential.change().await;
         let before = self.before.take().unwrap_or_default();
         self.project.set_token(NOBODYS);
         let now = services(world).await;
@@ -86,7 +86,7 @@ impl Strange {
         let mut lost = Vec::new();
         for (uid, service) in &before {
             let is_theirs = |service: &Value| shown(service).iter().any(|ip| theirs.contains(ip));
-            // What was made there the time before may still be shown.
+            // A Service may still show a load balancer that was made there the time before.
             let had_own = !shown(service).is_empty() && !is_theirs(service);
             if had_own && now.get(uid).is_some_and(is_theirs) {
                 lost.push(format!("{uid} shows an address of another account"));

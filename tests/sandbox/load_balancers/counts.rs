@@ -1,5 +1,5 @@
-//! What each event costs: requests to the cloud, counted where they arrive, beside what the Go manager sends for the same
-//! event. A count that grows fails.
+//! The cost of each event: requests to the cloud, counted where they arrive, beside those that the Go manager sends for
+//! the same event. A count that grows fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::load_balancers::inventory::{PREFIX, findings, ingress};
 use crate::load_balancers::world::{ACTION, Running, Setup, World, in_world, short};
 use ccm_tests::harness::figure;
 
-/// After so long without a request an event is over: longer than the pause between two looks at an action, and than
+/// After this long without a request an event is over: longer than the pause between two polls of an action, and than
 /// the quiet that changes of nodes wait for.
 const QUIET: Duration = Duration::from_millis(1300);
-/// How many nodes a Service has here, as in the measurement of the Go manager.
+/// Number of a Service's nodes, as in the measurement of the Go manager.
 const NODES: usize = 4;
-/// What that takes to make a load balancer with two ports and four nodes: seven polls, half a second apart, and its
-/// requests.
+/// The Go manager's time to make a load balancer with two ports and four nodes: seven polls, half a second apart, and
+/// its requests.
 const PEER_CREATE: &str = "3.9 s";
 
-/// An event, the most requests that it may cost, and how many the Go manager sends.
+/// An event, its maximum number of requests, and how many the Go manager sends.
 struct Row {
     event: &'static str,
     most: usize,
@@ -48,7 +48,7 @@ const fn row(event: &'static str, most: usize, peer: &'static str) -> Row {
 }
 
 impl Row {
-    /// Notes what was counted, for `services` Services together.
+    /// Asserts and prints the count, for `services` Services together.
     fn hold(&self, requests: &[Request], services: usize) -> Result<(), Failed> {
         let count = |is_it: fn(&&Request) -> bool| requests.iter().filter(is_it).count();
         let (writes, polls) = (count(|one| one.write), count(is_poll));
@@ -100,7 +100,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// The table of `guests/README.md` has what is held here.
+/// The table in `guests/README.md` has these figures.
 fn documented() {
     let readme = include_str!("../../../guests/README.md");
     let rows = [
@@ -134,7 +134,7 @@ fn timed(has_network: bool) -> Setup {
     }
 }
 
-/// Waits until nothing is asked any more, and says what was.
+/// Waits until no more requests come, and returns them.
 async fn quiet(world: &World, pause: Duration) -> Vec<Request> {
     let (mut seen, mut since) = (world.cloud.requests().len(), Instant::now());
     while since.elapsed() < pause {
@@ -147,7 +147,7 @@ async fn quiet(world: &World, pause: Duration) -> Vec<Request> {
     world.cloud.requests()
 }
 
-/// Everything that is asked from a change until the cloud is as the cluster wants it, and after.
+/// All requests from a change until the cloud is as the cluster wants it, and after.
 async fn asked(world: &World, change: impl AsyncFnOnce()) -> Result<Vec<Request>, Failed> {
     world.cloud.clear_requests();
     change().await;
@@ -158,7 +158,7 @@ async fn asked(world: &World, change: impl AsyncFnOnce()) -> Result<Vec<Request>
     Ok(quiet(world, QUIET).await)
 }
 
-/// A manager that knows whose account it is: that costs each start some requests, however many Services there are.
+/// A manager that has proved its account: that costs each start some requests, however many Services there are.
 async fn manage(world: &World) -> Result<Running, Failed> {
     let manager = world.manage().await?;
     world.create("first", &[80], json!({})).await;
@@ -206,13 +206,13 @@ async fn each_event(world: &World) -> Result<(), Failed> {
     manager.stop().await
 }
 
-/// An annotation that has nothing to do with load balancers.
+/// Adds an annotation that has nothing to do with load balancers.
 async fn note(world: &World) {
     let note = json!({"metadata": {"annotations": {"example.com/note": "1"}}});
     world.change("web", note).await;
 }
 
-/// Creates the Service of the table, and notes how long it took until people see an address.
+/// Creates the Service of the table, and measures how long it takes until its status has an address.
 async fn create(world: &World, row: &Row) -> Result<(), Failed> {
     world.cloud.clear_requests();
     let begun = Instant::now();
@@ -228,7 +228,7 @@ async fn create(world: &World, row: &Row) -> Result<(), Failed> {
         took.as_millis(),
         world.setup.action.as_millis(),
     ));
-    // One write and one wait: nothing can be faster at this cloud, whose action has to end.
+    // One write and one wait: the minimum for this cloud, whose action must end.
     let polls = requests.iter().filter(is_poll).count();
     let writes = requests.iter().filter(|request| request.write).count();
     assert!(
@@ -263,7 +263,7 @@ async fn drift(world: &World) -> Result<(), Failed> {
     world.cloud.clear_requests();
     let is_asked = async || !world.cloud.requests().is_empty();
     world.until("a look", is_asked).await?;
-    // An hour goes by in four seconds, and a check has half an hour before the next one.
+    // An hour passes in four seconds, and there is half an hour between two drift checks.
     let requests = quiet(world, Duration::from_millis(400)).await;
     DRIFT.hold(&requests, 1)?;
     assert!(!requests.iter().any(|request| request.write));
@@ -288,7 +288,7 @@ async fn restart(world: &World) -> Result<(), Failed> {
     let is_looked_at = async || world.cloud.requests().len() >= names.len();
     world.until("a look at each", is_looked_at).await?;
     let requests = quiet(world, QUIET).await;
-    // Whose account it is, one Service asks for all.
+    // One Service proves the account for all.
     let (servers, requests): (Vec<Request>, Vec<Request>) = requests
         .into_iter()
         .partition(|request| request.path.starts_with("/servers"));
@@ -301,7 +301,7 @@ async fn restart(world: &World) -> Result<(), Failed> {
     manager.stop().await
 }
 
-/// How often the controllers wrote to Services.
+/// How often the controllers have written to Services.
 fn writes(world: &World) -> usize {
     let requests = world.cluster.requests();
     let is_write = |one: &&ccm_sim::cluster::Request| {

@@ -1,5 +1,5 @@
-//! How a manager dies on purpose: around one of its writes, to the cluster or to the cloud. What it had sent may still
-//! arrive; nothing else of it goes on. Knows neither cluster nor cloud.
+//! The deliberate death of a manager: around one of its writes, to the cluster or to the cloud. Requests that it had
+//! sent may still arrive; nothing else of it goes on. Knows neither cluster nor cloud.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,14 +8,14 @@ use ccm_core::audit::{AuditRecord, AuditSink, Refused, Unrecordable};
 use ccm_core::permit::CloudRequest;
 use tokio::sync::watch;
 
-/// On which side of the write it dies.
+/// When the manager dies, relative to the write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Before it is sent.
+    /// Before the write is sent.
     Before,
-    /// When it is sent, and nobody knows whether it arrives.
+    /// After it is sent: it may or may not arrive.
     Sent,
-    /// When it is done, and its answer is never read.
+    /// After it is done; its answer is never read.
     After,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Life {
 }
 
 struct Shared {
-    /// At the so many-th write, counted from 1. `None`: it lives on.
+    /// The number of its last write, from 1, and when it dies. `None`: it lives on.
     death: Option<(u64, Moment)>,
     writes: AtomicU64,
     ends_with_this_answer: AtomicBool,
@@ -54,14 +54,14 @@ impl Life {
         *self.shared.over.borrow()
     }
 
-    /// Waits for its death.
+    /// Waits for the death of the manager.
     pub(crate) async fn ended(&self) {
         let mut over = self.shared.over.subscribe();
-        // The sender is as old as this.
+        // The sender lives as long as `self`.
         let _ = over.wait_for(|is_over| *is_over).await;
     }
 
-    /// Never returns to a dead manager.
+    /// Never returns if the manager is dead.
     pub(crate) async fn wait_if_over(&self) {
         if self.is_over() {
             std::future::pending::<()>().await;
@@ -72,7 +72,7 @@ impl Life {
         self.shared.over.send_replace(true);
     }
 
-    /// Counts a write, and says whether it is the last one.
+    /// Counts a write; returns when the manager dies if this is its last one.
     pub(crate) fn write(&self) -> Option<Moment> {
         let number = self.shared.writes.fetch_add(1, Ordering::SeqCst) + 1;
         let (last, moment) = self.shared.death?;

@@ -1,5 +1,5 @@
-//! Documented ways to use Hetzner's own manager: the import of a load balancer by its name, as far as nobody else's is
-//! taken (F22), and Robot without credentials.
+//! Documented uses of Hetzner's own manager: the import of a load balancer by its name, as long as it has no other
+//! owner (F22), and Robot without credentials.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What goes wrong between the manager and the cloud, and between it and the API server, by the numbers of one seed: about
-//! every twentieth request of each.
+//! Faults between the manager and the cloud, and between it and the API server, chosen by a seed: about every twentieth
+//! request of each.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use http::Method;
 use crate::load_balancers::world::{CONTROLLERS, World};
 use ccm_tests::random::Random;
 
-/// One request in so many meets a fault.
+/// One request in this many meets a fault.
 const ONE_IN: u64 = 20;
 
 pub(crate) struct Troubles {
-    /// How many requests have met one.
+    /// Number of requests that have met a fault.
     pub(crate) faults: u64,
-    /// The fault that waits at the cloud: after which request it was put there, and how many it spares.
+    /// The fault that waits at the cloud: the number of requests before it was set, and how many it lets pass.
     waiting: Option<(u64, u64)>,
 }
 
@@ -28,14 +28,14 @@ impl Troubles {
         }
     }
 
-    /// Takes away what has not happened, and puts the next faults in place.
+    /// Removes the fault that has not happened, and sets the next ones.
     pub(crate) fn next(&mut self, world: &World, random: &mut Random) {
         self.take_back(world);
         let spared = random.within(0, ONE_IN - 1);
         let (trouble, method) = trouble(random);
         let mut fault = hetzner::Fault::new(trouble).after(spared).times(1);
         if let Some(method) = method {
-            // Of the few writes it meets more.
+            // There are few writes, so it lets fewer of them pass.
             fault = hetzner::Fault::after(fault, spared / 4).method(method);
         } else {
             let last = world.cloud.requests().last().map_or(0, |one| one.sequence);
@@ -43,7 +43,7 @@ impl Troubles {
         }
         world.cloud.inject(fault);
         if random.within(1, 4 * ONE_IN) == 1 {
-            // It meets what the end of the watches brings, at once, and leaves nobody deaf for long.
+            // It meets the requests after the end of the watches, at once, so that no watch is missing for long.
             for verb in [Verb::Watch, Verb::List] {
                 let refused = FaultEffect::Refused {
                     code: 500,
@@ -65,14 +65,14 @@ impl Troubles {
         }
     }
 
-    /// Nothing goes wrong from here on. Watches are opened anew after kube's back-off, which no clock of decisions shortens:
-    /// faults that wait for them would make the manager deaf for minutes.
+    /// No fault happens from here on. Watches are reopened after kube's back-off, which the decisions' clock does not
+    /// shorten: a waiting fault would keep the manager without events for minutes.
     pub(crate) fn end(&mut self, world: &World) {
         self.take_back(world);
         world.cluster.clear_faults();
     }
 
-    /// Takes back the fault that waits at the cloud.
+    /// Removes the fault that waits at the cloud.
     fn take_back(&mut self, world: &World) {
         world.cloud.clear_faults();
         if let Some((last, spared)) = self.waiting.take() {

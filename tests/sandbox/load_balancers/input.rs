@@ -1,5 +1,5 @@
-//! What tenants ask for and must not get, and what goes wrong at the cloud while they ask: each is said in an Event on
-//! the Service that it is about, and no other load balancer is touched.
+//! Forbidden requests of tenants, and faults of the cloud during them: each is reported in an Event on its Service, and
+//! no other load balancer is touched.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::load_balancers::inventory::{
 };
 use crate::load_balancers::world::{Running, Setup, World, in_world, load_balancer, tcp};
 
-/// The reason of what cannot be done as it is.
+/// The reason of the Event about a failed reconciliation.
 const FAILED: &str = "SyncLoadBalancerFailed";
-/// Between two drift checks, by the clock of decisions: what is made good here is made good because somebody was told.
+/// Interval of drift checks on the decisions' clock: so long that each correction here follows from a change.
 const NEVER: Duration = Duration::from_secs(30 * 24 * 3600);
-/// A Service that does nothing wrong.
+/// A Service without mistakes.
 const NEIGHBOUR: &str = "neighbour";
 
 type Play = for<'a> fn(&'a Scene<'a>) -> Playing<'a>;
@@ -120,8 +120,8 @@ impl Scene<'_> {
         self.world.cloud.load_balancer(id).unwrap_or_default()
     }
 
-    /// What nobody may change about the neighbour's load balancer. The cloud itself takes it out of a network that is
-    /// deleted.
+    /// The parts of the neighbour's load balancer that must not change. The cloud itself removes it from a deleted
+    /// network.
     fn lasting(&self, balancer: &Value) -> Value {
         let mut lasting = balancer.clone();
         if self.world.network.is_some() {
@@ -139,7 +139,7 @@ impl Scene<'_> {
         all
     }
 
-    /// Waits until everything is as the Services want it.
+    /// Waits until all load balancers are as the Services want them.
     async fn settled(&self) -> Result<(), Failed> {
         let is_so = async || findings(self.world, &BTreeSet::new()).await.is_empty();
         self.world.until("a cloud as it is wanted", is_so).await
@@ -173,7 +173,7 @@ async fn values_that_cannot_be_read_are_named_in_an_event(scene: &Scene<'_>) -> 
         scene.world.event(&service, FAILED, name).await?;
         let owned = scene.owned(&service).await;
         assert!(owned.is_empty(), "{name}={value} was made: {owned:?}");
-        // Corrected, it is made after all.
+        // After the correction it is created.
         scene.annotate(&service, json!({key(name): null})).await;
         scene.settled().await?;
     }
@@ -278,13 +278,13 @@ async fn a_load_balancer_deleted_behind_our_back_is_made_again(
     scene.settled().await?;
     let after = scene.owned("web").await.remove(0);
     assert_ne!(after["id"], before["id"]);
-    // Also when only the nodes change, and nobody had looked before.
+    // Also when only the nodes change, and the load balancer was not looked up before.
     let id = after["id"].as_u64().unwrap();
     assert!(scene.world.cloud.remove_load_balancer(id));
     scene.world.join("worker-3").await;
     scene.settled().await?;
-    // The neighbour is to have the targets that it had. Before the pass about the new node, this would take the pass
-    // away: a node that comes and goes within it changes no load balancer.
+    // The neighbour is to have the same targets as before. Before the pass about the new node this would cancel it: a
+    // node that comes and goes within a pass changes no load balancer.
     let out = json!({"metadata": {"labels": {EXCLUDE: "true"}}});
     let params = kube::api::PatchParams::default();
     let patch = kube::api::Patch::Merge(out);
@@ -294,7 +294,7 @@ async fn a_load_balancer_deleted_behind_our_back_is_made_again(
     Ok(())
 }
 
-/// Waits until a load balancer is ordered and not yet made.
+/// Waits until the creation of a load balancer has begun and not ended.
 async fn ordered(scene: &Scene<'_>, name: &str) -> Result<(), Failed> {
     scene
         .world
@@ -342,7 +342,7 @@ async fn the_name_of_anothers_load_balancer_is_a_conflict(scene: &Scene<'_>) -> 
     assert!(scene.owned("thief").await.is_empty());
     let shown = scene.world.service("thief").await;
     assert!(ingress(&shown).is_null());
-    // What it never had is not deleted with it.
+    // Its deletion does not delete what it never owned.
     scene.world.delete("thief").await;
     let is_gone = async || scene.world.service("thief").await.is_null();
     scene.world.until("the end of the thief", is_gone).await

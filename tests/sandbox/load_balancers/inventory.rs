@@ -1,5 +1,5 @@
-//! What the cloud holds against what the cluster wants: exactly one load balancer for each live Service that is ours,
-//! with its ports, its targets and its settings, and none for anybody else. Judged from outside, by the objects alone.
+//! Compares the cloud with the cluster: exactly one load balancer for each existing Service of ours, with its ports,
+//! targets and settings, and none for any other. Judged from outside, by the objects alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,21 +15,21 @@ pub(crate) const OWNER: &str = "hcloud-ccm/service-uid";
 pub(crate) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 /// The annotation that records which provider owns a Service.
 pub(crate) const PROVIDER: &str = "wasm-ccm.dev/provider";
-/// The prefix of the annotations that say what a load balancer is to be.
+/// The prefix of the annotations that configure a load balancer.
 pub(crate) const PREFIX: &str = "load-balancer.hetzner.cloud";
-/// Keeps a node out of load balancers.
+/// The label that keeps a node out of load balancers.
 pub(crate) const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// The autoscaler's mark, which does the same.
+/// The autoscaler's taint, which does the same.
 pub(crate) const LEAVING: &str = "ToBeDeletedByClusterAutoscaler";
 
-/// What was found.
+/// The differences between cloud and cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Load balancers with the label of a Service that is not there, or wants none.
+    /// Load balancers with the label of a Service that does not exist, or wants none.
     pub(crate) leaked: Vec<String>,
-    /// UIDs with more than one.
+    /// Services with more than one load balancer.
     pub(crate) duplicated: Vec<String>,
-    /// Everything else that is not as it should be.
+    /// All other differences.
     pub(crate) wrong: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Findings {
     }
 }
 
-/// The owners with more than one load balancer: there must never be one, whatever goes wrong.
+/// The owners with more than one load balancer: there must never be one, whatever fails.
 pub(crate) fn duplicated(world: &World) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let all = world.cloud.load_balancers();
@@ -50,12 +50,12 @@ pub(crate) fn duplicated(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// Whose load balancer it is.
+/// The UID of the Service that a load balancer belongs to.
 pub(crate) fn owner(balancer: &Value) -> Option<&str> {
     balancer["labels"][OWNER].as_str()
 }
 
-/// Holds the whole cloud against the whole cluster. Load balancers in `foreign`, by id, are nobody's business.
+/// Compares all load balancers with all Services. Load balancers in `foreign`, by ID, do not count.
 pub(crate) async fn findings(world: &World, foreign: &BTreeSet<u64>) -> Findings {
     let services = world.services.list(&ListParams::default()).await.unwrap();
     let services: Vec<Value> = services.into_iter().map(|one| json!(one)).collect();
@@ -85,7 +85,7 @@ pub(crate) async fn findings(world: &World, foreign: &BTreeSet<u64>) -> Findings
         }
         let mut wrong = metadata(service, is_ours);
         match mine.first() {
-            // Of what cannot be made as it is wanted, the nodes are followed all the same.
+            // A Service with a mistake in its settings: its load balancer's targets follow the nodes all the same.
             Some(_) if is_ours && has_mistake(service) && ingress(service).is_null() => {}
             Some(balancer) if is_ours && has_mistake(service) => wrong.extend(unequal(
                 "targets",
@@ -97,7 +97,7 @@ pub(crate) async fn findings(world: &World, foreign: &BTreeSet<u64>) -> Findings
                 wrong.extend(differences(service, balancer, &nodes, world));
             }
             None if is_ours && !is_refused => wrong.push("it has no load balancer".to_owned()),
-            // Its name is another's. What was made for it in another account may be shown until that is mended.
+            // Another load balancer has its name. The Service may show one of another account until that is corrected.
             None if is_ours => {
                 let shown = ingress(service).to_string();
                 let has_it = |one: &Value| ips(one).any(|ip| shown.contains(&format!("\"{ip}\"")));
@@ -138,7 +138,7 @@ fn has_mistake(service: &Value) -> bool {
     said(service, "algorithm-type") == Some(MISTAKE)
 }
 
-/// Finalizer and owner stand on a Service exactly as long as it is ours.
+/// Finalizer and owner are on a Service exactly as long as it is ours.
 fn metadata(service: &Value, is_ours: bool) -> Vec<String> {
     let finalizers = service["metadata"]["finalizers"].as_array();
     let is_kept = finalizers.is_some_and(|all| all.contains(&json!(FINALIZER)));
@@ -160,7 +160,7 @@ fn unequal(what: &str, expected: &Value, found: &Value) -> Vec<String> {
     }
 }
 
-/// The value of one of the annotations that say what a load balancer is to be.
+/// The value of an annotation that configures a load balancer.
 fn said<'a>(service: &'a Value, key: &str) -> Option<&'a str> {
     let annotations = &service["metadata"]["annotations"];
     annotations[format!("{PREFIX}/{key}")].as_str()
@@ -170,7 +170,7 @@ fn is_said(service: &Value, key: &str) -> bool {
     said(service, key) == Some("true")
 }
 
-/// What differs between a Service and its load balancer.
+/// The differences between a Service and its load balancer.
 fn differences(service: &Value, balancer: &Value, nodes: &[Value], world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
     wrong.extend(unequal(
@@ -208,7 +208,7 @@ fn differences(service: &Value, balancer: &Value, nodes: &[Value], world: &World
     wrong
 }
 
-/// By the port that it listens on, where it sends to, and whether it says who the client is.
+/// By listening port: the node port, and whether the PROXY protocol is used.
 type Ports = BTreeMap<u64, (u64, bool)>;
 
 fn wanted_ports(service: &Value) -> Ports {
@@ -280,7 +280,7 @@ fn wanted_ingress(service: &Value, balancer: &Value) -> Value {
         .collect()
 }
 
-/// What the Service shows; null for nothing.
+/// `status.loadBalancer.ingress` of a Service; null if empty.
 pub(crate) fn ingress(service: &Value) -> Value {
     match &service["status"]["loadBalancer"]["ingress"] {
         Value::Array(none) if none.is_empty() => Value::Null,

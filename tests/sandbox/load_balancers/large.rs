@@ -1,4 +1,5 @@
-//! A cluster as large as a call may be: what its nodes carry for others must not keep a load balancer from following them.
+//! A cluster of the maximum size of a call: large labels and annotations of nodes must not keep a load balancer from
+//! following them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +16,12 @@ use crate::load_balancers::world::{Setup, World, in_world};
 use crate::misbehaving::load_balancers::service;
 use crate::permits;
 
-/// The most nodes of one call.
+/// Maximum number of nodes of one call.
 const NODES: usize = 5_000;
-/// How many reconciliations call at once. Each call has memory of its own.
+/// Number of simultaneous calls. Each call has memory of its own.
 const CALLS: usize = 2;
 /// Longer than all calls together.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![trial(
@@ -29,7 +30,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     )]
 }
 
-/// As nodes are that a cloud, a network and a storage have marked: two kilobytes of labels, and four of annotations.
+/// A node with the marks of a cloud, a network and a storage: two kilobytes of labels, and four of annotations.
 fn fat(number: usize) -> CloudNode {
     let filled = |count: usize, key: &str, value: usize| -> BTreeMap<String, String> {
         (0..count)
@@ -62,7 +63,7 @@ async fn fit(world: &World) -> Result<(), Failed> {
         };
         let provider = provider.clone();
         calls.spawn(async move {
-            let permit = permits::permit(PATIENCE, Mode::Enforce, 10);
+            let permit = permits::permit(TIMEOUT, Mode::Enforce, 10);
             provider.ensure_load_balancer(&request, permit).await
         });
     }

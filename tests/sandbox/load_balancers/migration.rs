@@ -1,5 +1,5 @@
-//! A cluster whose load balancers were made by the Go manager is taken over: nothing changes in the cloud, and what is
-//! written to each Service is who owns it now, and that all is well. The inventory is built by the requests that the Go manager sends.
+//! Takes over a cluster whose load balancers the Go manager has made: nothing changes in the cloud, and only the owner
+//! and the condition are written to each Service. The inventory is made by the requests that the Go manager sends.
 
 use std::collections::BTreeSet;
 
@@ -32,13 +32,13 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Annotations, and what the Go manager sends because of them.
+/// A Service's annotations, and the fields of the requests that the Go manager sends for them.
 struct Made {
     name: &'static str,
     annotations: Value,
-    /// Of the order.
+    /// Fields of the request that creates the load balancer.
     order: Value,
-    /// Of every port, besides the ports themselves.
+    /// Fields of every port's service, besides the ports themselves.
     service: Value,
     /// The domain of a managed certificate, which every port then has.
     managed: Option<&'static str>,
@@ -110,7 +110,7 @@ fn inventory() -> Vec<Made> {
     ]
 }
 
-/// One request of the Go manager, which is answered without an error.
+/// Sends one request of the Go manager, which must succeed.
 async fn send(world: &World, method: &str, path: &str, body: &Value) -> Value {
     let body = body.to_string();
     let head = format!(
@@ -128,7 +128,7 @@ async fn send(world: &World, method: &str, path: &str, body: &Value) -> Value {
     serde_json::from_str(body).unwrap()
 }
 
-/// Lays the fields of `over` over those of `base`.
+/// Merges the fields of `over` into those of `base`.
 fn with(mut base: Value, over: &Value) -> Value {
     for (key, value) in over.as_object().unwrap() {
         base[key] = value.clone();
@@ -243,13 +243,13 @@ async fn take_over(world: &World) -> Result<(), Failed> {
         let uid = &owner.after.as_ref().unwrap()["metadata"]["uid"];
         let annotation = json!({"uid": uid, "annotations": {PROVIDER: "hcloud"}});
         assert_eq!(owner.body, json!({"metadata": annotation}));
-        // A condition, which the Go manager does not have; the addresses are not written again.
+        // The condition, which the Go manager does not have; the addresses are not written again.
         assert_eq!(judged.body["metadata"], json!({"uid": uid}));
         let status = judged.body["status"].as_object().unwrap();
         assert_eq!(status.keys().collect::<Vec<_>>(), ["conditions"]);
     }
 
-    // It is ours from here on: what is deleted goes.
+    // The load balancer is ours from here on: its Service's deletion deletes it.
     let manager = world.manage().await?;
     for made in &inventory {
         world.delete(made.name).await;

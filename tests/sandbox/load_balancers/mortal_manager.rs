@@ -1,5 +1,5 @@
-//! A manager as a test wants it: the real controllers with the real provider, whose life ends when it should, and with a
-//! defect if the test is about one.
+//! A manager that a test can kill: the real controllers with the real provider, with a planned death and, in tests of
+//! the law, a defect.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use libtest_mimic::Failed;
 use serde_json::Value;
 use tower::BoxError;
 
-use crate::load_balancers::account::Terms;
+use crate::load_balancers::account::CredentialInUse;
 use crate::load_balancers::crash::{Life, Moment};
 use crate::load_balancers::mutant::Mutant;
 use crate::load_balancers::world::{CONTROLLERS, Running, World};
 
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
-/// Starts the so many-th manager of this world.
+/// Starts the manager with this number.
 pub(crate) async fn start(
     world: &World,
     number: u64,
@@ -38,7 +38,7 @@ pub(crate) async fn start(
         inner: world.provider().await?,
         number,
         life: life.clone(),
-        terms: world.terms.clone(),
+        credential: world.credential.clone(),
         mutant,
     };
     let inner = world.cluster.client_as(CONTROLLERS);
@@ -89,12 +89,12 @@ async fn spoiled(mutant: Mutant, request: Request<Body>) -> Result<Request<Body>
     ))
 }
 
-/// The real provider, which is called by a manager that may be dead, or may have a defect.
+/// The real provider, called by a manager that may be dead or have a defect.
 struct Mortal {
     inner: Provider,
     number: u64,
     life: Life,
-    terms: Arc<Terms>,
+    credential: Arc<CredentialInUse>,
     mutant: Option<Mutant>,
 }
 
@@ -113,7 +113,7 @@ impl Mortal {
 
     async fn of<T>(&self, call: impl Future<Output = T>) -> T {
         self.life.wait_if_over().await;
-        let on_these = self.terms.call().await;
+        let on_these = self.credential.call().await;
         let answer = call.await;
         drop(on_these);
         self.life.wait_if_over().await;
@@ -131,7 +131,7 @@ impl CloudProvider for Mortal {
     }
 
     fn generation(&self) -> u64 {
-        self.terms.generation()
+        self.credential.generation()
     }
 
     fn schemes(&self) -> &[String] {

@@ -1,5 +1,4 @@
-//! Managers with a defect. Nothing plays with them but the tests of the tests, which show that what is held against the
-//! cloud can fail.
+//! Managers with a defect. Only the tests of the law use them, to show that the comparison with the cloud can fail.
 
 use std::sync::Arc;
 
@@ -11,26 +10,26 @@ use serde_json::Value;
 
 use crate::load_balancers::world::World;
 
-/// A defect.
+/// A defect of the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    /// Every manager looks for load balancers by a label of its own.
+    /// Each manager labels and finds load balancers by a UID of its own.
     OtherLabel,
-    /// What is there is not seen at every third look.
+    /// Every third look-up finds nothing.
     Blind,
-    /// Services go before their load balancers.
+    /// Services are deleted before their load balancers.
     LosesFinalizers,
-    /// Services stay for ever.
+    /// Services are never released for deletion.
     KeepsFinalizers,
-    /// Says that load balancers are deleted.
+    /// Deletions are reported as done and not made.
     DeletesNothing,
-    /// Takes what belongs to others.
+    /// Load balancers of other owners are adopted.
     TakesOver,
-    /// One node is left out.
+    /// One node is missing from the targets.
     ForgetsATarget,
     /// Only the first port is served.
     OnePort,
-    /// The addresses are not written down.
+    /// The addresses are not written to the status.
     ForgetsStatus,
 }
 
@@ -47,7 +46,7 @@ impl Mutant {
         Mutant::ForgetsStatus,
     ];
 
-    /// What is wrong between the manager and the cloud.
+    /// Injects the fault at the cloud that imitates the defect.
     pub(crate) fn spoil(self, world: &World) {
         if self == Mutant::Blind {
             let look = Fault::new(Trouble::EmptyList)
@@ -57,7 +56,7 @@ impl Mutant {
         }
     }
 
-    /// The Service as the provider is told of it, by the so many-th manager.
+    /// Applies the defect to the Service in a call by the manager with this number.
     pub(crate) fn service(self, service: &mut Arc<CloudService>, manager: u64) {
         let service = Arc::make_mut(service);
         match self {
@@ -67,7 +66,7 @@ impl Mutant {
         }
     }
 
-    /// What the provider is asked for.
+    /// Applies the defect to an `ensure` request.
     pub(crate) fn request(self, request: &mut EnsureRequest, manager: u64) {
         self.service(&mut request.service, manager);
         if self == Mutant::ForgetsATarget {
@@ -76,7 +75,7 @@ impl Mutant {
         }
     }
 
-    /// What is asked after this answer, if anything.
+    /// The request that the defect makes after this answer, if any.
     pub(crate) fn again(
         self,
         request: &EnsureRequest,
@@ -92,7 +91,7 @@ impl Mutant {
         })
     }
 
-    /// What is written to a Service.
+    /// Applies the defect to a patch of a Service.
     pub(crate) fn patch(self, patch: &mut Value) {
         let Some(metadata) = patch["metadata"].as_object_mut() else {
             return;

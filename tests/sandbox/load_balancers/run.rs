@@ -1,5 +1,5 @@
-//! One run: a cluster lives for a while, tenants and operators change things, requests fail, and managers die and are
-//! started anew. In the end nothing goes wrong any more, and the cloud has to be as the cluster wants it.
+//! One run: tenants and operators change a cluster for a while, requests fail, and managers die and are restarted. In
+//! the end there are no more faults, and the cloud must be as the cluster wants it.
 
 use std::time::Duration;
 
@@ -16,23 +16,23 @@ use crate::load_balancers::mutant::Mutant;
 use crate::load_balancers::tenants::Tenants;
 use crate::load_balancers::world::{Running, Setup, World};
 
-/// How fast the clock of decisions goes: back-off and confirmations that take minutes pass in fractions of a second.
+/// Speed of the decisions' clock: minutes of back-off and confirmation pass in fractions of a second.
 const PACE: u32 = 600;
-/// By that clock; two seconds here.
+/// The interval of drift checks on that clock; two seconds in real time.
 const DRIFT_CHECK: Duration = Duration::from_secs(1200);
-/// How long everything may take to come to rest. Only a failing run waits that long.
+/// Timeout until all changes are done. Only a failing run waits that long.
 const REST: Duration = Duration::from_secs(180);
 /// The same for a manager with a defect.
 const MUTANTS_REST: Duration = Duration::from_secs(6);
-/// The longest pause between two operations: fewer requests than it takes to finish what the one before began.
+/// The longest pause between two operations, in requests: fewer than it takes to finish the operation before.
 const PAUSE: u64 = 12;
-/// Of a hundred operations, so many are followed by a wrong token, and of those with one so many by the right one.
+/// Percentage of operations after which the token becomes wrong, and, while it is wrong, right again.
 const SELDOM: u64 = 2;
 const SOON: u64 = 15;
-/// A manager dies at one of so many writes.
+/// A manager dies at one of this many writes.
 const LIFE: u64 = 120;
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Default)]
 pub(crate) struct Ended {
     pub(crate) operations: u64,
@@ -57,7 +57,7 @@ pub(crate) fn run(
         .build()?;
     let setup = Setup {
         pace: PACE,
-        // With durations, and without.
+        // With long and short actions.
         action: Duration::from_millis([0, 0, 5, 25][usize::try_from(seed % 4)?]),
         has_network: seed % 3 == 2,
         drift_check: DRIFT_CHECK,
@@ -128,7 +128,7 @@ impl Play<'_> {
         self.tenants.tidy().await;
         let found = self.rest(&life).await;
         if life.is_over() {
-            // It died in the last moments: the next one has to find everything.
+            // If it died in the last moments, the next one must find everything.
             manager.kill().await?;
             self.ended.crashes += 1;
             self.crashes = 0;
@@ -145,7 +145,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// The credential is another account's now and then, for a few operations.
+    /// The credential becomes another account's at random, for a few operations.
     async fn account(&mut self, life: &Life) {
         // A dead manager never ends its calls.
         if life.is_over() {
@@ -180,7 +180,7 @@ impl Play<'_> {
         Ok((life, manager))
     }
 
-    /// Waits until everything is as it should be, or long enough, or the manager is dead.
+    /// Waits until there is no difference, the timeout has passed, or the manager is dead.
     async fn rest(&mut self, life: &Life) -> Findings {
         let foreign = self.tenants.foreign();
         let patience = match self.mutant {

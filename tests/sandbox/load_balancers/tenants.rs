@@ -1,5 +1,5 @@
-//! Everybody but the manager: tenants who write Services, an operator who adds and removes nodes, and somebody who changes
-//! the cloud by hand. What they do is decided by the numbers of one seed.
+//! The users of the cluster and the cloud: tenants who write Services, an operator who adds and removes nodes, and a
+//! person who changes the cloud by hand. A seed determines their actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,23 +17,23 @@ const NODES: usize = 12;
 const PORTS: [u16; 6] = [80, 443, 8080, 8443, 9000, 9100];
 /// The class of another controller.
 const OTHER_CLASS: &str = "example.com/other";
-/// An algorithm that there is not: the whole annotation is refused.
+/// An algorithm that does not exist: the whole annotation is refused.
 pub(crate) const MISTAKE: &str = "nonsense";
-/// What a load balancer is called that was there before the cluster.
+/// The name of a load balancer that is older than the cluster.
 const FOREIGN: &str = "the-old-shop";
 
 pub(crate) struct Tenants<'a> {
     world: &'a World,
     pub(crate) random: Random,
-    /// What was there before the cluster, and has to be there, as it is, after.
+    /// The load balancers from before the cluster, which must stay as they are.
     foreign: Vec<Value>,
-    /// Servers of nodes.
+    /// The server of each node, by the node's name.
     servers: BTreeMap<String, u64>,
     made: u64,
 }
 
 impl<'a> Tenants<'a> {
-    /// A few nodes, and load balancers of others.
+    /// A few nodes, and load balancers of other owners.
     pub(crate) async fn new(world: &'a World, seed: u64) -> Tenants<'a> {
         let other_cluster = "11111111-2222-4333-8444-555555555555";
         for (name, labels) in [
@@ -61,13 +61,13 @@ impl<'a> Tenants<'a> {
         tenants
     }
 
-    /// The ids of the load balancers of others.
+    /// The IDs of the load balancers of other owners.
     pub(crate) fn foreign(&self) -> BTreeSet<u64> {
         let ids = self.foreign.iter().filter_map(|one| one["id"].as_u64());
         ids.collect()
     }
 
-    /// What has become of them.
+    /// The changes that have happened to these.
     pub(crate) fn harm(&self) -> Vec<String> {
         let is_harmed = |before: &&Value| {
             let id = before["id"].as_u64().unwrap();
@@ -79,7 +79,7 @@ impl<'a> Tenants<'a> {
             .collect()
     }
 
-    /// One change that takes effect, in words.
+    /// Makes one change that takes effect, and describes it.
     pub(crate) async fn act(&mut self) -> String {
         loop {
             let done = match self.random.within(0, 99) {
@@ -94,12 +94,12 @@ impl<'a> Tenants<'a> {
         }
     }
 
-    /// After everything: nodes whose servers are gone go, too. One is there that can show whose account it is.
+    /// At the end the nodes without servers are deleted, too. One node stays that can prove the account.
     pub(crate) async fn tidy(&mut self) {
         self.join().await;
         for (name, server) in std::mem::take(&mut self.servers) {
             if self.world.cloud.server(server).is_none() {
-                // It may have gone before.
+                // It may be deleted already.
                 let _ = self
                     .world
                     .nodes
@@ -165,7 +165,7 @@ impl<'a> Tenants<'a> {
         service
     }
 
-    /// Some ports: some of those before with their node ports, or with others, and some new ones.
+    /// Some ports: some of the previous ones, with the same or other node ports, and some new ones.
     fn ports(&mut self, before: &Value) -> Value {
         let before = before.as_array().cloned().unwrap_or_default();
         let mut after = Vec::new();
@@ -260,7 +260,7 @@ impl<'a> Tenants<'a> {
         name
     }
 
-    /// Somebody deletes a load balancer in the cloud's console.
+    /// A person deletes a load balancer in the cloud's console.
     fn cloud(&mut self) -> Option<String> {
         let foreign = self.foreign();
         let mut ids = self.world.cloud.load_balancer_ids();
@@ -280,7 +280,7 @@ impl<'a> Tenants<'a> {
     }
 }
 
-/// The part of a spec that goes with a type: node ports and classes only where they may be.
+/// The part of a spec that follows from a type: node ports and classes only where they are allowed.
 fn of_type(spec: &Value, wanted: &str) -> Value {
     let mut patch = json!({"type": wanted});
     if wanted != "LoadBalancer" {

@@ -1,7 +1,7 @@
-//! What every test here stands on: a cluster in memory, a simulated cloud on loopback, and the real controllers, host
-//! and guest between them. It asserts nothing.
+//! The set-up of these tests: a cluster in memory, a simulated cloud on loopback, and the real controllers, host and
+//! guest between them. Asserts nothing.
 //!
-//! On the real clock, since sockets know no other: every wait is for something that happens.
+//! On the real clock, since sockets know no other: every wait is for an event.
 
 use std::fmt::Display;
 use std::num::NonZeroU32;
@@ -28,31 +28,31 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::host::HOST;
-use crate::load_balancers::account::Terms;
+use crate::load_balancers::account::CredentialInUse;
 
-/// Who the controllers are at the API server.
+/// The user of the controllers at the API server.
 pub(crate) const CONTROLLERS: &str = "ccm";
-/// Longer than anything here takes on a busy machine. Only a failing test waits that long.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// So many requests to the cloud are shown when a test fails.
+/// Timeout of a test's waits, longer than a busy machine needs. Only a failing test waits that long.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Number of requests to the cloud that a failing test shows.
 const LAST: usize = 200;
-/// What the peer's figures were measured with, too.
+/// Duration of an action, the same as in the measurement of the Go manager.
 pub(crate) const ACTION: Duration = Duration::from_millis(300);
 /// The private network of the tests that have one.
 pub(crate) const NETWORK: &str = "cluster";
 
-/// What a test chooses about its world.
+/// The settings of a world.
 #[derive(Clone)]
 pub(crate) struct Setup {
-    /// How long actions of the cloud run.
+    /// Duration of the cloud's actions.
     pub(crate) action: Duration,
-    /// How fast the clock of decisions goes.
+    /// Speed of the decisions' clock.
     pub(crate) pace: u32,
     /// Whether servers, load balancers and the configuration have a private network.
     pub(crate) has_network: bool,
-    /// By the clock of decisions.
+    /// The interval of drift checks on the decisions' clock.
     pub(crate) drift_check: Duration,
-    /// What may be taken over.
+    /// The load balancers that may be adopted.
     pub(crate) adoption: Adoption,
     /// Further values of the guest's configuration.
     pub(crate) values: Vec<(&'static str, &'static str)>,
@@ -73,7 +73,7 @@ impl Default for Setup {
 
 /// One cluster and one cloud.
 pub(crate) struct World {
-    pub(crate) terms: Arc<Terms>,
+    pub(crate) credential: Arc<CredentialInUse>,
     pub(crate) setup: Setup,
     pub(crate) cloud: Hetzner,
     pub(crate) cluster: Cluster,
@@ -83,7 +83,7 @@ pub(crate) struct World {
     pub(crate) network: Option<u64>,
 }
 
-/// Plays on a world of its own, on this thread alone.
+/// Runs a test with a world of its own, on this thread alone.
 pub(crate) fn in_world(
     setup: Setup,
     play: impl AsyncFnOnce(&World) -> Result<(), Failed>,
@@ -115,7 +115,7 @@ impl World {
         let cluster = Cluster::new();
         let tenant = cluster.client_as("tenant");
         Ok(World {
-            terms: Arc::default(),
+            credential: Arc::default(),
             setup,
             cloud,
             services: Api::default_namespaced(tenant.clone()),
@@ -126,7 +126,7 @@ impl World {
         })
     }
 
-    /// The shipped guest in the sandbox, with what it asks for granted at this cloud.
+    /// The shipped guest in the sandbox, with its requests granted for this cloud.
     pub(crate) async fn provider(&self) -> Result<Provider, Failed> {
         let module = Module {
             source: "hcloud.wasm".to_owned(),
@@ -138,7 +138,7 @@ impl World {
         for target in &mut grants.targets {
             target.endpoint = self.cloud.endpoint().parse()?;
             target.credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
-            // What would happen in hours happens in seconds here.
+            // Hours of requests happen in seconds here.
             target.requests.requests = NonZeroU32::MAX;
         }
         let location = [("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")];
@@ -155,14 +155,14 @@ impl World {
         Ok(HOST.load(module, grants, config).await?)
     }
 
-    /// Starts the controllers as they are.
+    /// Starts the controllers without a defect.
     pub(crate) async fn manage(&self) -> Result<Running, Failed> {
         let provider = Arc::new(self.provider().await?);
         let client = self.cluster.client_as(CONTROLLERS);
         Ok(self.run(client, provider, Arc::new(NoAudit)))
     }
 
-    /// Starts the controllers with these ways to cluster and cloud.
+    /// Starts the controllers with these connections to cluster and cloud.
     pub(crate) fn run(
         &self,
         client: Client,
@@ -185,7 +185,7 @@ impl World {
     }
 
     fn settings(&self, audit: Arc<dyn AuditSink>) -> Settings {
-        // What a person does in a day is done here in seconds.
+        // A person's changes of a day happen in seconds here.
         let mut allowances = Allowances::default();
         for brake in [
             Brake::LoadBalancerDeletion,
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// Adds a server, and its node that is initialised and ready. Says the server's id.
+    /// Adds a server, and its node that is initialised and Ready. Returns the server's ID.
     pub(crate) async fn join(&self, name: &str) -> u64 {
         let server = self.cloud.add_server(ServerSpec::named(name));
         if let Some(network) = self.network {
@@ -248,7 +248,7 @@ impl World {
         server
     }
 
-    /// The node of a machine goes, and the machine.
+    /// Deletes the node of a machine, and the machine.
     pub(crate) async fn leave(&self, name: &str, server: u64) {
         let gone = self.nodes.delete(name, &DeleteParams::default()).await;
         gone.unwrap();
@@ -306,7 +306,7 @@ impl World {
         said.collect()
     }
 
-    /// Waits for an Event about a Service that begins with this reason and holds these words.
+    /// Waits for an Event about a Service with this reason, whose message contains these words.
     pub(crate) async fn event(&self, name: &str, reason: &str, words: &str) -> Result<(), Failed> {
         let begin = format!("{reason} ");
         let what = format!("an Event {reason} about {name} with {words:?}");
@@ -318,17 +318,17 @@ impl World {
         .await
     }
 
-    /// Asks again and again until it is so.
+    /// Checks a condition repeatedly until it holds.
     pub(crate) async fn until(
         &self,
         what: &str,
         is_so: impl AsyncFn() -> bool,
     ) -> Result<(), Failed> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !is_so().await {
             if Instant::now() > deadline {
                 return Err(self
-                    .failed(format_args!("not within {PATIENCE:?}: {what}"))
+                    .failed(format_args!("not within {TIMEOUT:?}: {what}"))
                     .await);
             }
             sleep(Duration::from_millis(5)).await;
@@ -336,12 +336,12 @@ impl World {
         Ok(())
     }
 
-    /// The end of the test, with everything that was asked of the cloud and said about Services.
+    /// The error of the test, with the requests to the cloud and the Events about Services.
     pub(crate) async fn failed(&self, why: impl Display) -> Failed {
         format!("{why}\n{}", self.account().await).into()
     }
 
-    /// What was asked of the cloud last, and how it all stands.
+    /// The last requests to the cloud, and the state of all objects.
     pub(crate) async fn account(&self) -> String {
         let requests = self.cloud.requests();
         let last = requests.len().saturating_sub(LAST);
@@ -359,7 +359,7 @@ impl World {
     }
 }
 
-/// A request to the cloud in short.
+/// A request to the cloud in short form.
 pub(crate) fn short(request: &Request) -> String {
     let status = request.status.map(|status| status.to_string());
     format!(
@@ -383,20 +383,20 @@ pub(crate) fn tcp(port: u16) -> Value {
     json!({"name": format!("p{port}"), "port": port, "protocol": "TCP"})
 }
 
-/// Controllers that run.
+/// Controllers that run until they are stopped.
 pub(crate) struct Running {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Result<(), String>>,
 }
 
 impl Running {
-    /// Ends them as a rolling update does.
+    /// Ends the controllers as a rolling update does.
     pub(crate) async fn stop(self) -> Result<(), Failed> {
         drop(self.stop);
         Ok(self.task.await??)
     }
 
-    /// Ends them as a crash does: what is on the wire is not waited for.
+    /// Ends the controllers as a crash does: requests on the wire are not waited for.
     pub(crate) async fn kill(self) -> Result<(), Failed> {
         self.task.abort();
         match self.task.await {

@@ -1,4 +1,4 @@
-//! Calls: the whole way from a node to an instance, and what ends it early.
+//! Calls: the whole way from a node to an instance, and the reasons that end it early.
 
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ fn a_fresh_look_up_uses_nothing_that_was_kept() {
         let cloud = Cloud::start(Mood::Well).await;
         let host = world::warm_host();
         let provider = world::load(&host, &cloud.endpoint, &[]).await.unwrap();
-        // One question would be asked directly; two are answered by the list, which may be kept.
+        // One node would be looked up directly; two are looked up in the list, which may be cached.
         let nodes = [
             ready_node("worker-1", Some("hcloud://42")),
             ready_node("worker-2", Some("hcloud://43")),
@@ -141,7 +141,7 @@ fn a_call_ends_with_its_permit() {
         let nodes = [ready_node("worker-1", Some("hcloud://42"))];
         let permit = permits::reads_for(Duration::from_millis(300));
         let answer = provider.find(&nodes, permit).await;
-        // Either the host ends the call, or the guest is told in time and says so.
+        // Either the host ends the call, or the guest gets the timeout in time and reports it.
         match answer {
             Err(ProviderError::TimedOut(text)) => {
                 assert!(text.starts_with("instances.find"), "{text}")
@@ -211,7 +211,7 @@ fn waiting_for_a_turn_counts() {
         let long =
             (0..8).map(|_| provider.find(&nodes, permits::reads_for(Duration::from_secs(2))));
         let short = async {
-            // The others have asked for their slots by the time that this one is polled again.
+            // The other calls have asked for their slots by the time that this one is polled again.
             tokio::task::yield_now().await;
             provider
                 .find(&nodes, permits::reads_for(Duration::from_millis(200)))

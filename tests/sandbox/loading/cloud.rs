@@ -1,23 +1,23 @@
-//! A cloud on loopback with two servers, or one that fails as a test says.
+//! A cloud on loopback with two servers; a test can make it fail.
 
 use ccm_fixtures::http_server::{Arrived, Reply, Server, answer};
 use serde_json::{Value, json};
 
-/// Ids and names.
+/// IDs and names of the cloud's servers.
 const SERVERS: [(u64, &str); 2] = [(42, "worker-1"), (43, "worker-2")];
 
-/// How the cloud answers.
+/// The cloud's way of answering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mood {
-    /// As documented.
+    /// As the vendor documents it.
     Well,
-    /// With status 500.
+    /// With status 500 to every request.
     Broken,
-    /// Never.
+    /// The cloud accepts requests and never answers.
     Silent,
 }
 
-/// A running cloud.
+/// A cloud that runs until it is dropped.
 pub(crate) struct Cloud {
     pub(crate) endpoint: String,
     server: Server,

@@ -1,4 +1,4 @@
-//! The compile child and the cache: bombs die in the child, compiled code is used again, and only our own.
+//! The compile child and the cache: bombs crash the child alone, compiled code is reused, and only the host's own.
 
 use std::ffi::OsString;
 use std::fs;
@@ -46,18 +46,18 @@ pub(crate) const TESTS: &[Test] = &[
 
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
-/// The shipped guest with one more core module, which nobody instantiates and the compiler compiles all the same.
+/// The shipped guest with one more core module, which is never instantiated and compiled all the same.
 fn with_module(module: &wasm_encoder::Module) -> Module {
     let Module { source, mut wasm } = world::hcloud();
     let mut tail = Component::new();
     tail.section(&ModuleSection(module));
-    // Sections stand one after the other, so that what follows a component's header can be appended to another.
+    // Sections follow each other, so those after a component's header can be appended to another.
     wasm.extend(&tail.finish()[8..]);
     Module { source, wasm }
 }
 
-/// Functions that keep to every limit of the pre-scan and keep the register allocator busy: thousands of locals that
-/// are all alive across hundreds of branches.
+/// Functions that keep to every limit of the pre-scan and keep the register allocator busy: thousands of locals are all
+/// alive across hundreds of branches.
 pub(crate) fn bomb(functions: u32) -> wasm_encoder::Module {
     const LOCALS: u32 = 1_700;
     let mut types = TypeSection::new();
@@ -126,7 +126,7 @@ fn an_invalid_module_is_refused_by_the_compiler() {
         let mut functions = FunctionSection::new();
         functions.function(0);
         let mut code = CodeSection::new();
-        // Returns nothing where a number is due.
+        // The function returns nothing although its type has a number as result.
         code.function(Function::new([]).instruction(&Instruction::End));
         let mut module = wasm_encoder::Module::new();
         module.section(&types).section(&functions).section(&code);
@@ -207,7 +207,7 @@ fn the_child_sees_no_environment() {
     });
 }
 
-/// A compiler that cannot be started: whoever needs it fails.
+/// A compiler that cannot be started: compiling fails.
 fn no_compiler() -> Compiler {
     Compiler {
         program: "/nonexistent".into(),
@@ -271,7 +271,7 @@ fn compiled_code_is_no_module() {
         let folder = TempDir::new().unwrap();
         let host = open_host(compiler(&[]), Some(folder.path()));
         world::load(&host, NOWHERE, &[]).await.unwrap();
-        // Magic and MAC stand before the code itself.
+        // Magic number and MAC precede the code itself.
         let code = fs::read(entries(folder.path()).remove(0))
             .unwrap()
             .split_off(40);

@@ -1,4 +1,4 @@
-//! What a module needs before it is compiled, and what it is told when something is missing.
+//! The requirements of a module before it is compiled, and the errors when one is not met.
 
 use ccm_host::{LoadError, Module};
 use wasm_encoder::{
@@ -38,10 +38,10 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
-/// An address that nobody listens on, because nothing may be sent.
+/// An address without a listener, because nothing may be sent.
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
-/// A program that cannot be started: whoever compiles with it fails.
+/// A compiler that cannot be started: compiling fails.
 fn no_compiler() -> ccm_host::Compiler {
     ccm_host::Compiler {
         program: "/nonexistent/compiler".into(),
@@ -220,7 +220,7 @@ fn a_self_check_that_is_not_there_says_nothing() {
         let provider = world::load(&host, NOWHERE, &[]).await.unwrap();
         let inspection = ccm_host::inspect("hcloud", embedded_guests::HCLOUD).unwrap();
         let answer = provider.self_check(permits::reads()).await;
-        // Nobody listens: a guest that checks has something to complain about.
+        // There is no listener: a guest with a self-check fails it.
         assert_eq!(answer.is_err(), inspection.self_check, "{answer:?}");
     });
 }

@@ -1,4 +1,4 @@
-//! What every test needs: a host whose compile child is this program, grants, a runtime.
+//! The set-up of these tests: a host whose compile child is this program, grants, a runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub(crate) use ccm_tests::errors::chain;
 
 use crate::host::{cache, compiler, open_host};
 
-/// Runs a future to its end.
+/// Runs a future to its end on a runtime of its own.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -21,12 +21,12 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
         .block_on(future)
 }
 
-/// A host that finds the shipped guest compiled already.
+/// A host whose cache has the compiled shipped guest.
 pub(crate) fn warm_host() -> Host {
     open_host(compiler(&[]), Some(cache()))
 }
 
-/// The shipped guest.
+/// The module of the shipped guest.
 pub(crate) fn hcloud() -> Module {
     Module {
         source: "embedded:hcloud".to_owned(),
@@ -34,7 +34,7 @@ pub(crate) fn hcloud() -> Module {
     }
 }
 
-/// Everything that the shipped guest requests, at another endpoint.
+/// Grants of everything that the shipped guest requests, at another endpoint.
 pub(crate) fn grants(endpoint: &str) -> Grants {
     let module = hcloud();
     let inspection = ccm_host::inspect(&module.source, &module.wasm).unwrap();

@@ -1,4 +1,4 @@
-//! Every behaviour of the misbehaving guest, at the real host, and right beside it a call of an honest provider.
+//! Every behaviour of the misbehaving guest, at the real host, each beside a call of an honest provider.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::misbehaving::files::with;
 use crate::misbehaving::law::{Call, End, Law, answers, fails, not_loaded, says};
 use crate::misbehaving::log_lines::{Line, Lines};
 use crate::misbehaving::target::{Mood, Target};
-use crate::misbehaving::world::{self, PATIENCE, TOKEN, block_on};
+use crate::misbehaving::world::{self, TIMEOUT, TOKEN, block_on};
 use crate::permits;
 
-/// For behaviours that end by their deadline only.
+/// The timeout of calls that end by their deadline only.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
 /// The longest error text, and the longest log line, of a guest in bytes (contract, interface `log`).
 pub(crate) const KEPT_BYTES: usize = 4096;
@@ -36,17 +36,17 @@ pub(crate) fn trials() -> Vec<Trial> {
     Behaviour::ALL.iter().map(trial).collect()
 }
 
-/// Whether a module that does this can be loaded.
+/// Whether a module with this behaviour can be loaded.
 pub(crate) fn is_loaded(behaviour: Behaviour) -> bool {
     !matches!(law(behaviour).end, End::NotLoaded(_))
 }
 
-/// How the cloud of a module that does this answers.
+/// The mood of the cloud for this behaviour.
 pub(crate) fn mood(behaviour: Behaviour) -> Mood {
     law(behaviour).cloud
 }
 
-/// What a host has to do about each behaviour. Every behaviour has its line: without one this does not compile.
+/// The required result of each behaviour. Every behaviour has a line: without one this does not compile.
 pub(crate) fn law(behaviour: Behaviour) -> Law {
     match behaviour {
         Behaviour::Honest => answers(|replies| {
@@ -111,7 +111,7 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
                 );
             }
         }),
-        // A fourth would fit, were it not for the keys.
+        // Without the keys a fourth value would fit.
         Behaviour::StateOverflow => says("told: 3 values of 64 KiB were kept"),
         Behaviour::StateHugeValue => says("refused: a value of 16 MiB"),
         Behaviour::HugeRandom => fails("trapped", &["random bytes asked for, at most 4096"]),
@@ -127,7 +127,7 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
         Behaviour::NoLookups => fails("internal", &["0 lookups for 2 nodes"]),
         Behaviour::LongAddress => fails("internal", &["lookup 0", "300 bytes of an address"]),
         Behaviour::LongLabel => fails("internal", &["lookup 0", "155 bytes of an instance type"]),
-        // These have the right shape; what they mean is for core to judge, and `cluster` shows what becomes of them.
+        // These have the right shape; core judges their meaning, and `cluster` shows the effect.
         Behaviour::BadAddresses => answers(|replies| {
             assert!(
                 found(&replies[0])
@@ -231,7 +231,7 @@ pub(crate) fn law(behaviour: Behaviour) -> Law {
         Behaviour::HoardFields => says("refused: "),
         Behaviour::ManyFields => fails("trapped", &["fields"]),
         Behaviour::ManyFieldsAtOnce => fails("trapped", &["fields"]),
-        // What does not fit is not read: the requests are made, and only the first is answered.
+        // An answer that does not fit is not read: the requests are made, and only the first is answered.
         Behaviour::HoardAnswers => says("refused: 1 of 100").asking(Mood::Large, 100),
         Behaviour::HoardKeptAnswers => says("refused: 1 of 100").asking(Mood::Large, 1),
         Behaviour::FetchAllHuge => says("refused: 1 of 64").asking(Mood::Large, 64),
@@ -255,7 +255,7 @@ fn found(reply: &FindReply) -> Vec<&Instance> {
     machines.collect()
 }
 
-/// What the guest said.
+/// The log lines of the guest.
 fn said(lines: &[Line]) -> impl Iterator<Item = &Line> {
     lines.iter().filter(|line| line.target == "guest")
 }
@@ -304,8 +304,8 @@ async fn check(behaviour: Behaviour, law: Law) {
     assert_works(&neighbour).await;
 }
 
-/// Loads the guest. Who spins in `init` has ten seconds, which pass at once here: the host has compiled it before,
-/// so that nothing else waits.
+/// Loads the guest. Spinning in `init` takes ten seconds, which pass at once here: the host has compiled it before, so
+/// that nothing else waits.
 async fn load(behaviour: Behaviour, endpoint: &str) -> Result<Provider, LoadError> {
     if behaviour == Behaviour::UnknownCapability {
         // The real guest exports all three.
@@ -316,7 +316,7 @@ async fn load(behaviour: Behaviour, endpoint: &str) -> Result<Provider, LoadErro
         let (grants, config) = (world::grants(endpoint), world::config(behaviour));
         return world::HOST.load(module, grants, config).await;
     }
-    // Time that is simulated does not wait for another process.
+    // Simulated time does not wait for another process.
     if behaviour != Behaviour::SpinInInit || isolation() != Isolation::InProcess {
         return world::load(behaviour, endpoint).await;
     }
@@ -335,7 +335,7 @@ async fn load(behaviour: Behaviour, endpoint: &str) -> Result<Provider, LoadErro
     loaded
 }
 
-/// Calls the guest as the law says, each time together with its neighbour, on one thread: who does not give way
+/// Calls the guest as the law says, each time together with its neighbour, on one thread: a guest that does not yield
 /// would be noticed.
 async fn call(
     provider: &Provider,
@@ -356,10 +356,10 @@ async fn call(
     ends
 }
 
-/// It answers, and what it answers is right.
+/// The provider answers, and the answer is right.
 pub(crate) async fn assert_works(neighbour: &Provider) {
     let reply = neighbour
-        .find(&[cloud_node("neighbour")], permits::reads_for(PATIENCE))
+        .find(&[cloud_node("neighbour")], permits::reads_for(TIMEOUT))
         .await
         .unwrap();
     assert_eq!(found(&reply)[0].provider_id, "misbehaving://neighbour");
@@ -376,7 +376,7 @@ fn check_ends(expected: &End, ends: &[Result<FindReply, ProviderError>], digest:
                     .iter()
                     .for_each(|word| assert!(text.contains(word), "{text:?} lacks {word:?}"));
                 assert_harmless(&text, KEPT_BYTES + 200);
-                // Who did not come to its end is named with what it was doing.
+                // A call without a result names what it was doing.
                 if matches!(
                     error,
                     ProviderError::Trapped(_) | ProviderError::TimedOut(_)
@@ -408,7 +408,7 @@ fn check_ends(expected: &End, ends: &[Result<FindReply, ProviderError>], digest:
     }
 }
 
-/// Text of a guest that people will read: one line, bounded, nothing that a terminal obeys, no credential.
+/// A guest's text for people: one line, bounded, without control characters and credentials.
 pub(crate) fn assert_harmless(text: &str, bytes: usize) {
     assert!(text.len() <= bytes, "{} bytes", text.len());
     let hidden = |letter: char| letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}');

@@ -1,6 +1,6 @@
 //! Bad answers through the real controllers: the misbehaving guest in the real host, and a cluster behind the real
-//! client. Whatever the guest says, a stored provider ID stays, an initialised node stays as it is, nothing is deleted,
-//! and a node that is not initialised says why.
+//! client. Whatever the guest answers, a stored provider ID stays, an initialised node stays as it is, nothing is
+//! deleted, and an Event gives the reason why a node is not initialised.
 
 mod cases;
 
@@ -22,7 +22,7 @@ use libtest_mimic::Trial;
 use serde_json::json;
 
 use crate::misbehaving::log_lines::Lines;
-use crate::misbehaving::world::{self, PATIENCE, block_on};
+use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 use cases::{CASES, Case, NEW};
 
@@ -44,9 +44,9 @@ pub(crate) fn trials() -> Vec<Trial> {
     CASES.iter().map(checked).chain([endless]).collect()
 }
 
-/// Nobody listens there: no behaviour here sends anything.
+/// An address without a listener: no behaviour here sends anything.
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
-/// What no answer may bring into a node: parts of everything that the guest says and should not.
+/// Texts that no answer may bring into a node: parts of the guest's invalid answers.
 const RUBBISH: &[&str] = &[
     "169.254",
     "127.0.0.1",
@@ -100,7 +100,7 @@ pub(crate) fn settings(call_time: Duration) -> Settings {
     }
 }
 
-/// Runs the controllers with the guest until `over`, and hands out what is there then.
+/// Runs the controllers with the guest until `over` completes.
 async fn run(
     behaviour: Behaviour,
     cluster: &Cluster,
@@ -108,9 +108,9 @@ async fn run(
     over: impl Future<Output = ()> + Send,
 ) {
     let provider = world::load(behaviour, NOWHERE).await.unwrap();
-    // From here on a minute of waiting passes in no time. A guest that computes is not waiting; one that computes for long
-    // would wait for a lane, which guests of other tests have in real time.
-    if call_time == PATIENCE {
+    // From here on a minute of waiting passes in no time. A guest that computes is not waiting; a long computation
+    // would wait for a long-call permit, which guests of other tests hold in real time.
+    if call_time == TIMEOUT {
         tokio::time::pause();
     }
     let (client, settings) = (cluster.client_as("ccm"), settings(call_time));
@@ -129,8 +129,8 @@ fn check(case: &Case) {
     block_on(async {
         let (cluster, nodes) = cluster().await;
         let old = nodes.get("old").await.unwrap();
-        let over = tokio::time::sleep(PATIENCE);
-        run(case.behaviour, &cluster, PATIENCE, over).await;
+        let over = tokio::time::sleep(TIMEOUT);
+        run(case.behaviour, &cluster, TIMEOUT, over).await;
 
         assert_eq!(
             nodes.get("old").await.unwrap(),
@@ -224,7 +224,7 @@ async fn check_events(cluster: &Cluster, told: Option<(&str, &[&str])>) {
     );
 }
 
-/// What the controllers asked of the API server: at least something, and never to delete.
+/// The controllers have sent requests to the API server, none of which deletes.
 fn assert_nothing_is_deleted(cluster: &Cluster) {
     let asked: Vec<_> = cluster
         .requests()
@@ -246,13 +246,13 @@ fn assert_nothing_is_deleted(cluster: &Cluster) {
     }
 }
 
-/// On the real clock, because a guest that computes makes no clock go on.
+/// On the real clock, because the simulated one does not advance while a guest computes.
 fn a_guest_that_does_not_end() {
     block_on(async {
         let lines = Lines::listen();
         let (cluster, nodes) = cluster().await;
         let old = nodes.get("old").await.unwrap();
-        let everybody_waits = tokio::time::timeout(PATIENCE, async {
+        let everybody_waits = tokio::time::timeout(TIMEOUT, async {
             let is_said = |name: &str| {
                 lines.so_far().iter().any(|line| {
                     let object = line.fields["object"].as_str().unwrap_or_default();
@@ -281,7 +281,7 @@ fn a_guest_that_does_not_end() {
         // The next call of the same module, on the same host.
         let honest = world::load(Behaviour::Honest, NOWHERE).await.unwrap();
         let reply = honest
-            .find(&[cloud_node("fresh")], permits::reads_for(PATIENCE))
+            .find(&[cloud_node("fresh")], permits::reads_for(TIMEOUT))
             .await
             .unwrap();
         assert!(

@@ -1,5 +1,5 @@
 //! Bad modules through the host's public API, made from the bytes of a real one: each is refused with a reason of its
-//! own, and before anything of it is compiled. What `inspect` and the pre-scan refuse beyond these stands beside them.
+//! own, and before anything of it is compiled. The unit tests of `inspect` and the pre-scan have further ones.
 
 use ccm_host::grant::Grants;
 use ccm_host::{Compiler, LoadError, Module, ModuleRefusal};
@@ -24,10 +24,10 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
-/// Nobody listens there, and nobody has to.
+/// An address without a listener, because nothing is sent.
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
-/// The real module with one text in place of another, of the same length because lengths stand before them.
+/// The real module in which one text replaces another of the same length, because lengths precede them.
 pub(crate) fn with(from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut wasm = test_guests::MISBEHAVING.to_vec();
@@ -44,15 +44,15 @@ pub(crate) fn with(from: &str, to: &str) -> Vec<u8> {
     wasm
 }
 
-/// The real module with more sections behind its own.
+/// The real module with more sections after its own.
 fn followed_by(tail: &Component) -> Vec<u8> {
     let mut wasm = test_guests::MISBEHAVING.to_vec();
-    // What follows a component's header can stand in any other component.
+    // Sections after a component's header are valid in any other component.
     wasm.extend(&tail.clone().finish()[8..]);
     wasm
 }
 
-/// The error, from a host whose compiler cannot be started: who gets as far as that is told apart.
+/// The error, from a host whose compiler cannot be started: a module that reaches the compiler has another error.
 async fn refused(wasm: Vec<u8>, grants: Grants) -> LoadError {
     let host = open_host(
         Compiler {

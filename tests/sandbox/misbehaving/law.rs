@@ -1,4 +1,4 @@
-//! The words in which `behaviours` says what a host has to do about a behaviour. Values only.
+//! The load_policy in which `behaviours` states the required result of a behaviour. Values only.
 
 use std::time::Duration;
 
@@ -6,42 +6,42 @@ use ccm_core::cloud::FindReply;
 
 use crate::misbehaving::log_lines::Line;
 use crate::misbehaving::target::Mood;
-use crate::misbehaving::world::PATIENCE;
+use crate::misbehaving::world::TIMEOUT;
 
-/// What a host has to do about a behaviour.
+/// The required result of a behaviour.
 pub(crate) struct Law {
-    /// What comes of it.
+    /// The result of each call.
     pub(crate) end: End,
-    /// How the cloud answers, if it is asked.
+    /// The cloud's way of answering, if it is asked.
     pub(crate) cloud: Mood,
-    /// How long the permit of each call holds.
+    /// How long the permit of each call is valid.
     pub(crate) time: Duration,
-    /// How the guest is called, one call after the other.
+    /// The calls, one after the other.
     pub(crate) calls: &'static [Call],
-    /// How many requests reach the cloud, all calls together.
+    /// Number of requests that reach the cloud in all calls together.
     pub(crate) requests: usize,
-    /// What has to stand in the log.
+    /// Checks the log lines.
     pub(crate) log: fn(&[Line]),
 }
 
-/// What comes of a behaviour.
+/// The result of a behaviour.
 pub(crate) enum End {
-    /// The guest is not loaded; the error and its causes say all of this.
+    /// The guest is not loaded; the error and its causes contain all of these texts.
     NotLoaded(&'static [&'static str]),
-    /// Every call fails with this case of `ProviderError`, and the text says all of this.
+    /// Every call fails with this case of `ProviderError`, and the text contains all of these.
     Fails(&'static str, &'static [&'static str]),
-    /// Every node of every call is `unknown`, and this is how the reason begins.
+    /// Every node of every call is `unknown`, with a reason that begins like this.
     Says(&'static str),
-    /// Every call is answered, and the answers are as this function checks.
+    /// Every call is answered, and this function checks the answers.
     Answers(fn(&[FindReply])),
 }
 
-/// How a guest is called.
+/// A call of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
-    /// As the controllers do.
+    /// A look-up as the controllers make it.
     Find,
-    /// As before a node is deleted: nothing that was kept may be used.
+    /// A look-up as before a node's deletion: no cached data may be used.
     FindFresh,
 }
 
@@ -50,24 +50,24 @@ impl Law {
         Law {
             end,
             cloud: Mood::Well,
-            time: PATIENCE,
+            time: TIMEOUT,
             calls: &[Call::Find],
             requests: 0,
             log: |_| {},
         }
     }
 
-    /// The permit holds no longer than this.
+    /// Limits the validity of the permit.
     pub(crate) fn within(self, time: Duration) -> Law {
         Law { time, ..self }
     }
 
-    /// Called like this.
+    /// Sets the calls.
     pub(crate) fn called(self, calls: &'static [Call]) -> Law {
         Law { calls, ..self }
     }
 
-    /// So many requests reach a cloud of this mood.
+    /// Sets the cloud's mood, and the number of requests that reach it.
     pub(crate) fn asking(self, cloud: Mood, requests: usize) -> Law {
         Law {
             cloud,
@@ -76,7 +76,7 @@ impl Law {
         }
     }
 
-    /// The log is as this function checks.
+    /// Sets the check of the log lines.
     pub(crate) fn logging(self, log: fn(&[Line])) -> Law {
         Law { log, ..self }
     }

@@ -1,6 +1,6 @@
-//! Every behaviour of the misbehaving guest as a maker of load balancers, at the real host, and after it a call of an
-//! honest one. What has the wrong shape is an error of the guest; what has the right one and the wrong meaning arrives
-//! as it is, for core to judge; no call changes more than its permit allows.
+//! Every behaviour of the misbehaving guest as a provider of load balancers, at the real host, followed by a call of an
+//! honest one. An answer of the wrong shape is an error of the guest; one of the right shape with a wrong meaning is
+//! passed on, for core to judge; no call changes more than its permit allows.
 
 pub(crate) mod steps;
 mod whole;
@@ -23,7 +23,7 @@ use libtest_mimic::Trial;
 use crate::misbehaving::behaviours::SHORT;
 use crate::misbehaving::steps::{Law, Step, answers, fails};
 use crate::misbehaving::target::{Mood, Target};
-use crate::misbehaving::world::{self, PATIENCE, block_on};
+use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 use steps::Function::{self, Delete, Ensure, Get, UpdateTargets};
 use steps::Reply;
@@ -42,7 +42,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     Balancing::ALL.iter().map(trial).collect()
 }
 
-/// What a host has to do about each behaviour. Every behaviour has its line: without one this does not compile.
+/// The required result of each behaviour. Every behaviour has a line: without one this does not compile.
 pub(crate) fn law(balancing: Balancing) -> Law<Function> {
     let worthless = |words| Law::new([fails(Ensure, "internal", words)]);
     match balancing {
@@ -132,7 +132,7 @@ pub(crate) fn law(balancing: Balancing) -> Law<Function> {
         Balancing::NoWayIn => {
             worthless(&["ensure: way in 0: it has neither an IP address nor a hostname"])
         }
-        // These have the right shape; what they mean is for core to judge.
+        // These have the right shape; core judges their meaning.
         Balancing::HostileWaysIn => Law::new([answers(Ensure, |reply| {
             assert_eq!(reply.status().ingress.len(), 11);
         })]),
@@ -229,7 +229,7 @@ pub(crate) fn law(balancing: Balancing) -> Law<Function> {
                 assert!(got.complete, "its own answer");
             }),
         ])
-        // The second `ensure` is content with what the first one kept; `get` is not.
+        // The second `ensure` uses the answer cached by the first; `get` does not.
         .asking(Mood::Well, &["GET /v1/balancers/uid-1"; 2]),
         Balancing::BelievesState => Law::new([
             answers(Ensure, |_| {}),
@@ -341,7 +341,7 @@ async fn assert_works() {
     let honest = world::load_balancing(Balancing::Honest, &cloud.endpoint())
         .await
         .unwrap();
-    let permit = permits::permit(PATIENCE, Mode::Enforce, 0);
+    let permit = permits::permit(TIMEOUT, Mode::Enforce, 0);
     let reply = honest.get_load_balancer(&service(), permit).await.unwrap();
     assert!(reply.complete, "{reply:?}");
 }

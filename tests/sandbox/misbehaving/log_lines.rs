@@ -1,4 +1,4 @@
-//! What is logged on this thread, as values.
+//! The log lines of this thread, as values.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use tracing::subscriber::DefaultGuard;
 
-/// What guests say, what the egress does with them, and why nodes wait.
+/// The loggers of guests' messages, of the egress, and of waiting nodes.
 const FILTER: &str = "off,guest=debug,egress=debug,waiting=info";
 
 /// One line of the log.
@@ -15,11 +15,11 @@ pub(crate) struct Line {
     pub(crate) target: String,
     pub(crate) level: String,
     pub(crate) message: String,
-    /// Every field.
+    /// Every field of the line, its message included.
     pub(crate) fields: Value,
 }
 
-/// Keeps what is logged on this thread while it lives.
+/// Records the log lines of this thread until it is dropped.
 pub(crate) struct Lines {
     written: Written,
     _listening: DefaultGuard,
@@ -29,7 +29,7 @@ pub(crate) struct Lines {
 struct Written(Arc<Mutex<Vec<u8>>>);
 
 impl Lines {
-    /// Begins to listen.
+    /// Begins to record the log lines of this thread.
     pub(crate) fn listen() -> Lines {
         let written = Written::default();
         let writer = written.clone();
@@ -44,7 +44,7 @@ impl Lines {
         }
     }
 
-    /// What was logged so far.
+    /// The lines so far.
     pub(crate) fn so_far(&self) -> Vec<Line> {
         let written = self.written.0.lock().unwrap();
         let text = std::str::from_utf8(&written).unwrap();

@@ -1,5 +1,5 @@
-//! By how much the host, with its sandbox's process if there is one, grows while a guest leaves with it as much as it can: each behaviour in a process of its own, where
-//! nothing else takes memory.
+//! The growth of the host, and of its sandbox process if there is one, while a guest leaves as much with it as it can:
+//! each behaviour in a process of its own, where nothing else takes memory.
 
 use std::process::{Command, ExitCode, Stdio};
 
@@ -12,13 +12,13 @@ use libtest_mimic::{Failed, Trial};
 use crate::artifacts::{memory, memory_of};
 use crate::host::sandboxes;
 use crate::misbehaving::target::{Mood, Target};
-use crate::misbehaving::world::{self, PATIENCE, block_on};
+use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 
 /// The argument with which this program measures instead of testing; a behaviour's word and a number of calls follow.
 pub(crate) const MEASURE: &str = "measure-misbehaviour";
 
-/// What the host may hold for one call, beside the guest's own memory (`SECURITY.md`), and that memory.
+/// Maximum memory of the host for one call, beside the guest's own memory (`SECURITY.md`), plus that memory.
 const MOST_KIB: u64 = (32 + 64) << 10;
 
 const HOARDS: [Behaviour; 9] = [
@@ -57,13 +57,13 @@ fn grows_little() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A number of this process and of those that run guests for it, in KiB.
+/// A field of `/proc/PID/status` of this process and of those that run its guests, summed up, in KiB.
 fn with_sandboxes(name: &str) -> u64 {
     let sandboxes = sandboxes().into_iter().map(|pid| memory_of(pid, name));
     memory(name) + sandboxes.sum::<u64>()
 }
 
-/// By how many KiB a process grows while the guest is called so often.
+/// By how many KiB a process grows during this many calls of the guest.
 pub(crate) fn grown(behaviour: Behaviour, calls: u64) -> u64 {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([MEASURE, behaviour.word(), &calls.to_string()])
@@ -74,7 +74,7 @@ pub(crate) fn grown(behaviour: Behaviour, calls: u64) -> u64 {
     grown.trim().parse().unwrap()
 }
 
-/// The process of [`grown`]: prints by how many KiB it grew at most while the guest was called.
+/// The process of [`grown`]: prints its maximum growth in KiB while the guest was called.
 pub(crate) fn measure() -> ExitCode {
     let mut arguments = std::env::args().skip(2);
     let behaviour = arguments.next().and_then(|word| Behaviour::parse(&word));
@@ -86,17 +86,17 @@ pub(crate) fn measure() -> ExitCode {
         let cloud = Target::start(Mood::Large).await;
         let nodes = [cloud_node("one")];
         let load = async |behaviour| world::load(behaviour, &cloud.endpoint()).await.unwrap();
-        // What the first call and the first answer cost anyway.
+        // The cost of a first call and a first answer is not counted.
         let honest = load(Behaviour::HonestRequests).await;
         honest
-            .find(&nodes, permits::reads_for(PATIENCE))
+            .find(&nodes, permits::reads_for(TIMEOUT))
             .await
             .unwrap();
         let provider = load(behaviour).await;
-        // From here on the peak counts anew.
+        // Resets the peak of the resident set.
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         for sandbox in sandboxes() {
-            // Without the right to it, what its start took counts as well.
+            // Without the right to it, the memory of its start counts as well.
             let _ = std::fs::write(
                 format!("/proc/{}/clear_refs", sandbox.as_raw_nonzero()),
                 "5",
@@ -104,8 +104,8 @@ pub(crate) fn measure() -> ExitCode {
         }
         let before = with_sandboxes("VmRSS:");
         for _ in 0..calls {
-            // How it ends, `behaviours` judges.
-            let _ = provider.find(&nodes, permits::reads_for(PATIENCE)).await;
+            // `behaviours` judges the result.
+            let _ = provider.find(&nodes, permits::reads_for(TIMEOUT)).await;
         }
         with_sandboxes("VmHWM:").saturating_sub(before)
     });

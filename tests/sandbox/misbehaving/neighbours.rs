@@ -1,7 +1,7 @@
-//! What a neighbour of every behaviour costs an honest provider: judged by turns, since how long each takes is the machine's
-//! affair. On one thread, where nothing happens side by side, more calls than a provider takes at once come again and again,
-//! while honest calls are made one after the other. For each turn of an honest call its neighbour has one at most: that is
-//! twice as long as in a quiet process, for every single call.
+//! The cost of a neighbour of every behaviour for an honest provider: counted in turns, since durations depend on the
+//! machine. On one thread, where nothing runs in parallel, more calls than a provider takes at once are repeated again
+//! and again, while honest calls are made one after the other. For each turn of an honest call its neighbour has one at
+//! most: every single call takes at most twice as long as in a quiet process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ const CALLS: Count = Count {
     ci: 10,
     full: 1_000,
 };
-/// Its callers: more than a provider takes at once.
+/// Number of callers: more than a provider takes at once.
 const CALLERS: usize = 12;
 /// One test for each behaviour that a module can be loaded with.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -56,7 +56,7 @@ async fn check(behaviour: Behaviour) {
             tokio::spawn(async move {
                 let nodes = [cloud_node("one"), cloud_node("two")];
                 while !over.load(Ordering::SeqCst) {
-                    // Most of these fail, which is the point.
+                    // Most of these fail, as intended.
                     let _ = bad.find(&nodes, permits::reads_for(SHORT)).await;
                 }
             })
@@ -65,10 +65,10 @@ async fn check(behaviour: Behaviour) {
     for _ in 0..CALLS.get().unwrap() {
         let before = [&honest, &bad].map(|provider| provider.cpu_turns().unwrap());
         let (honest, bad) = (honest.clone(), bad.clone());
-        // A task like the others: the runtime looks at what it blocks on more rarely.
+        // A task like the others: the runtime polls the future that it blocks on more rarely.
         let call = tokio::spawn(async move {
             let nodes = [cloud_node("neighbour")];
-            let call = honest.find(&nodes, permits::reads_for(world::PATIENCE));
+            let call = honest.find(&nodes, permits::reads_for(world::TIMEOUT));
             call.await.unwrap();
             [&honest, &bad].map(|provider| provider.cpu_turns().unwrap())
         });

@@ -1,4 +1,4 @@
-//! What is left of guests that are called again and again: nothing, however their calls end.
+//! Guests that are called again and again leave nothing behind, however their calls end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use guest_misbehaving::behaviour::Behaviour;
 use crate::misbehaving::behaviours::SHORT;
 use crate::misbehaving::memory::grown;
 use crate::misbehaving::target::{Mood, Target};
-use crate::misbehaving::world::{self, PATIENCE, block_on};
+use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -21,19 +21,19 @@ pub(crate) const TESTS: &[Test] = &[
     ("b9_calls_that_are_dropped_on_their_way_leave_nothing", b9),
 ];
 
-/// What has the processors to itself.
+/// Tests that need all processors.
 pub(crate) const ALONE: &[Test] = &[("b18_a_call_ends_although_all_processors_are_busy", b18)];
 
-/// Each leaks a mebibyte.
+/// Number of calls that leak a mebibyte each.
 const LEAKS: Count = Count {
     variable: "CCM_LEAKING_CALLS",
     default: 200,
     ci: 300,
     full: 10_000,
 };
-/// How much the host may grow by meanwhile: room for its allocator, and less than a tenth of what the fewest calls leak.
+/// Maximum growth of the host meanwhile: enough for its allocator, and less than a tenth of what the fewest calls leak.
 const MOST_KIB: u64 = 16 << 10;
-/// Calls of each behaviour.
+/// Number of dropped calls of each behaviour.
 const DROPS: Count = Count {
     variable: "CCM_DROPPED_CALLS",
     default: 200,
@@ -51,7 +51,7 @@ fn b7() {
     assert!(grown <= MOST_KIB, "{grown} KiB in {calls} calls");
 }
 
-/// In the middle of computing, of waiting for the host, and of waiting for a cloud.
+/// Calls dropped in the middle of computing, of waiting for the host, and of waiting for a cloud.
 fn b9() {
     let drops = DROPS.get().unwrap();
     block_on(async {
@@ -61,8 +61,8 @@ fn b9() {
             let provider = world::load(behaviour, &cloud.endpoint()).await.unwrap();
             let mut dropped = 0;
             for number in 0..drops {
-                let mut call = provider.find(&nodes, permits::reads_for(PATIENCE));
-                // It comes this far, and the next one begins at once.
+                let mut call = provider.find(&nodes, permits::reads_for(TIMEOUT));
+                // The call gets this far, and the next one begins at once.
                 let mut is_over = false;
                 for _ in 0..=number % 4 {
                     is_over = is_over || futures::poll!(&mut call).is_ready();
@@ -77,7 +77,7 @@ fn b9() {
             let last = provider.find(
                 &nodes,
                 permits::reads_for(match behaviour {
-                    Behaviour::HonestRequests => PATIENCE,
+                    Behaviour::HonestRequests => TIMEOUT,
                     _ => SHORT,
                 }),
             );
@@ -85,7 +85,7 @@ fn b9() {
                 (Behaviour::HonestRequests, Ok(reply)) => {
                     assert!(matches!(reply.lookups[0], Lookup::Found(_)));
                 }
-                // It had its turn: nobody has a place who is not there any more.
+                // It had its turn: a dropped call holds no place.
                 (_, Err(ProviderError::TimedOut(text))) => {
                     assert!(text.contains("did not end within"), "{text}");
                 }
@@ -95,8 +95,8 @@ fn b9() {
     });
 }
 
-/// The thread that reminds guests to give way has to come to its turn among many that never do. Judged by the time that
-/// the guest had on its processor, which no other work on the machine makes longer.
+/// The thread that interrupts guests must get its turn among many that never yield. Judged by the guest's processor
+/// time, which no other work on the machine makes longer.
 fn b18() {
     const TIME: Duration = Duration::from_secs(1);
     let over = Arc::new(AtomicBool::new(false));

@@ -1,5 +1,5 @@
-//! Where requests of a guest may lead, and what the permit of its call hears: the parts of the egress that only show
-//! with a guest before it and a real name behind it. Its own tests are in `runtime/host/tests/egress`.
+//! Where a guest's requests may lead, and what its call's permit records: the parts of the egress that only show with a
+//! guest before it and a real name behind it. Its own tests are in `runtime/host/tests/egress`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use guest_misbehaving::behaviour::Behaviour;
 use serde_json::json;
 
 use crate::misbehaving::target::{Mood, Target};
-use crate::misbehaving::world::{self, HOST, PATIENCE, block_on};
+use crate::misbehaving::world::{self, HOST, TIMEOUT, block_on};
 use crate::permits;
 use ccm_tests::harness::Test;
 
@@ -43,7 +43,7 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
-/// What an audit was told, with what the guest said before.
+/// The entries of an audit, with the guest's last log line before each.
 fn told(audit: &RecordingAudit) -> Vec<String> {
     let entries = audit.entries().into_iter();
     entries
@@ -71,7 +71,7 @@ async fn load(grants: Grants) -> Provider {
     HOST.load(world::module(), grants, config).await.unwrap()
 }
 
-/// Grants in which the operator says that the guest's request changes something.
+/// Grants in which the operator declares the guest's request as a change.
 fn changing(endpoint: &str) -> Grants {
     let mut grants = world::grants(endpoint);
     let rule = json!({ "methods": ["GET"], "path": "/machines/{name}", "access": "write" });
@@ -85,7 +85,7 @@ fn changing(endpoint: &str) -> Grants {
 }
 
 fn permit(mode: Mode, changes: u32, is_revoked: bool, heard: &Arc<RecordingAudit>) -> Arc<Permit> {
-    let until = ccm_host::egress::now().after(PATIENCE);
+    let until = ccm_host::egress::now().after(TIMEOUT);
     let tenure = Arc::new(Tenure::unlimited());
     if is_revoked {
         tenure.end();
@@ -166,14 +166,14 @@ fn d25_a_flood_is_refused_here_and_nothing_of_it_is_sent_beyond_the_budget() {
             let provider = HOST.load_as(world::module(), loading).await.unwrap();
             let told = async || {
                 let nodes = [cloud_node("one")];
-                let reply = provider.find(&nodes, permits::reads_for(PATIENCE)).await;
+                let reply = provider.find(&nodes, permits::reads_for(TIMEOUT)).await;
                 let lookups = reply.unwrap().lookups;
                 let [Lookup::Unknown(told)] = &lookups[..] else {
                     panic!("{lookups:?}")
                 };
                 told.clone()
             };
-            // A call may ask for 2000.
+            // The number of requests that a call may make is 2000.
             let rest = 2000 - budget;
             let expected =
                 format!("told: {budget} of 10048 requests were answered, {rest} throttled");
@@ -181,7 +181,7 @@ fn d25_a_flood_is_refused_here_and_nothing_of_it_is_sent_beyond_the_budget() {
             let expected = "told: 0 of 10048 requests were answered, 2000 throttled";
             assert_eq!(told().await, expected, "in another call, too");
             assert_eq!(cloud.requests(), budget, "requests that reached the cloud");
-            // In the place of the version that serves it has the whole.
+            // As the active version it has the whole quota.
             provider.serves();
             told().await;
             assert_eq!(cloud.requests(), 100);
@@ -194,7 +194,7 @@ fn a_redirect_leads_nowhere_and_proves_nothing() {
         let elsewhere = Target::start(Mood::Well).await;
         let cloud = Target::start(Mood::Elsewhere(elsewhere.address)).await;
         let provider = load(world::grants(&cloud.endpoint())).await;
-        let reply = find(&provider, permits::reads_for(PATIENCE)).await;
+        let reply = find(&provider, permits::reads_for(TIMEOUT)).await;
         assert_eq!((unknown(&reply), reply.complete), (3, false), "{reply:?}");
         assert_eq!((cloud.requests(), elsewhere.connections()), (3, 0));
     });
@@ -204,15 +204,15 @@ fn a_name_of_this_machine_has_to_be_granted_by_address() {
     block_on(async {
         let cloud = Target::start(Mood::Well).await;
         let mut grants = world::grants(&format!("http://localhost:{}/v1", cloud.address.port()));
-        let reply = find(&load(grants.clone()).await, permits::reads_for(PATIENCE)).await;
+        let reply = find(&load(grants.clone()).await, permits::reads_for(TIMEOUT)).await;
         assert_eq!((unknown(&reply), reply.complete), (3, false), "{reply:?}");
         assert_eq!(cloud.connections(), 0);
 
-        // Now the same name with its addresses, as proof that the name itself was right.
+        // The same name with its addresses granted, as proof that the name itself was right.
         grants.targets[0].addresses = ["127.0.0.0/8", "::1/128"]
             .map(|range| range.parse().unwrap())
             .to_vec();
-        let reply = find(&load(grants).await, permits::reads_for(PATIENCE)).await;
+        let reply = find(&load(grants).await, permits::reads_for(TIMEOUT)).await;
         assert_eq!((unknown(&reply), cloud.requests()), (0, 3), "{reply:?}");
     });
 }

@@ -1,6 +1,6 @@
-//! Bad answers about routes through the real controllers: the misbehaving guest in the real host, a cloud on loopback and
-//! a cluster behind the real client. Whatever the guest says, no route is removed that may stay, no node is said to be
-//! reachable on a worthless list, and what people read is clean.
+//! Bad answers about routes through the real controllers: the misbehaving guest in the real host, a cloud on loopback
+//! and a cluster behind the real client. Whatever the guest answers, no route is removed that may stay, no node is
+//! reported as reachable after a worthless list, and messages for people are clean.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,17 +20,17 @@ use serde_json::json;
 use crate::misbehaving::cluster::settings;
 use crate::misbehaving::log_lines::{Line, Lines};
 use crate::misbehaving::target::{Mood, Target};
-use crate::misbehaving::world::{self, PATIENCE, block_on};
+use crate::misbehaving::world::{self, TIMEOUT, block_on};
 
-/// One run of the controllers with a behaviour whose list asks the cloud or makes routes, and what is there after it.
+/// One run of the controllers with a behaviour whose list asks the cloud or makes routes, and the state after it.
 struct Case {
     name: &'static str,
     routing: Routing,
-    /// The reason of the node's condition.
+    /// The reason of the node's condition NetworkUnavailable.
     condition: &'static str,
-    /// The changes that reached the cloud, however often.
+    /// The changes that reached the cloud, repetitions excepted.
     changes: &'static [&'static str],
-    /// All of this stands in one Event of type Warning about the node.
+    /// The parts of one Event of type Warning about the node.
     told: &'static [&'static str],
 }
 
@@ -72,7 +72,8 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Lists that are worth nothing, and why they are asked for again: the node has no condition, and nothing is told about it.
+/// Lists that are worth nothing, and the reason of their retry: the node has no condition, and there is no Event about
+/// it.
 const WORTHLESS: &[(&str, Routing, &str)] = &[
     (
         "too_many_routes_are_none",
@@ -111,7 +112,7 @@ const WORTHLESS: &[(&str, Routing, &str)] = &[
     ),
 ];
 
-/// One test each.
+/// One test per case, and one per worthless list.
 pub(crate) fn trials() -> Vec<Trial> {
     let checked = |case: &'static Case| {
         trial(format!("routed::{}", case.name), || {
@@ -130,7 +131,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     CASES.iter().map(checked).chain(worthless).collect()
 }
 
-/// Nobody listens there, and nobody is asked.
+/// An address without a listener, because nothing is sent.
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
 /// A cluster with one node that is initialised and wants a route.
@@ -167,7 +168,7 @@ fn routing() -> Settings {
             node_wait: Duration::from_millis(200),
             ..RouteSettings::default()
         },
-        ..settings(PATIENCE)
+        ..settings(TIMEOUT)
     }
 }
 
@@ -197,12 +198,12 @@ async fn run(
     ran.await.unwrap();
 }
 
-/// On the real clock, because the cloud is on a socket, until the third pass has begun: what the first two had to do is
+/// On the real clock, because the cloud is on a socket, until the third pass has begun: the work of the first two is
 /// done then.
 async fn check(case: &Case) {
     let cloud = Target::start(Mood::Well).await;
     let (cluster, nodes) = cluster().await;
-    let done = tokio::time::timeout(PATIENCE, async {
+    let done = tokio::time::timeout(TIMEOUT, async {
         let is_there = async || {
             let node = nodes.get("one").await.unwrap();
             condition(&node).as_deref() == Some(case.condition)
@@ -212,7 +213,7 @@ async fn check(case: &Case) {
         }
     });
     let over = async {
-        // What is missing is told below.
+        // The assertions below show what is missing.
         let _ = done.await;
     };
     run(case.routing, &cloud.endpoint(), &cluster, over).await;
@@ -229,7 +230,8 @@ async fn check(case: &Case) {
     check_events(&cluster, case.told).await;
 }
 
-/// Until it is said why the list is asked for again. On the real clock: a guest that computes makes no clock go on.
+/// Until the reason of the list's retry is logged. On the real clock: the simulated one does not advance while a guest
+/// computes.
 async fn check_worthless(routing: Routing, why: &str) {
     let lines = Lines::listen();
     let (cluster, nodes) = cluster().await;
@@ -240,7 +242,7 @@ async fn check_worthless(routing: Routing, why: &str) {
         waiting.map(|line: Line| line.message).collect::<Vec<_>>()
     };
     let over = async {
-        let told = tokio::time::timeout(PATIENCE, async {
+        let told = tokio::time::timeout(TIMEOUT, async {
             while reasons().is_empty() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
@@ -257,7 +259,7 @@ async fn check_worthless(routing: Routing, why: &str) {
     check_events(&cluster, &[]).await;
 }
 
-/// How often every route was asked for; where nobody is asked for them, how often one was made.
+/// How often all routes were listed; if the guest does not list them at the cloud, how often one was made.
 fn passes(cloud: &Target) -> usize {
     let asked = cloud.asked();
     let times = |line: &str| asked.iter().filter(|asked| *asked == line).count();

@@ -1,6 +1,6 @@
-//! Every behaviour of the misbehaving guest as a maker of routes, at the real host, and after it a call of an honest one.
-//! What has the wrong shape is an error of the guest, for the whole list; what has the right one and the wrong meaning
-//! arrives as it is, for core to judge; no call changes more than its permit allows, and `list` nothing.
+//! Every behaviour of the misbehaving guest as a provider of routes, at the real host, followed by a call of an honest
+//! one. An answer of the wrong shape is an error of the guest, for the whole list; one of the right shape with a wrong
+//! meaning is passed on, for core to judge; no call changes more than its permit allows, and `list` nothing.
 
 pub(crate) mod replies;
 mod whole;
@@ -20,7 +20,7 @@ use libtest_mimic::Trial;
 use crate::misbehaving::behaviours::SHORT;
 use crate::misbehaving::steps::{Law, Step, answers, fails};
 use crate::misbehaving::target::{Mood, Target};
-use crate::misbehaving::world::{self, PATIENCE, block_on};
+use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 use replies::Function::{self, Create, Delete, List};
 use replies::Reply;
@@ -39,7 +39,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     Routing::ALL.iter().map(trial).collect()
 }
 
-/// What a host has to do about each behaviour. Every behaviour has its line: without one this does not compile.
+/// The required result of each behaviour. Every behaviour has a line: without one this does not compile.
 pub(crate) fn law(routing: Routing) -> Law<Function> {
     let worthless = |words| Law::new([fails(List, "internal", words)]);
     match routing {
@@ -208,7 +208,7 @@ fn waits(reply: &Reply, time: Duration) {
     assert_eq!(told, (time, Some(&[7][..])));
 }
 
-/// A node of every call.
+/// A node for the calls.
 fn node(name: &str) -> CloudNode {
     CloudNode {
         pod_cidrs: vec!["10.0.1.0/24".to_owned()],
@@ -216,7 +216,7 @@ fn node(name: &str) -> CloudNode {
     }
 }
 
-/// The route that is removed.
+/// The route that the calls delete.
 fn route() -> CloudRoute {
     CloudRoute {
         id: "1".to_owned(),
@@ -285,7 +285,7 @@ async fn assert_works() {
     let honest = world::load_routing(Routing::Honest, &cloud.endpoint())
         .await
         .unwrap();
-    let permit = permits::permit(PATIENCE, Mode::Enforce, 0);
+    let permit = permits::permit(TIMEOUT, Mode::Enforce, 0);
     let listed = honest.list_routes(&[node("one")], permit).await.unwrap();
     assert!(listed.complete && listed.routes.len() == 1, "{listed:?}");
 }

@@ -1,6 +1,6 @@
 //! Bad answers about load balancers through the real controllers: the misbehaving guest in the real host, and a cluster
-//! behind the real client. Whatever the guest says, a stored status stays, no annotation is written that was not granted,
-//! no Service is let go of without proof, and each says why it waits.
+//! behind the real client. Whatever the guest answers, a stored status stays, no annotation is written that was not
+//! granted, no finalizer is removed without proof, and each Service has an Event with the reason why it waits.
 
 use std::sync::Arc;
 
@@ -16,30 +16,30 @@ use libtest_mimic::Trial;
 use serde_json::json;
 
 use crate::misbehaving::cluster::settings;
-use crate::misbehaving::world::{self, PATIENCE, block_on};
+use crate::misbehaving::world::{self, TIMEOUT, block_on};
 
-/// Nobody listens there: no behaviour here sends anything.
+/// An address without a listener: no behaviour here sends anything.
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
-/// One run of the controllers with a behaviour, and what is there a minute later.
+/// One run of the controllers with a behaviour, and the state a minute later.
 struct Case {
     name: &'static str,
     balancing: Balancing,
     end: End,
 }
 
-/// What becomes of the Services.
+/// The state of the Services afterwards.
 enum End {
-    /// The new one has the address that the guest says, and nothing else of it. These parts stand in Events of type
-    /// Warning about it, each in one.
+    /// The new one has the guest's address, and nothing else of its answer. Each of these texts is in an Event of type
+    /// Warning about it.
     Served(&'static [&'static str]),
-    /// The new one has no address, and the old one keeps its own. One Event of this reason has all of these parts.
+    /// The new one has no address, and the old one keeps its own. One Event of this reason has all of these texts.
     Held(&'static str, &'static [&'static str]),
-    /// The same, and nothing is wrong.
+    /// As `Held`, without an Event of type Warning.
     Waits,
 }
 
-/// One test each.
+/// The cases, each of which is a test.
 const CASES: &[Case] = &[
     Case {
         name: "too_many_ways_in_are_none",
@@ -120,7 +120,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// One test per case, and one about letting go.
+/// One test per case, and one about finalizers.
 pub(crate) fn trials() -> Vec<Trial> {
     let checked = |case: &'static Case| {
         trial(format!("services::{}", case.name), || {
@@ -138,7 +138,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     CASES.iter().map(checked).chain([unproven]).collect()
 }
 
-/// What no answer may bring into a Service, and no Event may show.
+/// Texts that no answer may bring into a Service, and no Event may show.
 const RUBBISH: &[&str] = &[
     "169.254",
     "10.96.0.1",
@@ -160,7 +160,7 @@ fn service(name: &str) -> Service {
     serde_json::from_value(service).unwrap()
 }
 
-/// A cluster with a node, a Service that is new, and one that has its load balancer already.
+/// A cluster with a node, a new Service, and one that has a load balancer already.
 async fn cluster(has_old: bool) -> (Cluster, Api<Service>) {
     let cluster = Cluster::new();
     let nodes: Api<Node> = Api::all(cluster.client_as("kubelet"));
@@ -191,12 +191,12 @@ async fn cluster(has_old: bool) -> (Cluster, Api<Service>) {
 async fn run(balancing: Balancing, cluster: &Cluster) {
     let provider = world::load_balancing(balancing, NOWHERE).await.unwrap();
     tokio::time::pause();
-    let over = tokio::time::sleep(PATIENCE);
+    let over = tokio::time::sleep(TIMEOUT);
     let client = cluster.client_as("ccm");
     let ran = ccm_tests::controllers::run_one(
         client,
         Arc::new(provider),
-        settings(PATIENCE),
+        settings(TIMEOUT),
         Metrics::default(),
         over,
     );
@@ -214,7 +214,7 @@ fn addresses(service: &Service) -> Vec<String> {
         .collect()
 }
 
-/// Owned by the provider before anything is made, and nothing else written into it.
+/// The Service has owner and finalizer, and nothing else was written to it.
 fn assert_owned(service: &Service) {
     let text = serde_json::to_string(service).unwrap();
     let metadata = &service.metadata;
@@ -289,7 +289,7 @@ async fn warnings(cluster: &Cluster) -> Vec<(String, String)> {
     warnings
 }
 
-/// F21: the guest says that it has removed everything and that nothing is there, and has asked nobody.
+/// F21: the guest reports a completed deletion and an absence without any request to the cloud.
 async fn absence_that_nobody_proved() {
     let (cluster, services) = cluster(true).await;
     let params = DeleteParams::default();
@@ -298,7 +298,7 @@ async fn absence_that_nobody_proved() {
     let old = services.get("old").await.unwrap();
     assert!(old.metadata.deletion_timestamp.is_some());
     assert_owned(&old);
-    // The other one is none of its business.
+    // The other Service stays as it is.
     assert_eq!(
         addresses(&services.get("new").await.unwrap()),
         ["203.0.113.10"]

@@ -1,4 +1,4 @@
-//! The words in which `load_balancers` and `routes` say what is asked of a provider, and what has to come of it.
+//! The load_policy in which `load_balancers` and `routes` state the calls of a provider and their required results.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -8,54 +8,54 @@ use ccm_core::permit::Mode;
 
 use crate::misbehaving::behaviours::{KEPT_BYTES, assert_harmless};
 use crate::misbehaving::target::Mood;
-use crate::misbehaving::world::PATIENCE;
+use crate::misbehaving::world::TIMEOUT;
 
 /// A function of an interface.
 pub(crate) trait Function: Copy + Debug {
-    /// What it answers.
+    /// The answer of the function.
     type Reply: Debug;
 
-    /// How many changes its permit allows.
+    /// The number of changes that the function's permit allows.
     fn changes(self) -> u32;
 }
 
-/// What a host has to do about a behaviour.
+/// The required result of a behaviour.
 pub(crate) struct Law<F: Function> {
-    /// How the cloud answers, if it is asked.
+    /// The cloud's way of answering, if it is asked.
     pub(crate) cloud: Mood,
     /// The calls, one after the other; each gets the hint of the one before.
     pub(crate) steps: Vec<Step<F>>,
-    /// Which requests reach the cloud, all calls together.
+    /// The requests that reach the cloud, of all calls together.
     pub(crate) asked: &'static [&'static str],
 }
 
-/// One call.
+/// One call and its required result.
 pub(crate) struct Step<F: Function> {
     pub(crate) function: F,
-    /// How long its permit holds.
+    /// How long its permit is valid.
     pub(crate) time: Duration,
-    /// What its permit allows.
+    /// The mode of its permit.
     pub(crate) mode: Mode,
-    /// How many changes its permit allows.
+    /// The number of changes that its permit allows.
     pub(crate) changes: u32,
-    /// What comes of it.
+    /// The required result.
     pub(crate) end: End<F>,
 }
 
-/// What comes of a call.
+/// The result of a call.
 pub(crate) enum End<F: Function> {
-    /// It fails with this case of `ProviderError`, and the text says all of this.
+    /// It fails with this case of `ProviderError`, and the text contains all of these.
     Fails(&'static str, &'static [&'static str]),
-    /// It is answered, and the answer is as this function checks.
+    /// It is answered, and this function checks the answer.
     Answers(fn(&F::Reply)),
 }
 
-/// The function is called, and this is the end of it.
+/// A call of the function that is answered, and the check of the answer.
 pub(crate) fn answers<F: Function>(function: F, check: fn(&F::Reply)) -> Step<F> {
     step(function, End::Answers(check))
 }
 
-/// The function is called, and fails with this case and these words.
+/// A call of the function that fails with this case and these texts.
 pub(crate) fn fails<F: Function>(
     function: F,
     case: &'static str,
@@ -67,7 +67,7 @@ pub(crate) fn fails<F: Function>(
 fn step<F: Function>(function: F, end: End<F>) -> Step<F> {
     Step {
         function,
-        time: PATIENCE,
+        time: TIMEOUT,
         mode: Mode::Enforce,
         changes: function.changes(),
         end,
@@ -75,12 +75,12 @@ fn step<F: Function>(function: F, end: End<F>) -> Step<F> {
 }
 
 impl<F: Function> Step<F> {
-    /// The permit holds no longer than this.
+    /// Limits the validity of the permit.
     pub(crate) fn within(self, time: Duration) -> Step<F> {
         Step { time, ..self }
     }
 
-    /// The permit allows no change, because changes are only planned.
+    /// The permit is one of plan mode, which allows no change.
     pub(crate) fn planned(self) -> Step<F> {
         Step {
             mode: Mode::Plan,
@@ -88,7 +88,7 @@ impl<F: Function> Step<F> {
         }
     }
 
-    /// Checks how the call ended, in the module with this digest.
+    /// Checks the result of the call, in the module with this digest.
     pub(crate) fn check(&self, end: &Result<F::Reply, ProviderError>, digest: &str) {
         let function = self.function;
         match (&self.end, end) {
@@ -100,13 +100,13 @@ impl<F: Function> Step<F> {
                     assert!(text.contains(word), "{function:?}: {text:?} lacks {word:?}");
                 }
                 assert_harmless(&text, KEPT_BYTES + 200);
-                // Who did not come to its end is named.
+                // A call without a result names the module.
                 if ["trapped", "timed-out"].contains(case) {
                     assert!(text.contains(digest), "{text}");
                 }
             }
             (_, end) => {
-                // Some answers would fill the screen.
+                // Some answers are too long to show.
                 let end: String = format!("{end:?}").chars().take(500).collect();
                 panic!("{function:?}: {end}")
             }
@@ -115,7 +115,7 @@ impl<F: Function> Step<F> {
 }
 
 impl<F: Function> Law<F> {
-    /// Nobody is asked anything.
+    /// A law without requests to the cloud.
     pub(crate) fn new(steps: impl Into<Vec<Step<F>>>) -> Law<F> {
         Law {
             cloud: Mood::Well,
@@ -124,7 +124,7 @@ impl<F: Function> Law<F> {
         }
     }
 
-    /// These requests reach a cloud of this mood.
+    /// Sets the cloud's mood, and the requests that reach it.
     pub(crate) fn asking(self, cloud: Mood, asked: &'static [&'static str]) -> Law<F> {
         Law {
             cloud,

@@ -1,28 +1,28 @@
-//! A cloud on loopback that answers every request alike, counts connections and writes down requests.
+//! A cloud on loopback that gives every request the same kind of answer, counts connections and records requests.
 
 use std::net::SocketAddr;
 use std::sync::LazyLock;
 
 use ccm_fixtures::http_server::{Arrived, Reply, Server, answer, ok};
 
-/// The answer to every request.
+/// The cloud's way of answering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mood {
-    /// 200, for every path.
+    /// 200 to every path.
     Well,
-    /// 200 with 15 MiB, for every path.
+    /// 200 with 15 MiB to every path.
     Large,
-    /// Nothing is there: 404 to `GET`, 200 to everything else.
+    /// An empty cloud: 404 to `GET`, 200 to everything else.
     Empty,
     /// No answer at all.
     Silent,
-    /// 500.
+    /// 500 to every request.
     Broken,
     /// 302 to that address.
     Elsewhere(SocketAddr),
 }
 
-/// An answer a little smaller than the largest that is read.
+/// An answer a little smaller than the largest that the host reads.
 static LARGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let length = 15 << 20;
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
@@ -30,7 +30,7 @@ static LARGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     head.into_bytes().into_iter().chain(body).collect()
 });
 
-/// A running cloud.
+/// A cloud that runs until it is dropped.
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     server: Server,
@@ -61,7 +61,7 @@ impl Target {
         self.server.requests()
     }
 
-    /// Method and path of each, in the order in which they arrived.
+    /// Method and path of each request, in the order of arrival.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.server.lines()
     }

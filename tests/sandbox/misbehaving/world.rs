@@ -1,4 +1,4 @@
-//! What every test needs: the one host, the misbehaving guest loaded with a behaviour.
+//! The set-up of these tests: their host, and the misbehaving guest loaded with a behaviour.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use guest_misbehaving::behaviour::{Balancing, Behaviour, Routing};
 
 use crate::host::{cache, compiler, open_host};
 
-/// Long enough for anything that ends by itself.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of calls that end by themselves.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The host of all tests with this guest. One for all, so that every test also shows that the others did no harm to it;
-/// and none of the others', whose calls would wait for a guest that does not end.
+/// The host of all tests with this guest: each test also shows that the others did no harm to it. Other tests do not
+/// use it, because their calls would wait for a guest that does not end.
 pub(crate) static HOST: LazyLock<Host> = LazyLock::new(|| open_host(compiler(&[]), Some(cache())));
 
-/// Runs a future on a thread of its own, so that what is logged meanwhile belongs to it.
+/// Runs a future on a thread of its own, so that only its log lines are recorded.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -28,7 +28,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
         .block_on(future)
 }
 
-/// The misbehaving guest.
+/// The module of the misbehaving guest.
 pub(crate) fn module() -> Module {
     Module {
         source: "misbehaving.wasm".to_owned(),
@@ -36,7 +36,7 @@ pub(crate) fn module() -> Module {
     }
 }
 
-/// Everything that the guest requests, what is optional too, at `endpoint`.
+/// Grants of everything that the guest requests, optional targets included, at `endpoint`.
 pub(crate) fn grants(endpoint: &str) -> Grants {
     let module = module();
     let inspection = ccm_host::inspect(&module.source, &module.wasm).unwrap();
@@ -75,7 +75,7 @@ pub(crate) async fn load(behaviour: Behaviour, endpoint: &str) -> Result<Provide
     HOST.load(module(), grants(endpoint), config).await
 }
 
-/// Loads the guest as a maker of load balancers, for a cloud at `endpoint`.
+/// Loads the guest as a provider of load balancers, for a cloud at `endpoint`.
 pub(crate) async fn load_balancing(
     balancing: Balancing,
     endpoint: &str,
@@ -83,12 +83,12 @@ pub(crate) async fn load_balancing(
     load_making(&[("balancing", balancing.word())], endpoint).await
 }
 
-/// Loads the guest as a maker of routes, for a cloud at `endpoint`.
+/// Loads the guest as a provider of routes, for a cloud at `endpoint`.
 pub(crate) async fn load_routing(routing: Routing, endpoint: &str) -> Result<Provider, LoadError> {
     load_making(&[("routing", routing.word())], endpoint).await
 }
 
-/// Loads the guest with these words in its configuration besides.
+/// Loads the guest with these additional values in its configuration.
 pub(crate) async fn load_making(
     words: &[(&str, &str)],
     endpoint: &str,

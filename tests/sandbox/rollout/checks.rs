@@ -1,4 +1,4 @@
-//! What serves proves its credential to the process that leads.
+//! The active version proves its credential to the leading process.
 
 use std::time::Duration;
 
@@ -19,18 +19,18 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
-/// The answers to the guest's self-check, the only one who asks for the locations.
+/// The answers to the guest's self-check, which alone requests the locations.
 fn checks(cloud: &Hetzner) -> Vec<Option<u16>> {
     let requests = cloud.requests();
     let checks = requests.iter().filter(|one| one.path == "/locations");
     checks.map(|one| one.status).collect()
 }
 
-/// A world whose version serves, in a process that does not lead.
+/// A world with an active version, in a process that does not lead.
 async fn following(cloud: &Hetzner) -> World {
     let world = World::start(Start {
         leads: false,
-        terms: Some(shipped::terms(cloud)),
+        load_policy: Some(shipped::load_policy(cloud)),
         ..Start::default()
     });
     let one = version("8.0.0");
@@ -51,7 +51,7 @@ fn the_first_version_proves_its_credential_once_when_its_process_leads() {
             }
         };
         in_time("a self-check", asked).await;
-        // The next version proves its own before it serves.
+        // The next version proves its credential before it becomes active.
         let two = version("8.0.1");
         world.offer(&two);
         world.serves(&two).await;

@@ -1,4 +1,4 @@
-//! What becomes of versions, while calls are made.
+//! The fates of versions while calls are made.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,12 +110,12 @@ fn g5_g6_bad_versions_never_stay_and_are_not_tried_twice() {
             assert_eq!(record.trial, None, "{behaviour}");
             assert!(!record.rejected.first().unwrap().reason.is_empty());
             assert_eq!(world.serving().await, one.digest.to_string(), "{behaviour}");
-            // Offered once more, it is not even looked at: the record stays as it is.
+            // Offered once more, it is not even inspected: the record stays as it is.
             world.offer(&two);
             tokio::time::sleep(Duration::from_millis(100)).await;
             assert_eq!(world.record().unwrap(), record, "{behaviour}");
         }
-        // What a candidate did wrong in its trial, nobody has noticed: reads are asked again.
+        // The candidate's errors in its trial reach no caller: failed reads are repeated with the active version.
         assert_eq!(*world.failed.lock().unwrap(), []);
     });
 }
@@ -260,7 +260,7 @@ fn g13_terms_that_do_not_fit_change_nothing_but_what_is_said() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        in_time("the new terms", changed).await;
+        in_time("the new load_policy", changed).await;
         let after = world.active().await.serving();
         let digest = before.provider.digest();
         assert_eq!(after.provider.digest(), digest, "the same bytes");
@@ -291,7 +291,7 @@ fn whom_nobody_vouches_for_does_not_serve() {
     });
 }
 
-/// Whoever can write to the registry moves its tag back to what was signed once.
+/// A person with write access to the registry moves its tag back to a version that was signed once.
 fn a14_an_older_version_does_not_come_back_although_it_is_signed_until_a_person_names_it() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
@@ -329,7 +329,7 @@ fn a14_an_older_version_does_not_come_back_although_it_is_signed_until_a_person_
         assert_eq!(world.serving().await, new.digest.to_string());
         world.ends().await;
 
-        // Nor where the newer one is nowhere any more.
+        // Not even if the newer version is lost everywhere.
         std::fs::remove_dir_all(folder.path().join("modules")).unwrap();
         let world = World::start(start(true));
         world.offer(&old);
@@ -342,7 +342,7 @@ fn a14_an_older_version_does_not_come_back_although_it_is_signed_until_a_person_
         });
         world.serves(&old).await;
         world.recorded("a person has named it", is("1.0.0")).await;
-        // From there on it goes upwards again, and a person goes back once more.
+        // From there on versions increase again, and a person rolls back once more.
         world.order(Orders::default());
         let next = version("1.0.1");
         world.offer(&next);

@@ -1,4 +1,4 @@
-//! G7: what a new version would change of load balancers that are as they should be.
+//! G7: the changes that a new version would make to load balancers that are as they should be.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use ccm_sim::hetzner::{Hetzner, ServerSpec};
 
 use crate::permits;
 use crate::rollout::shipped::{self, version};
-use crate::rollout::world::{PATIENCE, Start, World, block_on, node};
+use crate::rollout::world::{Start, TIMEOUT, World, block_on, node};
 use ccm_tests::harness::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -25,7 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
-/// No load balancer takes as many calls.
+/// More calls than any load balancer takes.
 const MOST: usize = 40;
 
 fn g7_a_version_that_would_change_every_load_balancer_changes_none_until_a_person_allows_it() {
@@ -36,7 +36,7 @@ fn g7_the_only_load_balancer_of_a_small_cluster_is_protected_as_well() {
     changes_none_until_a_person_allows_it(1);
 }
 
-/// In a cluster with so many Services.
+/// In a cluster with this many Services.
 fn changes_none_until_a_person_allows_it(services: u16) {
     block_on(async {
         let cloud = shipped::cloud().await;
@@ -46,7 +46,7 @@ fn changes_none_until_a_person_allows_it(services: u16) {
             ..node()
         }];
         let world = World::start(Start {
-            terms: Some(shipped::terms(&cloud)),
+            load_policy: Some(shipped::load_policy(&cloud)),
             ..Start::default()
         });
         let (one, changed, equal) = (version("8.0.0"), version("9.0.0"), version("8.0.1"));
@@ -85,7 +85,7 @@ fn changes_none_until_a_person_allows_it(services: u16) {
     });
 }
 
-/// Asks until the cloud agrees with this Service.
+/// Calls until the cloud agrees with this Service.
 async fn ready(active: &Active, number: u16, targets: &[CloudNode]) {
     let mut request = EnsureRequest {
         service: Arc::new(service(number)),
@@ -94,7 +94,7 @@ async fn ready(active: &Active, number: u16, targets: &[CloudNode]) {
         hint: None,
     };
     for _ in 0..MOST {
-        let permit = permits::permit(PATIENCE, Mode::Enforce, 32);
+        let permit = permits::permit(TIMEOUT, Mode::Enforce, 32);
         let reply = active.ensure_load_balancer(&request, permit);
         match reply.await.unwrap().ensured {
             Ensured::Ready(_) => return,
@@ -104,7 +104,7 @@ async fn ready(active: &Active, number: u16, targets: &[CloudNode]) {
     panic!("it is never ready");
 }
 
-/// How many requests the cloud has had that change something.
+/// Number of requests for changes that the cloud has had.
 fn changes(cloud: &Hetzner) -> usize {
     let requests = cloud.requests();
     requests.iter().filter(|one| one.method != "GET").count()
@@ -114,7 +114,7 @@ fn service(number: u16) -> CloudService {
     CloudService {
         namespace: "default".to_owned(),
         name: format!("web-{number}"),
-        // The first digits become the load balancer's name.
+        // The first digits become a part of the load balancer's name.
         uid: format!("{number:08x}-7a0b-4a55-9d2f-1f1f7b1f2a10"),
         ports: vec![ServicePort {
             name: None,

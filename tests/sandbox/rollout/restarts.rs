@@ -1,4 +1,4 @@
-//! What the next process makes of what the last one left, and what a follower does.
+//! The next process after the last one has ended, and the behaviour of a follower.
 
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ fn a_module_that_is_lost_is_stood_in_for_by_one_that_requests_no_more_and_by_non
             .await;
         world.ends().await;
 
-        // A new pod, in which nothing is kept; and the source has another one, which requests more.
+        // A new pod with an empty cache; and the source has another version, which requests more.
         let modules = folder.path().join("modules");
         std::fs::remove_dir_all(&modules).unwrap();
         let more = wider("2.0.0");
@@ -142,7 +142,7 @@ fn a_module_that_is_lost_is_stood_in_for_by_one_that_requests_no_more_and_by_non
         world.recorded("it is written down", stands(&more)).await;
         world.ends().await;
 
-        // And again, with one that requests less.
+        // Once more, with a version that requests less.
         std::fs::remove_dir_all(&modules).unwrap();
         let less = module("3.0.0", "honest");
         let world = World::start(start(true));
@@ -161,7 +161,7 @@ fn waits_for_approval(record: &Record) -> bool {
     trial.is_some_and(|trial| trial.phase == Phase::WaitsForApproval)
 }
 
-/// The candidate's end must not take the code of the version that was loaded meanwhile.
+/// The candidate's end must not remove the code of the version that was loaded meanwhile.
 fn a_lost_module_that_is_found_again_serves_though_the_process_leads_no_longer() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
@@ -218,14 +218,14 @@ fn g10_a_follower_serves_what_its_leader_wrote_down_or_nothing() {
         leader
             .recorded("it is written down", |record| record.active.is_some())
             .await;
-        // Its source has the other version already, and nobody gives it the one that serves.
+        // Its source has the other version already, and nothing supplies the active one.
         let follower = World::start(Start {
             leads: false,
             store_of_record: Some(leader.store_of_record.clone()),
             ..Start::default()
         });
         follower.offer(&two);
-        // Time to load it all the same; that it does not cannot be waited for.
+        // Enough time to load it wrongly; its absence cannot be waited for.
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(!matches!(*follower.served.borrow(), Served::Serving(_)));
         follower.offer(&one);

@@ -12,10 +12,10 @@ use ccm_tests::versions::numbered;
 
 use crate::rollout::world::PLACE;
 
-/// Versions from this one on have another default.
+/// Versions that begin like this have another default.
 const CHANGED: &str = "9.";
 
-/// The guest under this version.
+/// The shipped guest with this version number.
 pub(crate) fn version(number: &str) -> Artifact {
     let wasm = numbered(embedded_guests::HCLOUD, number);
     Artifact {
@@ -28,7 +28,7 @@ pub(crate) fn version(number: &str) -> Artifact {
     }
 }
 
-/// A cloud that answers as often as it is asked.
+/// A cloud without a request limit.
 pub(crate) async fn cloud() -> Hetzner {
     let options = Options {
         rate_limit: None,
@@ -37,20 +37,20 @@ pub(crate) async fn cloud() -> Hetzner {
     Hetzner::start(options).await.unwrap()
 }
 
-/// Everything that the guest requests, at this cloud.
-pub(crate) fn terms(cloud: &Hetzner) -> Arc<dyn LoadPolicyOf> {
+/// The load policy that grants everything that the guest requests, at this cloud.
+pub(crate) fn load_policy(cloud: &Hetzner) -> Arc<dyn LoadPolicyOf> {
     Arc::new(Granted {
         endpoint: cloud.endpoint(),
     })
 }
 
-/// The other default of the changed versions is a configured one here, which is the same to whoever asks them.
+/// The changed versions' other default is a configured value here, which makes the same difference.
 struct Granted {
     endpoint: String,
 }
 
 impl LoadPolicyOf for Granted {
-    fn terms(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
+    fn load_policy(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
         let manifest = &inspection.manifest;
         let mut grants = manifest.as_grants();
         for target in &mut grants.targets {

@@ -1,4 +1,4 @@
-//! A rollout controller, and what is around it.
+//! The set-up of these tests: a rollout controller, and what surrounds it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -29,15 +29,15 @@ use tokio::task::JoinHandle;
 use crate::host::HOST;
 use crate::permits::reads_for;
 
-/// Longer than anything here takes on a busy machine, where all tests wait for the one compiler. Only a failing test
+/// Timeout of a test's waits, longer than a busy machine needs, where all tests share one compiler. Only a failing test
 /// waits that long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);
 /// A rollout of a minute and a half takes a second.
 const PACE: u32 = 100;
-/// The place that the scripted source is at.
+/// The address of the scripted source.
 pub(crate) const PLACE: &str = "configmap://kube-system/provider/provider.wasm";
 
-/// Runs a test to its end.
+/// Runs a test to its end on a runtime of its own.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -47,7 +47,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(future)
 }
 
-/// A version of the misbehaving guest, as it would be brought.
+/// A version of the misbehaving guest, as a source delivers it.
 pub(crate) fn module(version: &str, behaviour: &str) -> Artifact {
     artifact(Version {
         version: Some(version),
@@ -56,7 +56,7 @@ pub(crate) fn module(version: &str, behaviour: &str) -> Artifact {
     })
 }
 
-/// One that requests more.
+/// A version that requests more.
 pub(crate) fn wider(version: &str) -> Artifact {
     artifact(Version {
         version: Some(version),
@@ -77,7 +77,7 @@ fn artifact(version: Version<'_>) -> Artifact {
     }
 }
 
-/// The same with a signature of this key, in the form that cosign leaves in a registry.
+/// The artifact with a signature of this key, in the form that cosign leaves in a registry.
 pub(crate) fn signed(key: &KeyPair, artifact: Artifact) -> Artifact {
     let manifest = artifact.digest.to_string();
     let payload = json!({"critical": {
@@ -102,7 +102,7 @@ pub(crate) fn signed(key: &KeyPair, artifact: Artifact) -> Artifact {
     }
 }
 
-/// Whoever has this key may vouch, and nobody else.
+/// A trust policy that accepts this key alone.
 pub(crate) fn trusting(key: &KeyPair) -> TrustPolicy {
     TrustPolicy {
         keys: vec![PublicKey::from_pem(&key.public_key_pem()).unwrap()],
@@ -110,7 +110,7 @@ pub(crate) fn trusting(key: &KeyPair) -> TrustPolicy {
     }
 }
 
-/// A source that brings what it is told to.
+/// A source that delivers the artifacts of the test.
 struct Scripted {
     offers: mpsc::UnboundedReceiver<Result<Artifact, SourceError>>,
     has_lost: bool,
@@ -142,15 +142,15 @@ impl Source for Scripted {
     }
 }
 
-/// Everything a module requests of those here, with a behaviour that is built into most of them.
+/// The load policy of these tests: every request granted, with a behaviour that most of these modules have built in.
 struct Granting {
-    /// What nobody grants.
+    /// The missing grants, if any: then there is no load policy.
     missing: Vec<String>,
     is_narrow: bool,
 }
 
 impl LoadPolicyOf for Granting {
-    fn terms(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
+    fn load_policy(&self, inspection: &Inspection) -> Result<LoadPolicy, Vec<String>> {
         if !self.missing.is_empty() {
             return Err(self.missing.clone());
         }
@@ -175,32 +175,32 @@ impl LoadPolicyOf for Granting {
     }
 }
 
-/// A rollout controller that runs, and what is around it.
+/// A running rollout controller, and what surrounds it.
 pub(crate) struct World {
     offers: mpsc::UnboundedSender<Result<Artifact, SourceError>>,
     found: Arc<Mutex<Option<Artifact>>>,
     pub(crate) store_of_record: Arc<MemoryRecordStore>,
-    terms: watch::Sender<Arc<dyn LoadPolicyOf>>,
+    load_policy: watch::Sender<Arc<dyn LoadPolicyOf>>,
     trust: watch::Sender<Arc<TrustPolicy>>,
     lead: watch::Sender<Option<Lead>>,
     pub(crate) served: watch::Receiver<Served>,
     controller: JoinHandle<()>,
     callers: Vec<JoinHandle<()>>,
-    /// How calls ended that did not end well.
+    /// The errors of the calls that failed.
     pub(crate) failed: Arc<Mutex<Vec<ProviderError>>>,
 }
 
-/// What a world begins with.
+/// The initial state of a world.
 pub(crate) struct Start<'a> {
     pub(crate) folder: Option<&'a Path>,
     pub(crate) leads: bool,
     pub(crate) mode: Mode,
     pub(crate) trust: TrustPolicy,
-    /// The record of another process, where there is one.
+    /// The record of another process, if there was one.
     pub(crate) store_of_record: Option<Arc<MemoryRecordStore>>,
-    /// The terms, where the guest is another one.
-    pub(crate) terms: Option<Arc<dyn LoadPolicyOf>>,
-    /// Whether the source has nothing any more but what it offers.
+    /// The load policy, if the guest is another one.
+    pub(crate) load_policy: Option<Arc<dyn LoadPolicyOf>>,
+    /// Whether the source has lost all versions but the offered one.
     pub(crate) has_lost: bool,
 }
 
@@ -215,7 +215,7 @@ impl Default for Start<'_> {
                 ..TrustPolicy::default()
             },
             store_of_record: None,
-            terms: None,
+            load_policy: None,
             has_lost: false,
         }
     }
@@ -229,7 +229,7 @@ impl World {
             mode,
             trust,
             store_of_record,
-            terms,
+            load_policy,
             has_lost,
         } = start;
         let own = || match folder {
@@ -247,13 +247,13 @@ impl World {
             found: Arc::clone(&found),
         });
         assert!(sources.try_send(scripted).is_ok());
-        let granting = terms.unwrap_or_else(|| {
+        let granting = load_policy.unwrap_or_else(|| {
             Arc::new(Granting {
                 missing: Vec::new(),
                 is_narrow: false,
             })
         });
-        let (terms, trust) = (
+        let (load_policy, trust) = (
             watch::Sender::new(granting),
             watch::Sender::new(Arc::new(trust)),
         );
@@ -264,7 +264,7 @@ impl World {
             sources: source,
             store: Arc::new(ModuleStore::open(store).unwrap()),
             trust: trust.subscribe(),
-            terms: terms.subscribe(),
+            load_policy: load_policy.subscribe(),
             rules: watch::Sender::new(RolloutRules::default()).subscribe(),
             notice: watch::Sender::new(String::new()).subscribe(),
             specification: watch::Sender::new(Default::default()).subscribe(),
@@ -278,7 +278,7 @@ impl World {
             offers,
             found,
             store_of_record,
-            terms,
+            load_policy,
             trust,
             lead,
             served: controller.served(),
@@ -305,10 +305,10 @@ impl World {
         self.store_of_record.order(orders);
     }
 
-    /// LoadPolicy that lack this, or that grant no target.
+    /// Sets a load policy that lacks these grants, or that grants no target.
     pub(crate) fn grant(&self, missing: &[&str], is_narrow: bool) {
         let missing = missing.iter().map(|line| (*line).to_owned()).collect();
-        self.terms
+        self.load_policy
             .send_replace(Arc::new(Granting { missing, is_narrow }));
     }
 
@@ -324,7 +324,7 @@ impl World {
         self.lead.send_replace(None);
     }
 
-    /// Whatever serves is asked, again and again.
+    /// Calls the active version again and again.
     pub(crate) async fn calls(&mut self) {
         let active = self.active().await;
         for _ in 0..2 {
@@ -340,11 +340,11 @@ impl World {
         }
     }
 
-    /// What serves, once something does.
+    /// Waits for an active version, and returns it.
     pub(crate) async fn active(&self) -> Arc<Active> {
         let mut served = self.served.clone();
         let serving = served.wait_for(|served| matches!(served, Served::Serving(_)));
-        let Ok(serving) = tokio::time::timeout(PATIENCE, serving).await else {
+        let Ok(serving) = tokio::time::timeout(TIMEOUT, serving).await else {
             panic!("nothing serves: {:?}", self.why());
         };
         match &*serving.unwrap() {
@@ -353,7 +353,7 @@ impl World {
         }
     }
 
-    /// Until this version answers.
+    /// Waits until this version answers.
     pub(crate) async fn serves(&self, artifact: &Artifact) {
         let digest = artifact.digest;
         let serves = async {
@@ -367,18 +367,18 @@ impl World {
         in_time("the version serves", serves).await;
     }
 
-    /// The version that answers now.
+    /// The digest of the version that answers now.
     pub(crate) async fn serving(&self) -> String {
         self.active().await.serving().provider.digest().to_string()
     }
 
-    /// Until the record is like this.
+    /// Waits until the record satisfies a condition.
     pub(crate) async fn recorded(&self, what: &str, is: impl Fn(&Record) -> bool) -> Record {
         let mut seen = self.store_of_record.seen();
         let recorded = seen.wait_for(
             |seen| matches!(seen, StoredRecord::Known { record: Some(record), .. } if is(record)),
         );
-        let Ok(recorded) = tokio::time::timeout(PATIENCE, recorded).await else {
+        let Ok(recorded) = tokio::time::timeout(TIMEOUT, recorded).await else {
             panic!(
                 "waited for: {what}; it is {:?}",
                 *self.store_of_record.seen().borrow()
@@ -393,7 +393,7 @@ impl World {
         }
     }
 
-    /// What is written down.
+    /// The record as it is stored.
     pub(crate) fn record(&self) -> Option<Record> {
         match &*self.store_of_record.seen().borrow() {
             StoredRecord::Known { record, .. } => record.as_deref().cloned(),
@@ -401,7 +401,7 @@ impl World {
         }
     }
 
-    /// Why nothing serves, as far as it is said.
+    /// The reason why no version is active, if there is one.
     fn why(&self) -> Option<String> {
         match &*self.served.borrow() {
             Served::Failed { why, .. } => Some(why.clone()),
@@ -409,7 +409,7 @@ impl World {
         }
     }
 
-    /// Until nothing serves, and it is said why.
+    /// Waits until no version is active, and returns the reason.
     pub(crate) async fn fails(&self) -> (String, bool) {
         let mut served = self.served.clone();
         let failed = served.wait_for(|served| matches!(served, Served::Failed { .. }));
@@ -419,10 +419,10 @@ impl World {
         }
     }
 
-    /// The process ends here, in the middle of whatever it does.
+    /// Ends the process, in the middle of its work.
     pub(crate) async fn ends(mut self) {
         self.controller.abort();
-        // It was told to.
+        // An aborted task ends with an error.
         let _ = (&mut self.controller).await;
     }
 }
@@ -443,14 +443,14 @@ fn lead() -> Lead {
 }
 
 pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
+    match tokio::time::timeout(TIMEOUT, future).await {
         Ok(done) => done,
         Err(_) => panic!("waited for: {what}"),
     }
 }
 
 pub(crate) fn permit() -> Arc<Permit> {
-    reads_for(PATIENCE)
+    reads_for(TIMEOUT)
 }
 
 pub(crate) fn node() -> CloudNode {

@@ -1,5 +1,5 @@
-//! A cloud on loopback for the misbehaving guest: machines that are always there, load balancers that are made and
-//! deleted, and a count of everything.
+//! A cloud on loopback for the misbehaving guest: machines that always exist, load balancers that are made and deleted,
+//! and counts of all requests.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ struct State {
     balancers: Mutex<BTreeMap<String, Life>>,
 }
 
-/// What happened to one load balancer.
+/// The history of one load balancer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) made: u32,
@@ -57,12 +57,12 @@ impl Cloud {
         self.server.connections() - closed
     }
 
-    /// From now on it answers 429, and wants to be left alone for half a minute.
+    /// From now on it answers 429, with half a minute to wait.
     pub(crate) fn throttle(&self) {
         self.state.throttles.store(true, Ordering::SeqCst);
     }
 
-    /// What happened to load balancers, by their Services.
+    /// The histories of load balancers, by their Services.
     pub(crate) fn balancers(&self) -> BTreeMap<String, Life> {
         self.state.balancers.lock().unwrap().clone()
     }
@@ -78,7 +78,7 @@ impl State {
         let mut balancers = self.balancers.lock().unwrap();
         let is_there = match (method, of) {
             ("POST", None) => {
-                // Its targets are all that the guest says of it: the tests name one after the Service.
+                // The guest sends only the targets: the tests name one after the Service.
                 let names: Vec<String> = serde_json::from_slice(&request.body).unwrap();
                 balancers.entry(names[0].clone()).or_default().made += 1;
                 true

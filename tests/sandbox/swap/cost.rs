@@ -1,4 +1,4 @@
-//! What loading a module costs the manager: memory while a child compiles, and time when that was done before.
+//! The manager's cost of loading a module: memory while a child compiles, and time when the code is cached.
 
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -24,15 +24,15 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_warm_cache_loads_at_once", a_warm_cache_loads_at_once),
 ];
 
-/// The argument that makes this program a manager that compiles, and tells how it grew.
+/// The argument that makes this program a manager that compiles, and prints its growth.
 pub(crate) const GROWTH: &str = "__growth";
-/// How much it may grow, in KiB.
+/// Maximum growth in KiB.
 const MOST: u64 = 16 << 10;
-/// How often its size is looked at.
+/// Interval between two measurements of its size.
 const LOOK: Duration = Duration::from_millis(2);
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
-/// In a process of its own, where nothing else grows.
+/// In a process of its own, where nothing else takes memory.
 fn compiling_leaves_the_managers_memory_alone() {
     let ended = Command::new(std::env::current_exe().unwrap())
         .arg(GROWTH)
@@ -70,9 +70,9 @@ fn compiling_leaves_the_managers_memory_alone() {
 #[allow(clippy::print_stdout, reason = "this is how it tells")]
 pub(crate) fn growth() -> ExitCode {
     block_on(async {
-        // A bomb need not take its whole minute to show what it is.
+        // A bomb is recognised before the whole minute has passed.
         let host = open_host(compiler(&["--cpu-seconds=10", "--memory-mib=600"]), None);
-        // Once, so that what every process needs is there.
+        // Once before, so that memory that every process needs is not counted.
         let module = world::version("0.1.0", "honest");
         let loading = Loading {
             grants: world::grants(&module, NOWHERE),
@@ -100,7 +100,7 @@ pub(crate) fn growth() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Looks at the size of this process again and again.
+/// Measures the size of this process again and again.
 struct Watch {
     over: Arc<AtomicBool>,
     peak: Arc<AtomicU64>,
@@ -132,7 +132,7 @@ fn resident() -> u64 {
     memory("VmRSS:")
 }
 
-/// The shipped guest with functions that keep a compiler busy until it runs out of memory.
+/// The shipped guest with functions that keep a compiler busy until it has no more memory.
 fn bomb() -> Module {
     const FUNCTIONS: u32 = 200;
     let module = loading::bomb(FUNCTIONS);

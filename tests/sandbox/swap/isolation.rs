@@ -1,4 +1,4 @@
-//! What generations do not share, and the one thing that they do.
+//! The state that generations do not share, and the limits that they do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
-/// In its second call this guest believes what its first one kept.
+/// In its second call this guest uses the state of its first one.
 fn state_ends_with_its_generation() {
     block_on(async {
         let module = || world::version("0.1.0", "from-state");
@@ -108,14 +108,14 @@ fn connections_close_with_the_last_call_of_a_generation() {
         active.find(&nodes, permit()).await.unwrap();
         assert_eq!(cloud.connections(), 1);
         drop(active.replace(next("0.2.0").await));
-        // Nobody uses it any more, so that only the old generation's own end closes it.
+        // No call uses it any more, so that only the old generation's end closes it.
         closed(&cloud, 0).await;
         active.find(&nodes, permit()).await.unwrap();
         assert_eq!(cloud.connections(), 1);
     });
 }
 
-/// Waits until so many connections are left.
+/// Waits until this many connections are left.
 async fn closed(cloud: &Cloud, left: usize) {
     let all_closed = async {
         while cloud.connections() != left {
@@ -183,7 +183,7 @@ fn what_a_cloud_asked_of_a_version_on_trial_holds_nobody_else_until_it_serves() 
         assert_eq!(serving.provider.held_for(), None);
         assert!(asks(&serving).await);
 
-        // All of that over again where the candidate has taken over.
+        // All of that once more after the candidate has taken over.
         let cloud = Cloud::start().await;
         let serving =
             world::generation("entry", version("0.1.0"), cloud.endpoint(), BALANCING).await;

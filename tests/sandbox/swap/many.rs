@@ -33,12 +33,11 @@ const CALLS: Count = Count {
 };
 /// Calls for each swap, where there are enough of them.
 const CALLS_PER_SWAP: usize = 100;
-/// Calls that are under way at a time: as many as a provider takes at once, so that what is measured is not how long
-/// they wait for each other.
+/// Number of simultaneous calls: as many as a provider takes at once, so that waits for each other are not measured.
 const AT_ONCE: usize = 8;
 const NAME: &str = "entry";
 
-/// What the callers did, and how long each waited.
+/// The calls and their durations.
 #[derive(Default)]
 struct Load {
     calls: usize,
@@ -99,21 +98,21 @@ fn swaps_under_load_lose_nothing_and_do_nothing_twice() {
     });
 }
 
-/// Two versions, made before anything is measured.
+/// Two versions, made before the measurement.
 struct Versions {
     modules: [Module; 2],
     grants: Grants,
 }
 
 impl Versions {
-    /// One and the other in turn, each time loaded anew.
+    /// Both versions in turn, each time loaded anew.
     async fn next(&self, number: usize) -> Arc<Generation> {
         let module = self.modules[number % 2].clone();
         world::generation_granted(NAME, module, self.grants.clone(), BALANCING).await
     }
 }
 
-/// How many calls have ended, for whoever waits for a number.
+/// The number of calls that have ended, to be waited for.
 struct Progressed {
     ended: AtomicU64,
     all: u64,
@@ -145,8 +144,8 @@ impl Progressed {
     }
 }
 
-/// Replaces the generation again and again, spread over the calls: at once, or after a canary; and every fourth candidate
-/// is taken back in the midst of its canary before the next one is placed.
+/// Replaces the generation again and again, spread over the calls: at once, or after a canary; and every fourth
+/// candidate is taken back in the midst of its canary before the next one is placed.
 async fn swap(
     active: &Arc<Active>,
     versions: &Versions,
@@ -175,7 +174,7 @@ async fn swap(
     made
 }
 
-/// Makes calls, so many at a time, until there were enough.
+/// Makes calls, this many at a time, until there were enough.
 async fn load(active: &Arc<Active>, name: &str, begun: &Progressed, calls: usize) -> Load {
     let made = AtomicUsize::new(0);
     let callers = (0..AT_ONCE).map(|caller| {
@@ -236,8 +235,8 @@ impl Load {
         }
     }
 
-    /// A Service from its first call to the last one, as the service controller makes them: one after the other, with
-    /// the hint of the one before.
+    /// The calls for a Service from the first to the last, as the service controller makes them: one after the other,
+    /// with the hint of the one before.
     async fn live(
         &mut self,
         active: &Active,

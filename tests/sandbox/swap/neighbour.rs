@@ -1,4 +1,4 @@
-//! Two providers in one process: what the one does, the other must not feel.
+//! Two providers in one process: the acts of one must not affect the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ pub(crate) const TESTS: &[Test] = &[(
     a_hostile_neighbour_does_no_harm,
 )];
 
-/// What the neighbour does.
+/// The behaviours of the neighbour.
 const HOSTILE: &[&str] = &[
     "spin",
     "panic",
@@ -29,22 +29,22 @@ const HOSTILE: &[&str] = &[
     "log-flood",
     "huge-string",
 ];
-/// Quiet and hostile by turns, so that whatever else the machine does concerns both.
+/// Quiet and hostile rounds alternate, so that other load of the machine concerns both.
 const ROUNDS: usize = 3;
-/// Calls of a round. Enough for a 99th per cent with full counts only.
+/// Number of calls of a round. Enough for a 99th percentile with full counts only.
 const CALLS: Count = Count {
     variable: "CCM_NEIGHBOUR_CALLS",
     default: 20,
     ci: 50,
     full: 200,
 };
-/// Its callers: more than a provider takes at once.
+/// Number of callers: more than a provider takes at once.
 const CALLERS: usize = 12;
-/// A hostile call's time.
+/// Timeout of a hostile call.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// Every call of the one provider is answered, whatever the other does meanwhile. How long they took is printed and not
-/// judged here: the host's own tests hold how much a hostile provider may compute between two calls of another one.
+/// Every call of the one provider is answered, whatever the other does meanwhile. The durations are printed and not
+/// judged: the host's own tests check how much a hostile provider may compute between two calls of another one.
 fn a_hostile_neighbour_does_no_harm() {
     block_on(async {
         let cloud = Cloud::start().await;
@@ -87,7 +87,7 @@ fn a_hostile_neighbour_does_no_harm() {
     });
 }
 
-/// Calls, one after the other, and how long each took.
+/// Makes calls, one after the other, and returns their durations.
 async fn calls(good: &Arc<Active>) -> Vec<Duration> {
     let good = good.clone();
     // As controllers do, on the runtime's own threads.
@@ -104,12 +104,12 @@ async fn calls(good: &Arc<Active>) -> Vec<Duration> {
     calls.await.unwrap()
 }
 
-/// Calls without a pause, and how many calls that were.
+/// Makes calls without a pause, and returns their number.
 async fn harass(bad: Arc<Active>, over: Arc<AtomicBool>) -> usize {
     let nodes = [ready_node("one", None)];
     let mut ended = 0;
     while !over.load(Ordering::SeqCst) {
-        // Most of these fail, which is the point.
+        // Most of these fail, as intended.
         let _ = bad.find(&nodes, permit_for(SHORT)).await;
         ended += 1;
     }

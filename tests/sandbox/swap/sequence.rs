@@ -1,5 +1,5 @@
 //! R15: another version takes over at every call of a load balancer that takes several calls, before the call or in the
-//! midst of it. The end is always the same, and nothing is made twice.
+//! middle of it. The end is always the same, and nothing is made twice.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,24 +30,24 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 const UID: &str = "0f6f3a52-7a0b-4a55-9d2f-1f1f7b1f2a10";
-/// No step takes as many calls.
+/// More calls than any step takes.
 const MOST: usize = 40;
 
-/// When the other version takes over, as seen from one call.
+/// When the other version takes over, relative to one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
     Before,
-    /// While its first request is on the wire.
+    /// While the call's first request is on the wire.
     Midst,
 }
 
-/// How a life went.
+/// The result of a life.
 #[derive(Debug, PartialEq, Eq)]
 struct Ended {
     calls: usize,
     /// The load balancers at the cloud after each step.
     steps: Vec<Vec<Value>>,
-    /// How many were made at all.
+    /// Number of load balancers that were ever made.
     made: usize,
 }
 
@@ -127,7 +127,7 @@ async fn life(swap: Option<(usize, When)>) -> Ended {
     }
 }
 
-/// What a controller does with one Service.
+/// The calls of a controller for one Service.
 struct Caller {
     cloud: Hetzner,
     active: Arc<Active>,
@@ -193,7 +193,7 @@ impl Caller {
         panic!("it is never done");
     }
 
-    /// Makes a call; before it or in its midst the other version takes over, if this is the one.
+    /// Makes a call; if it is the chosen one, the other version takes over before it or in the middle.
     async fn call<T>(&mut self, call: impl Future<Output = T>) -> T {
         let number = self.calls;
         self.calls += 1;
@@ -217,7 +217,7 @@ impl Caller {
             }
             active.replace(other);
         };
-        // A call that asks nothing of the cloud ends before the swap, which then comes after it.
+        // A call without a request to the cloud ends before the swap, which then comes after it.
         let mut call = std::pin::pin!(call);
         let mut swap = std::pin::pin!(swap);
         tokio::select! {

@@ -1,4 +1,4 @@
-//! Bad versions, tried in the real sandbox: what a trial sees of each, and how fast a bad one is taken back.
+//! Bad versions, tried in the real sandbox: the findings of a trial about each, and how fast a bad one is taken back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +30,9 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
-/// Calls of a canary, as the rules have it.
+/// Number of a canary's calls, by the rules.
 const CANARY: u32 = 20;
-/// What a call may take where a guest never ends by itself.
+/// Timeout of a call of a guest that never ends by itself.
 const SHORT: Duration = Duration::from_millis(300);
 
 async fn generation(cloud: &Cloud, number: &str, behaviour: &str) -> Arc<Generation> {
@@ -40,7 +40,7 @@ async fn generation(cloud: &Cloud, number: &str, behaviour: &str) -> Arc<Generat
     world::generation("entry", module, cloud.endpoint(), BALANCING).await
 }
 
-/// A behaviour, the beginning of what is fatal about it, and the kind of its errors.
+/// A behaviour, the beginning of the fatal message about it, and the kind of its errors.
 const BAD: &[(&str, &str, &str)] = &[
     ("panic", "instances.find: trapped: ", "trapped"),
     ("memory-bomb", "instances.find: trapped: ", "trapped"),
@@ -123,7 +123,7 @@ fn a_canary_shows_every_bad_version() {
     });
 }
 
-/// Finds until an answer was compared, as often as it takes.
+/// Looks nodes up until an answer was compared.
 async fn compared(active: &Active) -> TrialTally {
     let nodes = [ready_node("one", None)];
     while active.tally().compared == 0 {
@@ -177,7 +177,7 @@ fn without_traffic_a_bad_version_is_seen_as_well() {
     });
 }
 
-/// The world's part is played here: it waits for the tally, and takes back.
+/// The test plays the controller's part: it waits for the tally, and takes back.
 fn a_bad_version_is_taken_back_at_once() {
     block_on(async {
         let cloud = Cloud::start().await;
@@ -209,7 +209,7 @@ fn a_bad_version_is_taken_back_at_once() {
         for _ in 0..50 {
             active.find(&nodes, permit()).await.unwrap();
         }
-        // A roll-back that a person orders: the previous version is loaded again, from what is compiled already.
+        // A roll-back that a person orders: the previous version is loaded again, from cached code.
         let ordered = Instant::now();
         active.replace(generation(&cloud, "0.2.0", "panic").await);
         let placed = ordered.elapsed();
@@ -223,7 +223,7 @@ fn a_bad_version_is_taken_back_at_once() {
             ms(verdict - began),
             ms(returned),
         ));
-        // A second is allowed; between verdict and end there is no call, so that not one more may have been made.
+        // A second is allowed; there is no call between verdict and end, so not one more may have been made.
         assert!(calls < 50, "{calls} calls");
     });
 }

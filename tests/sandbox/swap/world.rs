@@ -1,4 +1,4 @@
-//! What every test needs: the host, versions of guests, nodes, Services and permits.
+//! The set-up of these tests: the host, versions of guests, nodes, Services and permits.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
@@ -15,13 +15,13 @@ use test_guests::Version;
 use crate::host::{cache, compiler, open_host};
 use crate::permits;
 
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of a test's waits, longer than a busy machine needs.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One host for all of these, which no other test disturbs.
+/// The host of these tests, which no other test disturbs.
 pub(crate) static HOST: LazyLock<Host> = LazyLock::new(|| open_host(compiler(&[]), Some(cache())));
 
-/// Runs a future to its end, on as many threads as the machine has.
+/// Runs a future to its end, on as many threads as the machine has processors.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -42,7 +42,7 @@ pub(crate) fn version(number: &str, behaviour: &str) -> Module {
     }
 }
 
-/// The shipped guest, with so many bytes more: another module with the same code.
+/// The shipped guest with this many additional bytes: another module with the same code.
 pub(crate) fn hcloud(more: usize) -> Module {
     let mut wasm = embedded_guests::HCLOUD.to_vec();
     if more > 0 {
@@ -51,7 +51,7 @@ pub(crate) fn hcloud(more: usize) -> Module {
             name: "of-no-meaning".into(),
             data: vec![0; more].into(),
         });
-        // Sections stand one after the other, so that what follows a component's header can be appended to another.
+        // Sections follow each other, so those after a component's header can be appended to another.
         wasm.extend(&tail.finish()[8..]);
     }
     Module {
@@ -60,7 +60,7 @@ pub(crate) fn hcloud(more: usize) -> Module {
     }
 }
 
-/// Everything that a module cannot do without, at this endpoint.
+/// Grants of all required requests of a module, at this endpoint.
 pub(crate) fn grants(module: &Module, endpoint: &str) -> Grants {
     let inspection = ccm_host::inspect(&module.source, &module.wasm).unwrap();
     let mut grants = inspection.manifest.as_grants();
@@ -72,7 +72,7 @@ pub(crate) fn grants(module: &Module, endpoint: &str) -> Grants {
     grants
 }
 
-/// So many requests that none has to wait: here as many are sent in a second as otherwise in an hour.
+/// A quota so large that no request waits: as many are sent in a second here as otherwise in an hour.
 const PLENTY: RequestBudget = RequestBudget {
     requests: NonZeroU32::MAX,
     per: Duration::from_secs(1),
@@ -89,9 +89,9 @@ pub(crate) fn config(values: &[(&str, &str)]) -> GuestConfig {
     }
 }
 
-/// What the misbehaving guest is told here: nothing that its build does not say already, and to make load balancers well.
+/// The configuration of the misbehaving guest: its built-in behaviour, and honest load balancers.
 pub(crate) const BALANCING: &[(&str, &str)] = &[("behaviour", "honest"), ("balancing", "honest")];
-/// And what the shipped one is told.
+/// The configuration of the shipped guest.
 pub(crate) const LOCATION: &[(&str, &str)] = &[("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1")];
 
 /// Loads a module as the provider `name`, for a cloud at `endpoint`.
@@ -105,7 +105,7 @@ pub(crate) async fn load(
     load_granted(name, module, grants, values, false).await
 }
 
-/// The same with these grants, on trial or not.
+/// As `load`, with these grants, on trial or not.
 async fn load_granted(
     name: &str,
     module: Module,
@@ -123,7 +123,7 @@ async fn load_granted(
     HOST.load_as(module, loading).await
 }
 
-/// The same as a generation.
+/// Loads a module as a generation.
 pub(crate) async fn generation(
     name: &str,
     module: Module,
@@ -134,7 +134,7 @@ pub(crate) async fn generation(
     generation_granted(name, module, grants, values).await
 }
 
-/// The same with these grants.
+/// As `generation`, with these grants.
 pub(crate) async fn generation_granted(
     name: &str,
     module: Module,
@@ -145,7 +145,7 @@ pub(crate) async fn generation_granted(
     Arc::new(Generation::new(Arc::new(provider.unwrap())))
 }
 
-/// The same as a version that is tried beside the one that serves.
+/// Loads a module as a version on trial.
 pub(crate) async fn candidate(name: &str, module: Module, endpoint: &str) -> Arc<Generation> {
     let grants = grants(&module, endpoint);
     let provider = load_granted(name, module, grants, BALANCING, true).await;
@@ -154,7 +154,7 @@ pub(crate) async fn candidate(name: &str, module: Module, endpoint: &str) -> Arc
 
 /// A permit for a whole call, with as many changes as it needs.
 pub(crate) fn permit() -> Arc<Permit> {
-    permit_for(PATIENCE)
+    permit_for(TIMEOUT)
 }
 
 pub(crate) fn permit_for(time: Duration) -> Arc<Permit> {
@@ -171,7 +171,7 @@ pub(crate) fn service(uid: &str) -> CloudService {
     }
 }
 
-/// The value below which so many per cent of these lie, in milliseconds.
+/// The value below which `percent` per cent of these lie, in milliseconds.
 pub(crate) fn percentile(waits: &mut [Duration], percent: usize) -> f64 {
     waits.sort_unstable();
     let index = (waits.len() * percent / 100).min(waits.len() - 1);

@@ -1,5 +1,5 @@
-//! The misbehaving guest, called natively through the `TestHost`: its worthless answers fail with the words that the laws
-//! of the real host have for them, and its requests end alike.
+//! The misbehaving guest, called natively through the `TestHost`: its invalid answers fail with the messages of the
+//! real host's laws, and its requests have the same results.
 
 use ccm_guest::load_balancer::{DeleteRequest, EnsureRequest, UpdateRequest};
 use ccm_guest::testing::{TestHost, config, node, service, status};
@@ -25,14 +25,14 @@ pub(crate) const TESTS: &[Test] = &[
 
 const MANIFEST: &str = include_str!("../../guests/misbehaving/manifest.json");
 
-/// These laws are about what becomes of secrets and of control characters in the operator's log.
+/// The laws of these behaviours are about secrets and control characters in the operator's log.
 const ABOUT_LOGS: [Behaviour; 3] = [
     Behaviour::GarbageError,
     Behaviour::HugeGarbageError,
     Behaviour::TokenAsLabel,
 ];
 
-/// Doors that the SDK's host has, too.
+/// Behaviours at interfaces that the SDK's host has, too.
 const DOORS: [Behaviour; 9] = [
     Behaviour::HttpInInit,
     Behaviour::OtherPath,
@@ -61,7 +61,7 @@ fn find(behaviour: Behaviour) -> Result<FindReply, Error> {
     natively(&words, |host, provider| host.find(provider, nodes()))
 }
 
-/// Checks that the call failed with these words.
+/// Checks that the call failed with these texts.
 fn assert_fails<T>(what: &str, end: Result<T, Error>, words: &[&str]) {
     match end {
         Err(Error::Internal(text)) => {

@@ -11,7 +11,7 @@ use ccm_host::manifest::Manifest;
 use ccm_tests::harness::Test;
 
 use crate::misbehaving::target::{Mood, Target};
-use crate::misbehaving::world::{PATIENCE, TOKEN, block_on};
+use crate::misbehaving::world::{TIMEOUT, TOKEN, block_on};
 use crate::permits;
 
 pub(crate) const TESTS: &[Test] = &[(
@@ -19,7 +19,7 @@ pub(crate) const TESTS: &[Test] = &[(
     each_is_sent_or_refused_alike,
 )];
 
-/// A manifest of this version of the contract. `absence` is what only the later one has.
+/// A manifest of this version of the contract. `absence` exists in the later one alone.
 fn manifest(contract: &str) -> String {
     let absence = match contract {
         FIRST => "",
@@ -49,11 +49,11 @@ const MANIFEST: &str = r#"{
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// What comes of a request.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum End {
     Sent,
-    /// Nothing was sent, for a reason of which this is a part.
+    /// Nothing was sent; the reason contains this text.
     Denied(String),
     Invalid(String),
 }
@@ -300,8 +300,8 @@ fn cases() -> Vec<(Request, End)> {
     cases
 }
 
-/// What only contract 0.2 has. Whether an answer may be kept, or proves absence, is the cloud's and the real host's alone:
-/// requests that say so are requests like all others.
+/// Requests of contract 0.2 alone. Whether an answer may be cached, or proves absence, concerns the cloud and the real
+/// host alone: the `TestHost` treats such requests like all others.
 fn later_cases() -> Vec<(Request, End)> {
     let second = std::time::Duration::from_secs(1);
     let list = || form("Action=List").max_age(second);
@@ -354,7 +354,7 @@ fn alike(contract: &str, cases: &[(Request, End)]) {
     assert_eq!(test_host.requests().len(), cases.len());
 }
 
-/// The `TestHost`'s end of a request.
+/// The `TestHost`'s result of a request.
 fn guest_fetch(request: &Request) -> End {
     match ccm_guest::testing::fetch(&request.to_raw()) {
         Ok(_) => End::Sent,
@@ -364,7 +364,7 @@ fn guest_fetch(request: &Request) -> End {
     }
 }
 
-/// The real host's end of each request.
+/// The real host's result of each request.
 async fn really(manifest: &str, cases: &[(Request, End)]) -> Vec<End> {
     let cloud = Target::start(Mood::Well).await;
     let manifest = Manifest::parse(manifest.as_bytes()).unwrap();
@@ -373,8 +373,8 @@ async fn really(manifest: &str, cases: &[(Request, End)]) -> Vec<End> {
     grants.targets[0].credential = Credential::Bearer(Secret::new(TOKEN.to_owned()));
     let granted = manifest.narrow(grants).unwrap();
     let egress = Arc::new(Egress::new("test", &granted, EgressLimits::standard()).unwrap());
-    let permit = permits::permit(PATIENCE, ccm_core::permit::Mode::Enforce, 1000);
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let permit = permits::permit(TIMEOUT, ccm_core::permit::Mode::Enforce, 1000);
+    let deadline = tokio::time::Instant::now() + TIMEOUT;
     let scope = egress.scope(permit, deadline, false);
     let mut ends = Vec::new();
     for (request, _) in cases {

@@ -1,8 +1,8 @@
 //! Locates the programs `etcd` and `kube-apiserver`: in the folder `KUBEBUILDER_ASSETS`, or built from their Go
 //! modules on first use and kept in the user's cache.
 //!
-//! One version of each minor can be built that `deploy/docs/versions.md` names: without `CCM_KUBERNETES` the one that most tests
-//! run on, otherwise the named one (`1.37`), or `oldest`.
+//! One version of each minor can be built that `deploy/docs/versions.md` names: without `CCM_KUBERNETES` the one that
+//! most tests run on, otherwise the named one (`1.37`), or `oldest`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::built;
 
-/// The required programs.
+/// The programs that the folder must contain.
 const PROGRAMS: [&str; 2] = ["etcd", "kube-apiserver"];
 
 /// Environment variable for the version to build: `newest` (default), `oldest`, or a minor such as `1.37`.

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// One request with a response.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuditEntry {
-    /// The user's name.
+    /// `user.username`.
     pub user: String,
     /// The verb as RBAC knows it: get, list, watch, create, update, patch, delete, deletecollection.
     pub verb: String,
@@ -44,7 +44,7 @@ pub struct Arrival {
     pub answered: Timestamp,
     /// The sender's address: clients that bind different addresses can be distinguished.
     pub source: Option<IpAddr>,
-    /// The request.
+    /// The request as recorded, with its response code.
     pub entry: AuditEntry,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn read(path: impl AsRef<Path>) -> Result<Vec<AuditEntry>> {
     Ok(events.into_iter().map(entry).collect())
 }
 
-/// The complete lines.
+/// The lines that end with a newline: the last one may still be being written.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n')
         .filter(|line| line.ends_with('\n'))

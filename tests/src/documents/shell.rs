@@ -1,5 +1,5 @@
-//! One shell in which the commands of a page run one after the other, as a reader's do: variables and the working folder last
-//! from one block to the next.
+//! One shell in which the commands of a page run one after the other, as a reader's do: variables and the working
+//! folder last from one block to the next.
 
 use std::fs;
 use std::io::Write as _;
@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tokio::time::{Instant, sleep};
 
-/// How long a command may take that is bound to end. Only a failing test waits that long.
-const PATIENCE: Duration = Duration::from_secs(150);
+/// Timeout of a command. Only a failing test waits that long.
+const TIMEOUT: Duration = Duration::from_secs(150);
 
 /// A running shell; killed on drop.
 pub struct Shell {
@@ -66,7 +66,7 @@ impl Shell {
         );
         self.stdin.write_all(line.as_bytes())?;
         self.stdin.flush()?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let printed =
             || String::from_utf8_lossy(&fs::read(&output).unwrap_or_default()).into_owned();
         while !ended.exists() {
@@ -84,7 +84,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // Both fail only when it is gone already.
+        // Both fail only when the shell has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

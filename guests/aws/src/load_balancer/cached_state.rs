@@ -26,7 +26,7 @@ const FRESH: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {
     /// Digest of everything that was wanted.
-    pub wish: String,
+    pub digest: String,
     /// Digest without the ports; `None` if a change of ports changes more than the ports and the nodes' security
     /// groups.
     pub frame: Option<String>,
@@ -67,13 +67,13 @@ pub fn is_fresh(name: &str) -> bool {
 }
 
 /// Stores the state that was wanted of a classic load balancer, and that it has now.
-pub fn set_same(name: &str, wish: &(String, BTreeSet<String>)) {
-    state::set_json(&key(name), wish, FRESH);
+pub fn set_same(name: &str, digest: &(String, BTreeSet<String>)) {
+    state::set_json(&key(name), digest, FRESH);
 }
 
 /// Whether the same state was wanted within the last ten minutes (`FRESH`).
-pub fn is_same(name: &str, wish: &(String, BTreeSet<String>)) -> bool {
-    state::get_json(&key(name)).as_ref() == Some(wish)
+pub fn is_same(name: &str, digest: &(String, BTreeSet<String>)) -> bool {
+    state::get_json(&key(name)).as_ref() == Some(digest)
 }
 
 /// Removes the entry, before a change or after an unexpected answer.

@@ -34,9 +34,9 @@ pub fn ensure(
     events: &mut Vec<Event>,
 ) -> Result<LoadBalancerStatus, Error> {
     let found = elb::by_name(&wanted.name)?;
-    let wish = (wanted.digest(), ids.clone());
+    let digest = (wanted.digest(), ids.clone());
     if let Some(found) = &found
-        && cached_state::is_same(&wanted.name, &wish)
+        && cached_state::is_same(&wanted.name, &digest)
     {
         return Ok(found.status());
     }
@@ -82,7 +82,7 @@ pub fn ensure(
     }
     admit(settings, &nodes, &all, group_ids.first(), events)?;
     elb::set_instances(&classic, &nodes.targets)?;
-    cached_state::set_same(&wanted.name, &wish);
+    cached_state::set_same(&wanted.name, &digest);
     Ok(classic.status())
 }
 

@@ -41,17 +41,17 @@ fn reach(
     }
     let name = wanted.name.clone();
     let known = cached_state::get(&name).filter(|known| known.ids == ids);
-    let wish = wanted.digest();
+    let digest = wanted.digest();
     let known = match known {
-        Some(known) if known.wish != wish && is_framed_so(&known, &wanted) => {
+        Some(known) if known.digest != digest && is_framed_so(&known, &wanted) => {
             cached_state::forget(&name);
             change_ports(&wanted, known, events)?
         }
         known => {
             let found = elb::by_name(&name)?;
             if let (Some(found), Some(known)) = (&found, known)
-                && (&known.wish, &known.load_balancer.load_balancer_arn)
-                    == (&wish, &found.load_balancer_arn)
+                && (&known.digest, &known.load_balancer.load_balancer_arn)
+                    == (&digest, &found.load_balancer_arn)
                 && cached_state::is_fresh(&name)
             {
                 return Ok(found.status());
@@ -96,7 +96,7 @@ fn change_ports(
         node_groups = are_as_wanted.then_some(groups);
     }
     Ok(Remembered {
-        wish: wanted.digest(),
+        digest: wanted.digest(),
         listening,
         node_groups,
         ..known
@@ -110,7 +110,7 @@ fn make(
     found: Option<LoadBalancer>,
     events: &mut Vec<Event>,
 ) -> Result<Remembered, Error> {
-    let (wish, frame) = (wanted.digest(), wanted.frame());
+    let (digest, frame) = (wanted.digest(), wanted.frame());
     let vpc = vpc(settings, found.as_ref().map(|found| &found.vpc_id), &nodes)?;
     if found
         .as_ref()
@@ -169,7 +169,7 @@ fn make(
         open = Some(needed);
     }
     Ok(Remembered {
-        wish,
+        digest,
         frame,
         load_balancer,
         listening,
@@ -222,7 +222,7 @@ fn reach_nodes(
             let groups = elb::target_groups(Some(&load_balancer.load_balancer_arn))?;
             Remembered {
                 // Equals no digest, so that the next call about the Service compares everything.
-                wish: String::new(),
+                digest: String::new(),
                 frame: None,
                 load_balancer,
                 listening: Listening::of_groups(groups),

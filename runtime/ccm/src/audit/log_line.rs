@@ -77,7 +77,7 @@ mod tests {
             took: Some(std::time::Duration::from_millis(12)),
             brake: Some(BrakeState {
                 brake: Brake::LoadBalancerDeletion,
-                standing: BudgetLevel {
+                level: BudgetLevel {
                     taken: 1,
                     allowed: 3,
                 },

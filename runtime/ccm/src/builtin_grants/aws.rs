@@ -10,7 +10,7 @@ use ccm_host::grant::{
 };
 use url::Url;
 
-use super::{OPENS_NOTHING, Read, Terms, is_true};
+use super::{BuiltinGrants, OPENS_NOTHING, Read, is_true};
 use crate::config::{INSTANCE_METADATA, SESSION_NAME, Surroundings, sts};
 
 /// Variables of secrets; each may have the suffix `_FILE`.
@@ -81,7 +81,7 @@ pub(super) fn endpoint(target: &ccm_host::manifest::Target, region: &str) -> Opt
     Some(url)
 }
 
-impl Terms {
+impl BuiltinGrants {
     /// The credential for a service in a region; after a mistake a placeholder.
     pub(super) fn aws(
         &mut self,

@@ -47,12 +47,12 @@ fn manifest_of(guest: &str) -> Manifest {
     ccm_host::inspect(guest, wasm).unwrap().manifest
 }
 
-fn read(variables: &[(&str, &str)]) -> Terms {
+fn read(variables: &[(&str, &str)]) -> BuiltinGrants {
     read_for("hcloud", variables)
 }
 
 /// Reads with these variables; the file `/secret` holds a secret.
-fn read_for(guest: &str, variables: &[(&str, &str)]) -> Terms {
+fn read_for(guest: &str, variables: &[(&str, &str)]) -> BuiltinGrants {
     let surroundings = Surroundings {
         absent: None,
         variable: &|name| {
@@ -71,7 +71,7 @@ fn read_for(guest: &str, variables: &[(&str, &str)]) -> Terms {
 }
 
 /// The granted targets: name, endpoint, kind of credential.
-fn targets(read: &Terms) -> Vec<(&str, &str, &str)> {
+fn targets(read: &BuiltinGrants) -> Vec<(&str, &str, &str)> {
     let targets = read.grants.targets.iter();
     targets
         .map(|target| {

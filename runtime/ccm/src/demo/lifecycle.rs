@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 
 use super::narrate::Narrator;
-use super::{PACE, PATIENCE};
+use super::{PACE, STEP_TIMEOUT};
 
 /// The demo's cluster, cloud and machines.
 pub(super) struct World<'a> {
@@ -95,12 +95,15 @@ impl World<'_> {
         decision: &str,
         is_so: impl Fn(Option<&Node>) -> bool,
     ) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + STEP_TIMEOUT;
         while !self.narrator.has_told(name, decision)
             || !is_so(self.nodes.get_opt(name).await?.as_ref())
         {
             if Instant::now() > deadline {
-                bail!("{name} waits for {decision} since {} s", PATIENCE.as_secs());
+                bail!(
+                    "{name} waits for {decision} since {} s",
+                    STEP_TIMEOUT.as_secs()
+                );
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

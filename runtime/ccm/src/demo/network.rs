@@ -13,7 +13,7 @@ use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 
-use super::PATIENCE;
+use super::STEP_TIMEOUT;
 use super::narrate::Narrator;
 
 /// The pod network, as in `--cluster-cidr`.
@@ -71,7 +71,7 @@ impl<'a> Network<'a> {
         narrator: &Narrator,
     ) -> anyhow::Result<()> {
         for name in names {
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + STEP_TIMEOUT;
             let cidr = loop {
                 let node = nodes.get(name).await?;
                 if let Some(cidr) = pod_cidr(&node)
@@ -93,7 +93,7 @@ impl<'a> Network<'a> {
         left: usize,
         narrator: &Narrator,
     ) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + STEP_TIMEOUT;
         while self.routes()?.len() > left {
             wait(deadline, || "a route to nowhere is left".to_owned()).await?;
         }
@@ -114,7 +114,7 @@ impl<'a> Network<'a> {
 
 async fn wait(deadline: Instant, what: impl FnOnce() -> String) -> anyhow::Result<()> {
     if Instant::now() > deadline {
-        bail!("{} after {} s", what(), PATIENCE.as_secs());
+        bail!("{} after {} s", what(), STEP_TIMEOUT.as_secs());
     }
     tokio::time::sleep(Duration::from_millis(10)).await;
     Ok(())

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use kube::Api;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 
-use super::PATIENCE;
+use super::STEP_TIMEOUT;
 use super::narrate::Narrator;
 
 /// Name of the Service.
@@ -104,13 +104,13 @@ async fn until<T>(
     what: &str,
     read: impl Fn(Option<&Service>) -> Option<T>,
 ) -> anyhow::Result<T> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + STEP_TIMEOUT;
     loop {
         if let Some(read) = read(services.get_opt(NAME).await?.as_ref()) {
             return Ok(read);
         }
         if Instant::now() > deadline {
-            bail!("{NAME} waits for {what} since {} s", PATIENCE.as_secs());
+            bail!("{NAME} waits for {what} since {} s", STEP_TIMEOUT.as_secs());
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use ccm_delivery::active::Active;
 
-use super::PATIENCE;
+use super::STEP_TIMEOUT;
 use super::narrate::Narrator;
 
 /// Replaces the file with the module's next version, and waits until that version serves.
@@ -27,12 +27,12 @@ pub(super) async fn show(
         "hcloud",
         &format!("{} is replaced by version {version}", name(file)),
     );
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + STEP_TIMEOUT;
     while active.serving().provider.manifest().version != version {
         if Instant::now() > deadline {
             bail!(
                 "version {version} does not serve after {} s",
-                PATIENCE.as_secs()
+                STEP_TIMEOUT.as_secs()
             );
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -11,7 +11,7 @@ use ccm_host::Provider;
 use serde_json::{Value, json};
 
 use super::arguments::{Check, Form};
-use super::loadable::{ClusterTerms, Loadable, Purpose};
+use super::loadable::{ClusterProperties, Loadable, Purpose};
 use super::observed_calls::{ObservedCall, ObservedCalls};
 use super::terminal::Screen;
 use super::{Refusal, Verdict, inspect, output};
@@ -26,7 +26,8 @@ pub(super) async fn check(options: &Check, screen: Screen) -> anyhow::Result<Ver
         false => Purpose::Load,
     };
     let (module, entry) = (&options.module, &options.entry);
-    let loadable = Loadable::find(module, entry, ClusterTerms::default(), purpose, screen).await?;
+    let loadable =
+        Loadable::find(module, entry, ClusterProperties::default(), purpose, screen).await?;
     let observed = Arc::new(ObservedCalls::default());
     let bar = screen.busy("compiling and starting");
     let provider = loadable.load(Some(observed.clone())).await?;

@@ -26,10 +26,10 @@ use ccm_core::cloud::CloudProvider as _;
 
 use super::Verdict;
 use super::arguments::{ReportForm, Suite, Test};
-use super::loadable::{ClusterTerms, Loadable, Purpose};
+use super::loadable::{ClusterProperties, Loadable, Purpose};
 use super::terminal::Screen;
 use super::try_command::objects::{completed, read_service};
-use law::Book;
+use law::Findings;
 use module_under_test::{ModuleUnderTest, Subjects};
 use report::Report;
 
@@ -40,7 +40,7 @@ pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdic
         None => completed(load_balancers::template()?),
     };
     let subject = &options.subject;
-    let cluster = ClusterTerms {
+    let cluster = ClusterProperties {
         name: subject.cluster_name.clone(),
         cidrs: subject.cluster_cidr.clone(),
     };
@@ -56,18 +56,18 @@ pub(super) async fn run(options: &Test, screen: Screen) -> anyhow::Result<Verdic
     let tested = ModuleUnderTest::new(loadable.clone(), Subjects::new(options, service));
     let suites = suites(&options.suite, enabled);
     let bar = screen.busy("testing");
-    let mut book = Book::new(&tested, bar);
-    contract::begin(&tested, &mut book).await;
+    let mut findings = Findings::new(&tested, bar);
+    contract::begin(&tested, &mut findings).await;
     for suite in &suites {
         match suite {
             Suite::Contract => {}
-            Suite::Instances => instances::judge(&tested, &mut book).await,
-            Suite::LoadBalancer => load_balancers::judge(&tested, &mut book).await,
-            Suite::Routes => routes::judge(&tested, &mut book).await,
+            Suite::Instances => instances::judge(&tested, &mut findings).await,
+            Suite::LoadBalancer => load_balancers::judge(&tested, &mut findings).await,
+            Suite::Routes => routes::judge(&tested, &mut findings).await,
         }
     }
-    contract::end(&tested, &mut book).await;
-    let report = Report::new(&loadable, warnings, book.findings());
+    contract::end(&tested, &mut findings).await;
+    let report = Report::new(&loadable, warnings, findings.findings());
     let text = match options.output {
         ReportForm::Text => report.text(),
         ReportForm::Markdown => report.markdown(),

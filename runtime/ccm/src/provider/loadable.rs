@@ -39,12 +39,12 @@ pub(super) struct Loadable {
     /// The signers or the digest that vouch for it, or why that was not checked.
     pub(super) trust: String,
     artifact: Artifact,
-    terms: Terms,
+    load_policy: LoadPolicyChoice,
     host: Host,
 }
 
 /// The grants and settings that a module is loaded with.
-enum Terms {
+enum LoadPolicyChoice {
     /// Those of a configuration, or of the built-in profile of a shipped module.
     Configured {
         policy: Box<ConfiguredLoadPolicy>,
@@ -66,16 +66,16 @@ pub(super) enum Purpose {
 
 /// The cluster's properties, which the manager's flags name.
 #[derive(Clone)]
-pub(super) struct ClusterTerms {
+pub(super) struct ClusterProperties {
     /// `--cluster-name`.
     pub(super) name: String,
     /// `--cluster-cidr`, split.
     pub(super) cidrs: Vec<String>,
 }
 
-impl Default for ClusterTerms {
-    fn default() -> ClusterTerms {
-        ClusterTerms {
+impl Default for ClusterProperties {
+    fn default() -> ClusterProperties {
+        ClusterProperties {
             name: cluster_name(),
             cidrs: Vec::new(),
         }
@@ -90,7 +90,7 @@ impl Loadable {
     pub(super) async fn find(
         module: &ModuleOptions,
         entry: &EntryOptions,
-        cluster: ClusterTerms,
+        cluster: ClusterProperties,
         purpose: Purpose,
         screen: Screen,
     ) -> anyhow::Result<Loadable> {
@@ -105,15 +105,15 @@ impl Loadable {
                 remarks: Remarks::default(),
             })
         };
-        let (terms, trust) = match &entry.config {
+        let (load_policy, trust) = match &entry.config {
             Some(path) => {
                 let config = configured(path, entry, &inspection.manifest.name, purpose)?;
                 let trust = config.trust.clone();
-                let terms = Terms::Configured {
+                let load_policy = LoadPolicyChoice::Configured {
                     policy: policy(config),
                     file: Some(path.display().to_string()),
                 };
-                (terms, judged(trust, &artifact, &inspection).await?)
+                (load_policy, judged(trust, &artifact, &inspection).await?)
             }
             None => (
                 unconfigured(&inspection, purpose, policy)?,
@@ -125,7 +125,7 @@ impl Loadable {
             inspection,
             trust,
             artifact,
-            terms,
+            load_policy,
             host: provider_loading::host(
                 entry.compiled_cache_dir.clone(),
                 ProviderIsolation::default(),
@@ -145,8 +145,8 @@ impl Loadable {
             source: self.place.clone(),
             wasm: self.artifact.wasm.to_vec(),
         };
-        match &self.terms {
-            Terms::Everything => {
+        match &self.load_policy {
+            LoadPolicyChoice::Everything => {
                 let manifest = &self.inspection.manifest;
                 let loading = Loading {
                     grants: everything(manifest),
@@ -156,7 +156,7 @@ impl Loadable {
                 };
                 Ok(self.host.load_as(module, loading).await?)
             }
-            Terms::Configured { policy, file } => {
+            LoadPolicyChoice::Configured { policy, file } => {
                 let loaded = provider_loading::load(&self.host, policy, module, interceptor).await;
                 loaded.map_err(|error| match file {
                     Some(file) => Refusal::new(format!("{file} does not load it"), error).into(),
@@ -168,9 +168,9 @@ impl Loadable {
 
     /// The configuration, if there is one.
     pub(super) fn config(&self) -> Option<&ProviderConfig> {
-        match &self.terms {
-            Terms::Configured { policy, .. } => Some(&policy.config),
-            Terms::Everything => None,
+        match &self.load_policy {
+            LoadPolicyChoice::Configured { policy, .. } => Some(&policy.config),
+            LoadPolicyChoice::Everything => None,
         }
     }
 }
@@ -180,12 +180,12 @@ fn unconfigured(
     inspection: &Inspection,
     purpose: Purpose,
     policy: impl FnOnce(ProviderConfig) -> Box<ConfiguredLoadPolicy>,
-) -> anyhow::Result<Terms> {
+) -> anyhow::Result<LoadPolicyChoice> {
     if purpose == Purpose::Load {
-        return Ok(Terms::Everything);
+        return Ok(LoadPolicyChoice::Everything);
     }
     if let Some(name) = builtin_grants::recognise(&inspection.digest) {
-        return Ok(Terms::Configured {
+        return Ok(LoadPolicyChoice::Configured {
             policy: policy(ProviderConfig::unwritten(name)),
             file: None,
         });
@@ -195,7 +195,7 @@ fn unconfigured(
             "it sends requests, so that --config has to grant them: `ccm provider inspect -o grants` prints a configuration"
         );
     }
-    Ok(Terms::Everything)
+    Ok(LoadPolicyChoice::Everything)
 }
 
 /// Selects the entry: by name, the only one, or the one named like the module.

@@ -21,7 +21,7 @@ use k8s_openapi::api::core::v1::{Node, Service};
 
 use super::Verdict;
 use super::arguments::{DocumentForm, Try};
-use super::loadable::{ClusterTerms, Loadable, Purpose};
+use super::loadable::{ClusterProperties, Loadable, Purpose};
 use super::observed_calls::ObservedCalls;
 use super::terminal::Screen;
 use report::{CallGroup, Report};
@@ -41,7 +41,7 @@ pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict
         !services.is_empty() || !options.subject.node.is_empty(),
         "there is nothing to ask about: --node or --service names something"
     );
-    let cluster = ClusterTerms {
+    let cluster = ClusterProperties {
         name: options.subject.cluster_name.clone(),
         cidrs: options.subject.cluster_cidr.clone(),
     };
@@ -59,7 +59,7 @@ pub(super) async fn run(options: &Try, screen: Screen) -> anyhow::Result<Verdict
         },
         provider,
         observed,
-        patience: options.subject.timeout,
+        pending_timeout: options.subject.timeout,
     };
     let _bar = screen.busy("asking the module");
     let mut groups = Vec::new();
@@ -104,7 +104,7 @@ struct TriedModule {
     schemes: Vec<String>,
     mode: Mode,
     /// Time limit of a pending Service.
-    patience: Duration,
+    pending_timeout: Duration,
 }
 
 impl TriedModule {

@@ -30,7 +30,7 @@ pub(super) struct ProviderInstance {
     sources: mpsc::Sender<Box<dyn Source>>,
     credentials: watch::Sender<Option<RegistryCredentials>>,
     trust: watch::Sender<Arc<TrustPolicy>>,
-    terms: watch::Sender<Arc<dyn LoadPolicyOf>>,
+    load_policy: watch::Sender<Arc<dyn LoadPolicyOf>>,
     rules: watch::Sender<RolloutRules>,
     specification: watch::Sender<Specification>,
     served: watch::Receiver<Served>,
@@ -47,7 +47,7 @@ impl Drop for ProviderInstance {
 
 /// Channels shared by all providers.
 #[derive(Clone)]
-pub(super) struct Heard {
+pub(super) struct SharedChannels {
     pub(super) lead: watch::Receiver<Option<Lead>>,
     pub(super) writer: watch::Receiver<Option<kube::Client>>,
     pub(super) notice: watch::Receiver<String>,
@@ -61,7 +61,7 @@ impl ProviderInstance {
     pub(super) fn begin(
         config: ProviderConfig,
         shared: &Shared,
-        heard: Heard,
+        channels: SharedChannels,
     ) -> anyhow::Result<ProviderInstance> {
         let (credentials, known) = watch::channel(config.registry.credentials.clone());
         let source = source(&config, shared, known)?;
@@ -87,7 +87,7 @@ impl ProviderInstance {
         let store_of_record: Arc<dyn RecordStore> = match &shared.client {
             Some(client) => {
                 let store_of_record =
-                    ClusterRecordStore::new(&config.name, client.clone(), heard.writer, memory);
+                    ClusterRecordStore::new(&config.name, client.clone(), channels.writer, memory);
                 // An embedded module never changes while the program runs: its object only informs people.
                 let store_of_record = Arc::new(match is_written_down(&config) {
                     true => store_of_record,
@@ -102,7 +102,7 @@ impl ProviderInstance {
         };
         let recorded = store_of_record.seen();
         let (trust, trusted) = watch::channel(Arc::new(config.trust.clone()));
-        let (terms, granted) = watch::channel(terms(&config, shared));
+        let (load_policy, receiver) = watch::channel(load_policy(&config, shared));
         let (rules, ruled) = watch::channel(config.rollout);
         let (specification, specified) = watch::channel(Specification::default());
         let rollout = RolloutController::new(RolloutControllerParts {
@@ -111,14 +111,14 @@ impl ProviderInstance {
             sources: to_open,
             store: Arc::new(store),
             trust: trusted,
-            terms: granted,
+            load_policy: receiver,
             rules: ruled,
             store_of_record,
-            lead: heard.lead,
+            lead: channels.lead,
             mode: shared.mode,
             pace: shared.pace,
             metrics: shared.metrics.clone(),
-            notice: heard.notice,
+            notice: channels.notice,
             specification: specified,
         });
         let served = rollout.served();
@@ -128,7 +128,7 @@ impl ProviderInstance {
             sources,
             credentials,
             trust,
-            terms,
+            load_policy,
             rules,
             specification,
             served,
@@ -171,7 +171,7 @@ impl ProviderInstance {
             self.rules.send_replace(config.rollout);
         }
         if !has_same_terms(before, &config) {
-            self.terms.send_replace(terms(&config, shared));
+            self.load_policy.send_replace(load_policy(&config, shared));
         }
         self.config = config;
         Ok(())
@@ -233,8 +233,8 @@ fn has_same_terms(one: &ProviderConfig, other: &ProviderConfig) -> bool {
         && one.limits == other.limits
 }
 
-fn terms(config: &ProviderConfig, shared: &Shared) -> Arc<dyn LoadPolicyOf> {
-    Arc::new(shared.terms(config))
+fn load_policy(config: &ProviderConfig, shared: &Shared) -> Arc<dyn LoadPolicyOf> {
+    Arc::new(shared.load_policy(config))
 }
 
 fn source(

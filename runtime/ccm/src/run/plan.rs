@@ -18,7 +18,7 @@ use crate::api_server_proxy::unbound_client;
 use crate::exit::Exit;
 
 /// Time limit for contacting the API server once more at the end of an incomplete plan.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long nothing may be open before a plan is complete: longer than the node controllers' period, and than the quiet
 /// time after node changes.
@@ -80,7 +80,7 @@ async fn unreachable(kubernetes: &Config) -> Option<String> {
         Err(error) => return Some(format!("{server} cannot be asked: {error}")),
     };
     let one = ListParams::default().limit(1);
-    match tokio::time::timeout(PATIENCE, nodes.list_metadata(&one)).await {
+    match tokio::time::timeout(PROBE_TIMEOUT, nodes.list_metadata(&one)).await {
         Ok(Ok(_)) => None,
         Ok(Err(kube::Error::Api(status))) => Some(match status.code {
             401 => format!("{server} refuses the credential (401)"),
@@ -91,7 +91,7 @@ async fn unreachable(kubernetes: &Config) -> Option<String> {
         }),
         Ok(Err(error)) => Some(format!("{server} cannot be reached ({})", told(&error))),
         Err(_) => Some(format!(
-            "{server} cannot be reached (no answer within {PATIENCE:?})"
+            "{server} cannot be reached (no answer within {PROBE_TIMEOUT:?})"
         )),
     }
 }

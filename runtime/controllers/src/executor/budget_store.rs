@@ -170,9 +170,9 @@ impl BudgetStore {
         let now = self.clock.now();
         BrakeState {
             brake,
-            standing: locked(&self.balance)
+            level: locked(&self.balance)
                 .budgets
-                .standing(provider, brake, now, objects),
+                .level(provider, brake, now, objects),
         }
     }
 
@@ -212,9 +212,7 @@ impl Balance {
     fn levels(&self, allowances: &Allowances, clock: Clock) -> Vec<BrakeLevel> {
         let now = clock.now();
         let level = |((brake, provider), attempt): (&(Brake, String), &Attempt)| {
-            let level = self
-                .budgets
-                .standing(provider, *brake, now, attempt.objects);
+            let level = self.budgets.level(provider, *brake, now, attempt.objects);
             BrakeLevel {
                 brake: *brake,
                 provider: provider.clone(),

@@ -48,7 +48,7 @@ impl Perform<NodeEffect> for EffectExecutor {
 
 impl EffectExecutor {
     async fn find(&self, priority: Priority, node: &Arc<Node>) -> Result<Looked, ProviderError> {
-        let mut looked = self.lane(priority).look_ups.find(node.clone()).await?;
+        let mut looked = self.class(priority).look_ups.find(node.clone()).await?;
         // The first nodes are asked about while the others are still being listed. Whether a machine or an address is
         // another node's is known only when every node is.
         self.cluster.all_nodes_known().await?;
@@ -62,15 +62,15 @@ impl EffectExecutor {
     /// for it.
     fn cast_vote(&self, node: &NodeRef, vote: &CandidateVote) -> NodeOutcome {
         let now = self.cluster.clock.now();
-        let conferred = self.cluster.claims().confer(
+        let claimed = self.cluster.claims().cast(
             &node.uid,
             self.name(),
-            vote.opinion.clone(),
+            vote.vote.clone(),
             &vote.others,
-            vote.is_patient,
+            vote.is_quiet,
             now,
         );
-        self.cluster.wake(&conferred.wakes, &node.name);
-        NodeOutcome::VoteCast(conferred.verdict, conferred.tell)
+        self.cluster.wake(&claimed.wakes, &node.name);
+        NodeOutcome::VoteCast(claimed.verdict, claimed.report)
     }
 }

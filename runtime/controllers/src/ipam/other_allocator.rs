@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ccm_core::ipam::other_allocator::{News, OtherAllocator, Question, Standing};
+use ccm_core::ipam::other_allocator::{AllocationState, AllocatorChange, OtherAllocator, Question};
 use ccm_core::ipam::{Memory, pod_cidrs};
 use ccm_core::moment::Moment;
 use ccm_core::node::object::{name, node_ref, uid};
@@ -94,8 +94,8 @@ impl AllocatorWatch {
             self.asking = Some(asking.boxed());
         }
         while self.telling.try_join_next().is_some() {}
-        for news in self.other.take_news() {
-            self.tell(&news);
+        for changes in self.other.take_changes() {
+            self.tell(&changes);
         }
         self.other.released(now)
     }
@@ -121,7 +121,7 @@ impl AllocatorWatch {
             // The executor answers what was asked.
             (Question::Lease, Answer::Writer(_)) | (Question::Writer(..), Answer::Lease(_)) => {}
         }
-        let stands_back = matches!(self.other.standing(), Standing::StandingBack { .. });
+        let stands_back = matches!(self.other.state(), AllocationState::StandingBack { .. });
         self.executor.cluster.metrics.ipam.stands_back(stands_back);
     }
 
@@ -130,37 +130,37 @@ impl AllocatorWatch {
         while self.telling.join_next().await.is_some() {}
     }
 
-    fn tell(&mut self, news: &News) {
+    fn tell(&mut self, changes: &AllocatorChange) {
         let controller = IPAM_CONTROLLER;
-        match news {
-            News::Watches(Some(holder)) => tracing::info!(
+        match changes {
+            AllocatorChange::Watches(Some(holder)) => tracing::info!(
                 controller,
                 holder,
                 "nodes wait for their pod CIDRs until it is known whether kube-controller-manager allocates them"
             ),
-            News::Watches(None) => tracing::info!(
+            AllocatorChange::Watches(None) => tracing::info!(
                 controller,
                 "nodes wait for their pod CIDRs until it is known whether another allocator gives them any"
             ),
-            News::LeaseDenied => tracing::warn!(
+            AllocatorChange::LeaseDenied => tracing::warn!(
                 controller,
                 "reading the Lease kube-system/kube-controller-manager is forbidden, so kube-controller-manager is detected only by its writes; grant `get` on that Lease"
             ),
-            News::StandsBack(evidence) => tracing::warn!(
+            AllocatorChange::StandsBack(evidence) => tracing::warn!(
                 controller,
                 node = evidence.node,
                 manager = evidence.manager,
-                bond = ?evidence.bond,
+                condition = ?evidence.condition,
                 "another allocator gives nodes their pod CIDRs; this manager stands back and allocates none"
             ),
-            News::TakesOver(manager, node) => tracing::warn!(
+            AllocatorChange::TakesOver(manager, node) => tracing::warn!(
                 controller,
                 node,
                 manager,
                 "the other allocator is gone; this manager allocates pod CIDRs"
             ),
         }
-        if let Some((name, event)) = news.event()
+        if let Some((name, event)) = changes.event()
             && let Some(node) = self.executor.cluster.nodes.get(&ObjectRef::new(name))
         {
             let (executor, node) = (self.executor.clone(), node_ref(&node));

@@ -76,14 +76,14 @@ impl Memory {
     }
 
     /// Whether `node` differs from the last wake-up in a way that can change a decision.
-    pub(super) fn is_news(&mut self, node: &Node) -> bool {
+    pub(super) fn is_relevant_change(&mut self, node: &Node) -> bool {
         let fingerprint = Some(fingerprint(node));
-        let is_news = self.fingerprint != fingerprint;
+        let is_relevant_change = self.fingerprint != fingerprint;
         self.fingerprint = fingerprint;
-        if is_news {
+        if is_relevant_change {
             self.has_more_to_do();
         }
-        is_news
+        is_relevant_change
     }
 
     /// Whether `node`, in which nothing of interest has changed, is our own write that the next turn waits for: then
@@ -312,11 +312,21 @@ mod tests {
                 true,
             ),
         ];
-        for (index, (change, is_news)) in changes.into_iter().enumerate() {
+        for (index, (change, is_relevant_change)) in changes.into_iter().enumerate() {
             let mut memory = Memory::default();
-            assert!(memory.is_news(&node(|_| {})), "the first look is news");
-            assert_eq!(memory.is_news(&node(change)), is_news, "change {index}");
-            assert!(!memory.is_news(&node(change)), "change {index} again");
+            assert!(
+                memory.is_relevant_change(&node(|_| {})),
+                "the first look is news"
+            );
+            assert_eq!(
+                memory.is_relevant_change(&node(change)),
+                is_relevant_change,
+                "change {index}"
+            );
+            assert!(
+                !memory.is_relevant_change(&node(change)),
+                "change {index} again"
+            );
         }
     }
 
@@ -324,13 +334,13 @@ mod tests {
     fn annotations_and_addresses_are_news_while_a_node_waits() {
         let taint = |node: &mut Value| node["spec"]["taints"][0]["key"] = json!(TAINT);
         let mut memory = Memory::default();
-        memory.is_news(&node(taint));
-        assert!(memory.is_news(&node(|node| {
+        memory.is_relevant_change(&node(taint));
+        assert!(memory.is_relevant_change(&node(|node| {
             node["spec"]["taints"][0]["key"] = json!(TAINT);
             node["metadata"]["annotations"] =
                 json!({ "alpha.kubernetes.io/provided-node-ip": "10.0.0.1" });
         })));
-        assert!(memory.is_news(&node(|node| {
+        assert!(memory.is_relevant_change(&node(|node| {
             node["spec"]["taints"][0]["key"] = json!(TAINT);
             node["status"]["addresses"][0]["address"] = json!("b");
         })));
@@ -422,15 +432,15 @@ mod tests {
                 last_write: OwnWrite::new(&version(7, "1").metadata, now).into(),
                 ..Memory::default()
             };
-            memory.is_news(&version(7, "1"));
+            memory.is_relevant_change(&version(7, "1"));
             change(&mut memory);
             assert!(memory.waits_for_cache(&version(5, "1"), now).is_some());
             let seen = version(seen, "1");
-            let has_caught_up = !memory.is_news(&seen) && memory.has_caught_up(&seen);
+            let has_caught_up = !memory.is_relevant_change(&seen) && memory.has_caught_up(&seen);
             assert_eq!(has_caught_up, expected, "{what}");
             assert!(!memory.has_caught_up(&seen), "{what}: once");
             // A change by another writer needs a turn.
-            assert!(memory.is_news(&version(9, "2")), "{what}");
+            assert!(memory.is_relevant_change(&version(9, "2")), "{what}");
             assert!(!memory.has_caught_up(&version(9, "2")), "{what}");
         }
     }

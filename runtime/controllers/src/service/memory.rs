@@ -10,7 +10,8 @@ use ccm_core::moment::Moment;
 use ccm_core::own_write::OwnWrite;
 use ccm_core::retry;
 use ccm_core::service::{
-    Account, Facts, RetainedState, Targets, World, is_load_balancer, is_news, needs_cleanup,
+    Account, Facts, RetainedState, Targets, World, is_load_balancer, is_relevant_change,
+    needs_cleanup,
 };
 use k8s_openapi::api::core::v1::Service;
 
@@ -150,7 +151,7 @@ impl Memory {
     /// Whether the Service has changed since the last reconciliation.
     fn is_unheard(&self) -> bool {
         let concluded = self.concluded.as_deref();
-        concluded.is_none_or(|before| is_news(before, &self.service))
+        concluded.is_none_or(|before| is_relevant_change(before, &self.service))
     }
 
     /// Whether a reconciliation is needed now.

@@ -1,4 +1,4 @@
-//! Node changes for the service controller. The consumer of the node stream passes everything to [`NodeNews`], which
+//! Node changes for the service controller. The consumer of the node stream passes everything to [`NodeChangeFilter`], which
 //! filters the changes that affect load balancer targets (SVC-063): heartbeats of thousands of nodes wake nothing.
 
 use std::collections::HashMap;
@@ -19,10 +19,10 @@ use tokio::sync::watch;
 use crate::executor::EffectExecutor;
 
 /// The sending side: sees all node changes.
-pub(crate) struct NodeNews {
+pub(crate) struct NodeChangeFilter {
     /// The previous nodes, for comparison; shares the store's objects until it replaces them.
     known: HashMap<String, Arc<Node>>,
-    said: watch::Sender<Said>,
+    count: watch::Sender<ChangeCount>,
     /// The provider's ownership: changes of nodes that its load balancers do not reach are ignored.
     ownership: Arc<OwnershipContext>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct NodeNews {
 /// The receiving side: the current targets, and when load balancers get them.
 pub(crate) struct NodeSet {
     executor: Arc<EffectExecutor>,
-    said: watch::Receiver<Said>,
+    count: watch::Receiver<ChangeCount>,
     targets: Targets,
     /// Number of changes that `targets` includes.
     seen: u64,
@@ -41,7 +41,7 @@ pub(crate) struct NodeSet {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Said {
+pub(crate) struct ChangeCount {
     /// Whether the first list is complete.
     is_complete: bool,
     /// Number of all changes so far.
@@ -49,17 +49,19 @@ pub(crate) struct Said {
 }
 
 /// Creates the sender and the channel for [`NodeSet`].
-pub(crate) fn node_news(ownership: Arc<OwnershipContext>) -> (NodeNews, watch::Receiver<Said>) {
-    let (said, heard) = watch::channel(Said::default());
-    let news = NodeNews {
+pub(crate) fn node_changes(
+    ownership: Arc<OwnershipContext>,
+) -> (NodeChangeFilter, watch::Receiver<ChangeCount>) {
+    let (count, receiver) = watch::channel(ChangeCount::default());
+    let filter = NodeChangeFilter {
         known: HashMap::new(),
-        said,
+        count,
         ownership,
     };
-    (news, heard)
+    (filter, receiver)
 }
 
-impl NodeNews {
+impl NodeChangeFilter {
     /// Handles an event that `store` has applied.
     pub(crate) fn see(&mut self, event: &Event<Node>, store: &Store<Node>) {
         let wakes = match event {
@@ -74,10 +76,10 @@ impl NodeNews {
             Event::Init | Event::InitApply(_) => return,
             Event::InitDone => self.listed(store),
         };
-        self.said.send_if_modified(|said| {
-            let is_first = !said.is_complete && matches!(event, Event::InitDone);
-            said.is_complete |= is_first;
-            said.changes += 1;
+        self.count.send_if_modified(|count| {
+            let is_first = !count.is_complete && matches!(event, Event::InitDone);
+            count.is_complete |= is_first;
+            count.changes += 1;
             wakes || is_first
         });
     }
@@ -85,7 +87,7 @@ impl NodeNews {
     /// Handles a changed set of providers, which may change the owner of nodes.
     pub(crate) fn reassign(&mut self, ownership: Arc<OwnershipContext>) {
         self.ownership = ownership;
-        self.said.send_modify(|said| said.changes += 1);
+        self.count.send_modify(|count| count.changes += 1);
     }
 
     fn applied(&mut self, name: &str, store: &Store<Node>) -> bool {
@@ -120,15 +122,15 @@ impl NodeNews {
 }
 
 impl NodeSet {
-    /// Computes the targets among the nodes that the provider of `executor` reaches; `said` announces changes.
+    /// Computes the targets among the nodes that the provider of `executor` reaches; `count` announces changes.
     pub(crate) fn new(
         executor: Arc<EffectExecutor>,
-        said: watch::Receiver<Said>,
+        count: watch::Receiver<ChangeCount>,
         settings: &ServiceSettings,
     ) -> NodeSet {
         NodeSet {
             executor,
-            said,
+            count,
             targets: Targets::of(std::iter::empty(), false),
             seen: 0,
             unsettled: None,
@@ -139,12 +141,12 @@ impl NodeSet {
 
     /// Whether the first list is complete: before that, missing nodes are unknown.
     pub(super) fn is_complete(&self) -> bool {
-        self.said.borrow().is_complete
+        self.count.borrow().is_complete
     }
 
     /// Completes when a change needs a pass.
     pub(super) async fn changed(&mut self) {
-        if self.said.changed().await.is_err() {
+        if self.count.changed().await.is_err() {
             // The watch has ended: the manager is stopping.
             std::future::pending::<()>().await;
         }
@@ -175,13 +177,13 @@ impl NodeSet {
 
     /// The current targets. Recomputed only when a node has changed.
     pub(super) fn targets(&mut self) -> &Targets {
-        let said = *self.said.borrow();
-        if said.changes != self.seen || !self.targets.is_synced {
+        let count = *self.count.borrow();
+        if count.changes != self.seen || !self.targets.is_synced {
             let nodes = self.executor.cluster.nodes.state();
             let ownership = self.executor.ownership();
             let reached = nodes.iter().filter(|node| ownership.reaches(node));
-            self.targets = Targets::of(reached.map(|node| &**node), said.is_complete);
-            self.seen = said.changes;
+            self.targets = Targets::of(reached.map(|node| &**node), count.is_complete);
+            self.seen = count.changes;
         }
         &self.targets
     }

@@ -26,14 +26,14 @@ pub(crate) enum ServiceChange {
 
 /// Filters and keeps the watched Services.
 #[derive(Default)]
-pub(crate) struct ServiceNews {
+pub(crate) struct ServiceChangeFilter {
     kept: BTreeMap<String, Arc<Service>>,
     /// The list being read.
     next: Option<(ServiceIndex, BTreeMap<String, Arc<Service>>)>,
     is_listed: bool,
 }
 
-impl ServiceNews {
+impl ServiceChangeFilter {
     /// Handles a watch event, updates `cluster`, and returns the change to forward.
     pub(crate) fn see(
         &mut self,

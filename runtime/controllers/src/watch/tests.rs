@@ -6,7 +6,7 @@ use kube::runtime::reflector;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
-use super::is_news;
+use super::is_relevant_change;
 use crate::pruned_objects::PrunedNode;
 
 /// A node as the API server sends it, with a kubelet's reports.
@@ -33,14 +33,14 @@ type Change = (&'static str, fn(&mut Value));
 fn edge_051_a_report_that_changes_nothing_is_not_passed_on() {
     let (store, mut writer) = reflector::store();
     let first = Event::Apply(node(1, |_| {}));
-    assert!(is_news(&first, &store), "a new node");
+    assert!(is_relevant_change(&first, &store), "a new node");
     writer.apply_watcher_event(&first);
 
     let report = Event::Apply(node(2, |node| {
         node["status"]["conditions"][0]["lastHeartbeatTime"] = json!("2026-01-01T00:05:00Z");
         node["status"]["images"] = json!([{"names": ["an image"], "sizeBytes": 1}]);
     }));
-    assert!(!is_news(&report, &store));
+    assert!(!is_relevant_change(&report, &store));
     writer.apply_watcher_event(&report);
     let stored = store.state();
     assert_eq!(
@@ -76,8 +76,11 @@ fn edge_051_a_report_that_changes_nothing_is_not_passed_on() {
         }),
     ];
     for (what, change) in changes {
-        assert!(is_news(&Event::Apply(node(3, change)), &store), "{what}");
+        assert!(
+            is_relevant_change(&Event::Apply(node(3, change)), &store),
+            "{what}"
+        );
     }
-    assert!(is_news(&Event::Delete(node(3, |_| {})), &store));
-    assert!(is_news(&Event::Init, &store));
+    assert!(is_relevant_change(&Event::Delete(node(3, |_| {})), &store));
+    assert!(is_relevant_change(&Event::Init, &store));
 }

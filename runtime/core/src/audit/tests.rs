@@ -32,7 +32,7 @@ fn record() -> AuditRecord {
         took: Some(Duration::from_millis(12)),
         brake: Some(BrakeState {
             brake: Brake::CloudMutations,
-            standing: BudgetLevel {
+            level: BudgetLevel {
                 taken: 3,
                 allowed: 600,
             },

@@ -69,7 +69,7 @@ impl Budget {
     }
 
     /// How full the budget is, given `objects` objects of the kind.
-    pub fn standing(&self, now: Moment, objects: usize) -> BudgetLevel {
+    pub fn level(&self, now: Moment, objects: usize) -> BudgetLevel {
         let window = self.allowance.window;
         let counts = |at: &&Moment| at.after(window) > now;
         BudgetLevel {

@@ -91,14 +91,8 @@ impl ClusterBudgets {
     }
 
     /// How full a provider's budget is.
-    pub fn standing(
-        &self,
-        provider: &str,
-        brake: Brake,
-        now: Moment,
-        objects: usize,
-    ) -> BudgetLevel {
-        self.of_provider(provider, brake).standing(now, objects)
+    pub fn level(&self, provider: &str, brake: Brake, now: Moment, objects: usize) -> BudgetLevel {
+        self.of_provider(provider, brake).level(now, objects)
     }
 
     /// Spent entries of this brake, oldest first. May contain expired entries.

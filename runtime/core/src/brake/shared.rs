@@ -36,8 +36,8 @@ impl SharedBudget {
     }
 
     /// How full the budget is.
-    pub fn standing(&self, now: Moment) -> BudgetLevel {
-        self.budget().standing(now, 0)
+    pub fn level(&self, now: Moment) -> BudgetLevel {
+        self.budget().level(now, 0)
     }
 
     /// No code under this lock can panic halfway, so a poisoned lock is used like any other.

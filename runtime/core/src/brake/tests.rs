@@ -149,12 +149,12 @@ fn a_restored_budget_goes_on_where_it_was() {
         budget.spent().collect::<Vec<_>>(),
         [at(10), at(20), at(600)]
     );
-    let standing = |now| {
+    let level = |now| {
         Budget::restore(tenth(), spent.into_iter())
-            .standing(at(now), 5)
+            .level(at(now), 5)
             .taken
     };
-    assert_eq!([standing(599), standing(600), standing(615)], [3, 2, 1]);
+    assert_eq!([level(599), level(600), level(615)], [3, 2, 1]);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_shared_budget_is_one_budget_for_all_who_take_at_the_same_time() {
     });
     assert_eq!(taken, 600);
     assert_eq!(
-        budget.standing(at(5)),
+        budget.level(at(5)),
         BudgetLevel {
             taken: 600,
             allowed: 600
@@ -290,8 +290,8 @@ fn a_provider_spends_its_own_budget_and_all_together_the_clusters() {
         let taken = take(&mut budgets, provider, seconds, of(50));
         assert_eq!(taken, expected, "{provider} at {seconds}");
     }
-    let standing = |provider| budgets.standing(provider, brake, at(601), 5).taken;
-    assert_eq!(["a", "b", "c", "d"].map(standing), [2, 2, 1, 0]);
+    let level = |provider| budgets.level(provider, brake, at(601), 5).taken;
+    assert_eq!(["a", "b", "c", "d"].map(level), [2, 2, 1, 0]);
     assert!(
         budgets
             .take("d", Brake::Relabel, at(601), of(50), Rise::NONE)
@@ -355,8 +355,8 @@ fn what_was_spent_before_a_restart_counts_for_its_provider_and_without_a_name_fo
             spent(10, Some("gone")),
         ],
     );
-    let standing = |provider| budgets.standing(provider, brake, at(30), 5).taken;
-    assert_eq!(["a", "b", "gone"].map(standing), [2, 1, 2]);
+    let level = |provider| budgets.level(provider, brake, at(30), 5).taken;
+    assert_eq!(["a", "b", "gone"].map(level), [2, 1, 2]);
     assert_eq!(take(&mut budgets, "a", 30, of(50)), Ok(()));
     assert_eq!(take(&mut budgets, "a", 30, of(50)), Err(at(600)));
     assert_eq!(take(&mut budgets, "b", 30, of(50)), Ok(()));

@@ -31,7 +31,9 @@ use controller_lease::ControllerLease;
 
 pub use cidr_writer::{Writer, WriterAnswer};
 pub use controller_lease::LeaseAnswer;
-pub use observations::{AllocatorEvidence, Bond, News, Question, Standing, Why};
+pub use observations::{
+    AllocationState, AllocatorChange, AllocatorEvidence, GoneCondition, Question, Why,
+};
 
 /// For how long after a read of the Lease blocks may be allocated: less than a kube-controller-manager needs to start.
 pub const FRESH: Duration = Duration::from_secs(1);
@@ -45,7 +47,7 @@ const EVERY_IF_DENIED: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone)]
 pub struct OtherAllocator {
     rules: OtherAllocatorRules,
-    standing: Standing,
+    state: AllocationState,
     lease: ControllerLease,
     /// When the last read of the Lease was answered.
     read_at: Option<Moment>,
@@ -63,7 +65,7 @@ pub struct OtherAllocator {
     /// Nodes whose new pod CIDRs have a writer that is not known yet.
     appeared: BTreeSet<String>,
     blocks: Blocks,
-    news: Vec<News>,
+    changes: Vec<AllocatorChange>,
     /// The field manager of the allocator reported last; `None` before, and once its end is reported.
     told: Option<String>,
     has_told_of_watch: bool,
@@ -85,7 +87,7 @@ impl OtherAllocator {
     pub fn new(rules: OtherAllocatorRules, now: Moment) -> OtherAllocator {
         OtherAllocator {
             rules,
-            standing: Standing::Watching {
+            state: AllocationState::Watching {
                 since: now,
                 holder: None,
             },
@@ -100,7 +102,7 @@ impl OtherAllocator {
             held: BTreeSet::new(),
             appeared: BTreeSet::new(),
             blocks: Blocks::Free(now),
-            news: Vec::new(),
+            changes: Vec::new(),
             told: None,
             has_told_of_watch: false,
         }
@@ -113,8 +115,8 @@ impl OtherAllocator {
     }
 
     /// Whether this manager may allocate.
-    pub fn standing(&self) -> &Standing {
-        &self.standing
+    pub fn state(&self) -> &AllocationState {
+        &self.state
     }
 
     /// Whether a block may be allocated now.
@@ -122,7 +124,7 @@ impl OtherAllocator {
         let is_fresh = self
             .read_at
             .is_some_and(|read| now <= read.after(self.freshness()));
-        matches!(self.standing, Standing::Alone { .. }) && self.appeared.is_empty() && is_fresh
+        matches!(self.state, AllocationState::Alone { .. }) && self.appeared.is_empty() && is_fresh
     }
 
     fn freshness(&self) -> Duration {
@@ -156,11 +158,11 @@ impl OtherAllocator {
     fn tell_of_watch(&mut self) {
         let has_looked =
             self.read_at.is_some() && (self.youngest.is_none() || self.lease.holder().is_none());
-        let is_watching = matches!(self.standing, Standing::Watching { .. });
+        let is_watching = matches!(self.state, AllocationState::Watching { .. });
         if is_watching && has_looked && !self.held.is_empty() && !self.has_told_of_watch {
             self.has_told_of_watch = true;
             let holder = self.lease.holder().map(str::to_owned);
-            self.news.push(News::Watches(holder));
+            self.changes.push(AllocatorChange::Watches(holder));
         }
     }
 
@@ -174,9 +176,9 @@ impl OtherAllocator {
 
     /// Pod CIDRs that this process did not write have appeared on this node, which was known to have none.
     pub fn appeared(&mut self, node: &str, now: Moment) {
-        if let Standing::StandingBack { evidence, since } = &mut self.standing {
+        if let AllocationState::StandingBack { evidence, since } = &mut self.state {
             *since = now;
-            let is_bound = matches!(evidence.bond, Bond::Holder(_));
+            let is_bound = matches!(evidence.condition, GoneCondition::Holder(_));
             if is_bound || self.lease.holder().is_none() {
                 return;
             }
@@ -187,7 +189,7 @@ impl OtherAllocator {
 
     /// Whether every range has a free block.
     pub fn observe_blocks(&mut self, are_free: bool, now: Moment) {
-        let is_alone = matches!(self.standing, Standing::Alone { .. });
+        let is_alone = matches!(self.state, AllocationState::Alone { .. });
         self.blocks = match (are_free, self.blocks) {
             (false, _) => Blocks::Exhausted,
             (true, Blocks::Exhausted | Blocks::FreeAgain(_)) if is_alone => Blocks::Free(now),
@@ -197,8 +199,8 @@ impl OtherAllocator {
     }
 
     /// Takes the changes found since the last call, to be reported.
-    pub fn take_news(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.news)
+    pub fn take_changes(&mut self) -> Vec<AllocatorChange> {
+        std::mem::take(&mut self.changes)
     }
 
     /// Takes the question that is due, if there is one. The next one is asked when it is answered.
@@ -235,9 +237,9 @@ impl OtherAllocator {
         if let Some(after) = self.read_after.filter(|after| read < *after) {
             return Some(after);
         }
-        match self.standing {
-            Standing::Alone { .. } => (!self.held.is_empty()).then(|| read.after(FRESH)),
-            Standing::Watching { .. } | Standing::StandingBack { .. } => {
+        match self.state {
+            AllocationState::Alone { .. } => (!self.held.is_empty()).then(|| read.after(FRESH)),
+            AllocationState::Watching { .. } | AllocationState::StandingBack { .. } => {
                 let is_wanted = !self.waiting.is_empty() && self.blocks != Blocks::Exhausted;
                 is_wanted.then(|| read.after(EVERY))
             }
@@ -250,7 +252,7 @@ impl OtherAllocator {
             let question = Question::Writer(node.clone(), Why::Appeared);
             return Some((self.read_after.unwrap_or(at_once), question));
         }
-        let is_watching = matches!(self.standing, Standing::Watching { .. });
+        let is_watching = matches!(self.state, AllocationState::Watching { .. });
         if let Some(node) = self.youngest.as_ref().filter(|_| is_watching)
             && self.lease.holder().is_some()
         {
@@ -262,22 +264,22 @@ impl OtherAllocator {
 
     /// The node that has waited longest, and the moment from which another allocator would have served it.
     fn in_vain(&self) -> Option<(Moment, &str)> {
-        let (since, patience) = match &self.standing {
-            Standing::Alone { .. } => return None,
-            Standing::Watching { since, .. } => (*since, self.settle()),
-            Standing::StandingBack { evidence, since } => match evidence.bond {
-                Bond::Holder(_) => return None,
-                Bond::NoLease => (*since, self.rules.patience),
-                Bond::AnyHolder | Bond::Unknown => (*since, self.settle()),
+        let (since, quiet_period) = match &self.state {
+            AllocationState::Alone { .. } => return None,
+            AllocationState::Watching { since, .. } => (*since, self.settle()),
+            AllocationState::StandingBack { evidence, since } => match evidence.condition {
+                GoneCondition::Holder(_) => return None,
+                GoneCondition::NoLease => (*since, self.rules.quiet_period),
+                GoneCondition::AnyHolder | GoneCondition::Unknown => (*since, self.settle()),
             },
         };
-        let (since, patience) = match self.blocks {
+        let (since, quiet_period) = match self.blocks {
             Blocks::Exhausted => return None,
-            Blocks::Free(free) => (since.max(free), patience),
-            Blocks::FreeAgain(free) => (since.max(free), patience.max(self.rules.patience)),
+            Blocks::Free(free) => (since.max(free), quiet_period),
+            Blocks::FreeAgain(free) => (since.max(free), quiet_period.max(self.rules.quiet_period)),
         };
         let (node, (_, waits)) = self.waiting.iter().min_by_key(|(_, (_, waits))| *waits)?;
-        Some((since.max(*waits).after(patience), node))
+        Some((since.max(*waits).after(quiet_period), node))
     }
 
     fn settle(&self) -> Duration {
@@ -300,22 +302,26 @@ impl OtherAllocator {
         self.retry_at = None;
         self.read_at = Some(now);
         if self.lease == ControllerLease::Denied && !was_denied {
-            self.news.push(News::LeaseDenied);
+            self.changes.push(AllocatorChange::LeaseDenied);
         }
         let holder = self.lease.holder().map(str::to_owned);
-        match &mut self.standing {
-            Standing::Alone { beside } if holder.is_none() || *beside == holder => *beside = holder,
-            Standing::Watching { holder: known, .. } if holder.is_none() || *known == holder => {}
-            Standing::StandingBack { evidence, .. } if !evidence.bond.is_broken(&holder) => {}
+        match &mut self.state {
+            AllocationState::Alone { beside } if holder.is_none() || *beside == holder => {
+                *beside = holder
+            }
+            AllocationState::Watching { holder: known, .. }
+                if holder.is_none() || *known == holder => {}
+            AllocationState::StandingBack { evidence, .. }
+                if !evidence.condition.is_broken(&holder) => {}
             // The Lease has ended. Nodes that have waited in vain need not wait again.
-            Standing::StandingBack { since, .. } if holder.is_none() => {
+            AllocationState::StandingBack { since, .. } if holder.is_none() => {
                 let since = *since;
-                self.standing = Standing::Watching { since, holder };
+                self.state = AllocationState::Watching { since, holder };
             }
             // Another process holds the Lease; whether it allocates is unknown.
             _ => {
                 self.has_told_of_watch = self.told.is_some();
-                self.standing = Standing::Watching { since: now, holder };
+                self.state = AllocationState::Watching { since: now, holder };
             }
         }
         self.tell_of_watch();
@@ -351,10 +357,10 @@ impl OtherAllocator {
                 (Writer::Allocator(manager), Some(holder))
                     if is_under_holder && is_kube_controller_manager(&manager) =>
                 {
-                    self.stand_back(node, manager, Bond::Holder(holder), now);
+                    self.stand_back(node, manager, GoneCondition::Holder(holder), now);
                 }
                 (Writer::Ours, beside) if is_under_holder => {
-                    self.standing = Standing::Alone { beside };
+                    self.state = AllocationState::Alone { beside };
                 }
                 _ => self.tell_of_watch(),
             }
@@ -362,19 +368,20 @@ impl OtherAllocator {
         }
         match writer {
             Writer::Allocator(manager) => {
-                let bond = match (self.lease.author(now), self.lease.holder()) {
-                    _ if !is_kube_controller_manager(&manager) => Bond::Unknown,
-                    (Some(author), _) => Bond::Holder(author.to_owned()),
-                    (None, Some(_)) => Bond::AnyHolder,
-                    (None, None) => Bond::NoLease,
+                let condition = match (self.lease.author(now), self.lease.holder()) {
+                    _ if !is_kube_controller_manager(&manager) => GoneCondition::Unknown,
+                    (Some(author), _) => GoneCondition::Holder(author.to_owned()),
+                    (None, Some(_)) => GoneCondition::AnyHolder,
+                    (None, None) => GoneCondition::NoLease,
                 };
-                self.stand_back(node, manager, bond, now);
+                self.stand_back(node, manager, condition, now);
             }
             Writer::Nobody if why == Why::Waits => {
                 if let Some(gone) = self.told.take() {
-                    self.news.push(News::TakesOver(gone, node.to_owned()));
+                    self.changes
+                        .push(AllocatorChange::TakesOver(gone, node.to_owned()));
                 }
-                self.standing = Standing::Alone { beside: holder };
+                self.state = AllocationState::Alone { beside: holder };
             }
             // The watch is late and will deliver the pod CIDRs.
             Writer::Ours | Writer::NoAllocator if why == Why::Waits => self.leaves(node),
@@ -382,21 +389,22 @@ impl OtherAllocator {
         }
     }
 
-    fn stand_back(&mut self, node: &str, manager: String, bond: Bond, now: Moment) {
+    fn stand_back(&mut self, node: &str, manager: String, condition: GoneCondition, now: Moment) {
         self.leaves(node);
         self.appeared.clear();
         let evidence = AllocatorEvidence {
             node: node.to_owned(),
             manager,
-            bond,
+            condition,
         };
         // The same allocator again, such as after a change of its leader, is not reported again.
         if self.told.as_ref() != Some(&evidence.manager) {
             self.told = Some(evidence.manager.clone());
-            self.news.push(News::StandsBack(evidence.clone()));
+            self.changes
+                .push(AllocatorChange::StandsBack(evidence.clone()));
         }
         self.has_told_of_watch = true;
-        self.standing = Standing::StandingBack {
+        self.state = AllocationState::StandingBack {
             evidence,
             since: now,
         };

@@ -6,7 +6,7 @@ use crate::cloud::instance::Lookup;
 use crate::effect::Decision;
 use crate::event::reasons;
 use crate::moment::Moment;
-use crate::node_ownership::{Heard, Verdict, Vote};
+use crate::node_ownership::{OtherVote, Verdict, Vote};
 
 use super::Facts;
 use super::effect::{CandidateVote, NodeEffect};
@@ -15,27 +15,27 @@ use super::waiting::{self, Obstacle};
 
 /// The effect or the wait that comes before the provider's answer may be used. `None` when it may be used now, or when
 /// there is no usable answer.
-pub(super) fn confer(
+pub(super) fn decide(
     facts: &Facts,
     now: Moment,
     others: Vec<String>,
 ) -> Option<Decision<NodeEffect>> {
     let looked = facts.looked().filter(|_| !others.is_empty())?;
-    let Some((verdict, tell)) = facts.conferred() else {
-        let opinion = match looked.as_ref().map(|looked| &looked.lookup) {
+    let Some((verdict, report)) = facts.claimed() else {
+        let vote = match looked.as_ref().map(|looked| &looked.lookup) {
             Ok(Lookup::Found(_)) => Vote::Found,
             Ok(Lookup::Gone | Lookup::NotMine) => Vote::NotMine,
             Ok(Lookup::Unknown(why)) => Vote::Silent(crate::answer_check::message(why)),
             Err(error) => Vote::Silent(crate::answer_check::message(&error.to_string())),
         };
-        let word = CandidateVote {
-            opinion,
+        let cast = CandidateVote {
+            vote,
             others,
-            is_patient: !waiting::is_patience_over(facts, now),
+            is_quiet: !waiting::is_report_due(facts, now),
         };
         return Some(Decision::Do(vec![NodeEffect::CastVote(
             node_ref(&facts.node),
-            word,
+            cast,
         )]));
     };
     let is_an_answer = looked
@@ -51,7 +51,7 @@ pub(super) fn confer(
                 waiting::no_instance(&facts.ownership.name, &facts.node)
             ),
             reason: reasons::INSTANCE_NOT_FOUND,
-            tell: false,
+            report: false,
         },
         Verdict::FoundByNobody(names) => Obstacle::Candidates {
             why: format!(
@@ -59,7 +59,7 @@ pub(super) fn confer(
                 quoted(names)
             ),
             reason: reasons::INSTANCE_NOT_FOUND,
-            tell: *tell,
+            report: *report,
         },
         Verdict::FoundBy(names) => Obstacle::Candidates {
             why: format!(
@@ -68,16 +68,16 @@ pub(super) fn confer(
                 crate::well_known::OWNER_LABEL
             ),
             reason: reasons::PROVIDER_AMBIGUOUS,
-            tell: *tell,
+            report: *report,
         },
         Verdict::WaitsFor(open) => Obstacle::Candidates {
             why: format!(
                 "the provider {:?} knows an instance for this node; it is not known yet whether others do, too: {}",
                 facts.ownership.name,
-                said(open)
+                missing_votes(open)
             ),
             reason: reasons::PROVIDER_UNDECIDED,
-            tell: *tell,
+            report: *report,
         },
     };
     Some(waiting::wait(facts, now, &obstacle))
@@ -88,8 +88,8 @@ fn quoted(names: &[String]) -> String {
     names.join(", ")
 }
 
-fn said(open: &[Heard]) -> String {
-    let words = open.iter().map(|one| match &one.opinion {
+fn missing_votes(open: &[OtherVote]) -> String {
+    let words = open.iter().map(|one| match &one.vote {
         Some(Vote::Silent(why)) => format!("{:?} could not say ({why})", one.provider),
         _ => format!("{:?} has not said", one.provider),
     });

@@ -120,7 +120,7 @@ fn permitted<'a>(
             let effect = NodeEffect::TakeBudget(node_ref(&facts.node), brake, Rise::NONE);
             Ok(Some(effect))
         }
-        (None, Reservation::InVain(until)) => Err(Obstacle::PaidInVain {
+        (None, Reservation::Refused(until)) => Err(Obstacle::RefusedAfterBudget {
             brake,
             again: now.until(until),
         }),

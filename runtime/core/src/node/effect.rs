@@ -57,11 +57,11 @@ pub enum NodeOutcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CandidateVote {
     /// This provider's vote.
-    pub opinion: Vote,
+    pub vote: Vote,
     /// Names of the other candidates.
     pub others: Vec<String>,
     /// Whether problems that may resolve without intervention are not reported yet.
-    pub is_patient: bool,
+    pub is_quiet: bool,
 }
 
 /// One node's part of a provider's answer.
@@ -117,7 +117,7 @@ impl fmt::Display for NodeEffect {
             NodeEffect::Find(node) => write!(f, "find node/{}", name(node)),
             NodeEffect::CastVote(node, vote) => {
                 let others = vote.others.join(" ");
-                write!(f, "confer {node} {} with {others}", vote.opinion)
+                write!(f, "vote on {node}: {}; others: {others}", vote.vote)
             }
             NodeEffect::Read(node) => write!(f, "read {node}"),
             NodeEffect::TakeBudget(node, brake, _) => write!(f, "take budget {brake} {node}"),

@@ -56,7 +56,7 @@ pub struct Facts {
 struct ReconcileState {
     looked: Option<Result<Looked, ProviderError>>,
     /// The combined verdict of all candidates, and whether to report it.
-    conferred: Option<(Verdict, bool)>,
+    claimed: Option<(Verdict, bool)>,
     refusals: Refusals<MAX_CONFLICTS>,
     addresses_settled: bool,
     labels_settled: bool,
@@ -106,7 +106,7 @@ impl Facts {
 
     /// The provider's answer, if the reconciliation failed at the API server or waits for other candidates.
     pub fn unstored_answer(&self) -> Option<&Looked> {
-        let waits = matches!(self.state.conferred, Some((Verdict::WaitsFor(_), _)));
+        let waits = matches!(self.state.claimed, Some((Verdict::WaitsFor(_), _)));
         if self.trouble().is_none() && !waits {
             return None;
         }
@@ -117,12 +117,12 @@ impl Facts {
     /// node gets no final result from this reconciliation then.
     pub fn is_anothers(&self) -> bool {
         let is_answered = matches!(&self.state.looked, Some(Ok(looked)) if !matches!(looked.lookup, Lookup::Unknown(_)));
-        is_answered && matches!(self.state.conferred, Some((Verdict::Open, _)))
+        is_answered && matches!(self.state.claimed, Some((Verdict::Open, _)))
     }
 
     /// The verdict, once a vote was cast, and whether to report it.
-    pub(super) fn conferred(&self) -> Option<&(Verdict, bool)> {
-        self.state.conferred.as_ref()
+    pub(super) fn claimed(&self) -> Option<&(Verdict, bool)> {
+        self.state.claimed.as_ref()
     }
 
     /// Adds the result of `effect`.
@@ -133,7 +133,7 @@ impl Facts {
         let state = &mut self.state;
         match outcome {
             NodeOutcome::Looked(looked) => state.looked = Some(looked),
-            NodeOutcome::VoteCast(verdict, tell) => state.conferred = Some((verdict, tell)),
+            NodeOutcome::VoteCast(verdict, tell) => state.claimed = Some((verdict, tell)),
             NodeOutcome::Budget(brake, BudgetOutcome::Answered(answer)) => {
                 state.budgets.insert(brake, answer);
             }

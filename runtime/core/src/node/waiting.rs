@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::answer_check::{self, Unusable};
 use crate::brake::Brake;
-use crate::budget_reservation::why_in_vain;
+use crate::budget_reservation::why_refused;
 use crate::cloud::error::ProviderError;
 use crate::cloud::instance::{CloudEvent, EventType};
 use crate::effect::{ClusterError, Decision, When};
@@ -23,10 +23,10 @@ use super::{Facts, provider_events};
 
 /// Obstacles that may resolve by themselves are reported as an Event only after this long: a short outage of the cloud
 /// is not reported for every node.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REPORT_AFTER: Duration = Duration::from_secs(30);
 /// The same where the provider knows no such machine. A machine boots for longer than its cloud needs to list it, so
 /// after some tries its name probably differs, or it is in another project, and a person is looking for the reason.
-const PATIENCE_WITH_UNKNOWN: Duration = Duration::from_secs(5);
+const REPORT_UNKNOWN_AFTER: Duration = Duration::from_secs(5);
 
 /// The reason why a node cannot be completed now.
 pub(super) enum Obstacle<'a> {
@@ -41,7 +41,7 @@ pub(super) enum Obstacle<'a> {
         /// Reason of the Event that reports it.
         reason: &'static str,
         /// Whether this provider reports it now.
-        tell: bool,
+        report: bool,
     },
     /// The cloud says that the machine does not exist. The node controller deletes nothing for that.
     Gone,
@@ -78,7 +78,7 @@ pub(super) enum Obstacle<'a> {
         again: Duration,
     },
     /// The change was refused after it had taken budget.
-    PaidInVain {
+    RefusedAfterBudget {
         /// The kind of change.
         brake: Brake,
         /// Time until the next attempt.
@@ -94,13 +94,13 @@ pub(super) enum Obstacle<'a> {
 pub(super) fn wait(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decision<NodeEffect> {
     let why = obstacle.why();
     let is_due = match obstacle {
-        Obstacle::Candidates { tell, .. } => *tell,
+        Obstacle::Candidates { report, .. } => *report,
         _ => {
-            let is_over = has_waited(facts, now, obstacle.patience());
+            let is_over = has_waited(facts, now, obstacle.report_after());
             obstacle.is_told_at_once() || obstacle.is_defect() || is_over
         }
     };
-    if let Some(decision) = tell(facts, obstacle, is_due, &why) {
+    if let Some(decision) = record(facts, obstacle, is_due, &why) {
         return decision;
     }
     let failures = facts.past.failures.saturating_add(1);
@@ -112,13 +112,13 @@ pub(super) fn wait(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decis
 }
 
 /// Whether the node has waited longer than obstacles that resolve by themselves usually last.
-pub(super) fn is_patience_over(facts: &Facts, now: Moment) -> bool {
-    has_waited(facts, now, PATIENCE)
+pub(super) fn is_report_due(facts: &Facts, now: Moment) -> bool {
+    has_waited(facts, now, REPORT_AFTER)
 }
 
-fn has_waited(facts: &Facts, now: Moment, patience: Duration) -> bool {
+fn has_waited(facts: &Facts, now: Moment, wait: Duration) -> bool {
     let since = facts.past.waiting_since;
-    since.is_some_and(|since| since.until(now) >= patience)
+    since.is_some_and(|since| since.until(now) >= wait)
 }
 
 /// Like [`wait`], for the periodic pass, where the next pass is the retry (NODE-053): reports only obstacles that a
@@ -129,17 +129,17 @@ pub(super) fn skip(facts: &Facts, now: Moment, obstacle: &Obstacle<'_>) -> Decis
         Obstacle::Cluster(_)
             | Obstacle::Unconfirmed { .. }
             | Obstacle::Braked { .. }
-            | Obstacle::PaidInVain { .. }
+            | Obstacle::RefusedAfterBudget { .. }
     );
     if is_soon {
         return wait(facts, now, obstacle);
     }
     let why = obstacle.why();
     let is_due = obstacle.is_told_at_once();
-    tell(facts, obstacle, is_due, &why).unwrap_or(Decision::Done(When::Blocked { why }))
+    record(facts, obstacle, is_due, &why).unwrap_or(Decision::Done(When::Blocked { why }))
 }
 
-fn tell(
+fn record(
     facts: &Facts,
     obstacle: &Obstacle<'_>,
     is_due: bool,
@@ -150,7 +150,7 @@ fn tell(
     }
     // Events of a candidate that is not the owner are not recorded.
     let is_heard = facts
-        .conferred()
+        .claimed()
         .is_none_or(|(verdict, _)| *verdict == Verdict::Ours);
     let answer = facts.looked().and_then(|looked| looked.as_ref().ok());
     let mut events = provider_events(answer.filter(|_| is_heard));
@@ -202,7 +202,7 @@ impl Obstacle<'_> {
                 "the brake {brake} is engaged because its budget is exhausted: {}",
                 brake.danger()
             ),
-            Obstacle::PaidInVain { brake, .. } => why_in_vain(*brake),
+            Obstacle::RefusedAfterBudget { brake, .. } => why_refused(*brake),
             Obstacle::NodeIp(error) => format!("provided node ip is not valid: {error}"),
             Obstacle::Cluster(error) => format!("the API server did not store the node: {error}"),
         }
@@ -220,7 +220,9 @@ impl Obstacle<'_> {
             Obstacle::Unconfirmed { .. } => reasons::CHANGE_UNCONFIRMED,
             Obstacle::Braked { .. } => reasons::BRAKE_ENGAGED,
             Obstacle::NodeIp(_) => reasons::INVALID_PROVIDED_NODE_IP,
-            Obstacle::PaidInVain { .. } | Obstacle::Cluster(_) => reasons::NODE_UPDATE_FAILED,
+            Obstacle::RefusedAfterBudget { .. } | Obstacle::Cluster(_) => {
+                reasons::NODE_UPDATE_FAILED
+            }
         }
     }
 
@@ -229,19 +231,19 @@ impl Obstacle<'_> {
         match self {
             Obstacle::Provider(error) => retry::needs_a_person(error),
             Obstacle::Answer(_) | Obstacle::NodeIp(_) | Obstacle::Unserved(_) => true,
-            Obstacle::Candidates { tell, .. } => *tell,
+            Obstacle::Candidates { report, .. } => *report,
             Obstacle::DuplicateProviderId { .. } | Obstacle::Braked { .. } => true,
-            Obstacle::Unconfirmed { .. } | Obstacle::PaidInVain { .. } => false,
+            Obstacle::Unconfirmed { .. } | Obstacle::RefusedAfterBudget { .. } => false,
             Obstacle::Cluster(error) => matches!(error, ClusterError::Rejected(_)),
             Obstacle::Gone | Obstacle::NotMine { .. } | Obstacle::Unknown(_) => false,
         }
     }
 
     /// How long it may last before it is reported, if it may resolve by itself.
-    fn patience(&self) -> Duration {
+    fn report_after(&self) -> Duration {
         match self {
-            Obstacle::NotMine { .. } | Obstacle::Gone => PATIENCE_WITH_UNKNOWN,
-            _ => PATIENCE,
+            Obstacle::NotMine { .. } | Obstacle::Gone => REPORT_UNKNOWN_AFTER,
+            _ => REPORT_AFTER,
         }
     }
 
@@ -258,7 +260,7 @@ impl Obstacle<'_> {
         let backoff: Backoff = match self {
             Obstacle::Provider(error) => return retry::after(error, failures),
             Obstacle::Cluster(error) => retry::cluster(error),
-            Obstacle::Unconfirmed { again, .. } | Obstacle::PaidInVain { again, .. } => {
+            Obstacle::Unconfirmed { again, .. } | Obstacle::RefusedAfterBudget { again, .. } => {
                 return Retry::After(*again);
             }
             // Clamped, so that not every node asks for the ten-minute budget at the moment the first change is free.

@@ -167,7 +167,7 @@ impl Facts {
     pub(super) fn left_behind(&self, now: Moment) -> RetainedState {
         // A refused taint is not due for a retry yet.
         let credit = self.past.reservation.credit(Brake::ShutdownTaint, now);
-        let is_spared = !self.state.is_changed && matches!(credit, Reservation::InVain(_));
+        let is_spared = !self.state.is_changed && matches!(credit, Reservation::Refused(_));
         let failures = match self.trouble() {
             Some(_) => self.past.failures.saturating_add(1),
             None if is_spared || self.is_braked() => self.past.failures,

@@ -25,7 +25,7 @@ use super::mass_outage::{Called, MassOutage};
 use super::not_ready_history::{FOUND, NodeHistory, Noted};
 use super::ready_yet_gone::Contradictions;
 use super::remaining_witnesses::LastOfScheme;
-use super::survey::{Company, Survey, scheme, surveys};
+use super::survey::{LookupGroup, Survey, scheme, surveys};
 use super::survey_bisection::{Halving, is_crash};
 use super::witness::Witnesses;
 use super::{Now, has_shutdown_key_and_effect, taints};
@@ -106,7 +106,7 @@ impl Memory {
             pass.ownership,
             now,
             |node| history(node).is_some_and(|history| history.gone.is_some()),
-            |node| history(node).map_or(Company::Everybody, |history| history.company),
+            |node| history(node).map_or(LookupGroup::Identified, |history| history.group),
             |scheme| halving.most(scheme),
             |node| {
                 // Not a witness: it is looked up itself.
@@ -266,7 +266,7 @@ impl Memory {
                     false => history.back_off(at),
                 }
                 if let (true, false, Some(error)) = (has_crashed, is_halved, error) {
-                    history.company = Company::Nobody;
+                    history.group = LookupGroup::Alone;
                     history.is_uncounted(Held::Unknown(error.to_string()));
                 }
                 history.next = history.next.max(at.after(asked_for.unwrap_or_default()));
@@ -320,7 +320,7 @@ impl Memory {
         history.back_off(at);
         match lookup {
             Lookup::Unknown(why) => {
-                history.company = Company::Untold;
+                history.group = LookupGroup::Unidentified;
                 history.is_uncounted(Held::Unknown(why.clone()));
                 return;
             }
@@ -347,7 +347,7 @@ impl Memory {
 
     /// Takes answers that other controllers received: `found` returns when, if ever, an answer last said that the
     /// machine of the node with this name and UID exists. Called only for nodes that are called gone.
-    pub fn hear_of_others(&mut self, found: impl Fn(&str, &str) -> Option<Moment>) {
+    pub fn share_lookup_results(&mut self, found: impl Fn(&str, &str) -> Option<Moment>) {
         for (name, history) in &mut self.histories {
             let Some(first) = history.gone.as_ref().map(|gone| gone.first) else {
                 continue;

@@ -12,7 +12,7 @@ use crate::node_ownership::stored_provider_id;
 use crate::retry::Backoff;
 
 use super::deletion_guard::Held;
-use super::survey::Company;
+use super::survey::LookupGroup;
 
 /// Delays between look-ups for a node that is NotReady and found: its kubelet has died, or its machine is about to.
 pub(super) const FOUND: Backoff = Backoff {
@@ -43,7 +43,7 @@ pub(super) struct NodeHistory {
     /// Earliest time to include it in the look-up of other nodes.
     pub(super) earliest: Moment,
     pub(super) gone: Option<Gone>,
-    pub(super) company: Company,
+    pub(super) group: LookupGroup,
     /// Why the latest answers did not count, and how many in a row.
     uncounted: Option<(Held, u32)>,
     changes: u32,
@@ -97,7 +97,7 @@ impl NodeHistory {
             next: now,
             earliest: now,
             gone: None,
-            company: Company::Everybody,
+            group: LookupGroup::Identified,
             uncounted: None,
             changes: 0,
             changed: None,
@@ -141,7 +141,7 @@ impl NodeHistory {
     /// Notes an answer that counts.
     pub(super) fn counts(&mut self) {
         self.uncounted = None;
-        self.company = Company::Everybody;
+        self.group = LookupGroup::Identified;
     }
 
     /// Why the last answer did not count.

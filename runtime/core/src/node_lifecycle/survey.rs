@@ -20,13 +20,13 @@ const VOUCHING: usize = 3;
 
 /// Which nodes share a look-up: a node that cannot be answered must not spoil the answers for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Company {
+pub(super) enum LookupGroup {
     /// All nodes that the provider can identify.
-    Everybody,
+    Identified,
     /// The nodes that it could not identify the last time.
-    Untold,
+    Unidentified,
     /// The node alone: the provider crashed when asked about it alone.
-    Nobody,
+    Alone,
 }
 
 /// One look-up: nodes in question and witnesses.
@@ -72,7 +72,7 @@ pub(super) fn scheme(node: &Node) -> Option<&str> {
         .map(|id| id.scheme)
 }
 
-/// Look-ups of a pass for the nodes in `due`. `company` groups nodes, `most` limits the nodes of a scheme per look-up,
+/// Look-ups of a pass for the nodes in `due`. `group` groups nodes, `most` limits the nodes of a scheme per look-up,
 /// and `rank` ranks witnesses: lower is better, `None` is no witness.
 #[allow(
     clippy::too_many_arguments,
@@ -84,20 +84,20 @@ pub(super) fn surveys(
     ownership: &OwnershipContext,
     asked: Moment,
     is_fresh: impl Fn(&Node) -> bool,
-    company: impl Fn(&Node) -> Company,
+    group: impl Fn(&Node) -> LookupGroup,
     most: impl Fn(&Option<String>) -> usize,
     rank: impl Fn(&Node) -> Option<u8>,
 ) -> Vec<Survey> {
-    let mut groups: BTreeMap<(Option<String>, Company), Vec<Arc<Node>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Option<String>, LookupGroup), Vec<Arc<Node>>> = BTreeMap::new();
     for node in due {
-        let group = (scheme(&node).map(str::to_owned), company(&node));
+        let group = (scheme(&node).map(str::to_owned), group(&node));
         groups.entry(group).or_default().push(node);
     }
     let mut surveys = Vec::new();
-    for ((wanted, company), about) in groups {
-        let most = match company {
-            Company::Nobody => 1,
-            Company::Everybody | Company::Untold => most(&wanted).clamp(1, LARGEST),
+    for ((wanted, group), about) in groups {
+        let most = match group {
+            LookupGroup::Alone => 1,
+            LookupGroup::Identified | LookupGroup::Unidentified => most(&wanted).clamp(1, LARGEST),
         };
         for about in about.chunks(most) {
             surveys.push(Survey {

@@ -16,7 +16,7 @@ use crate::moment::Moment;
 /// More nodes than ever wait at the same time. At the limit, the node whose last vote is oldest is dropped.
 const MOST: usize = 10_000;
 /// How long the same verdict about a node is not reported again: the API server's default Event retention.
-const SAID: Duration = Duration::from_secs(3600);
+const REPORT_AGAIN_AFTER: Duration = Duration::from_secs(3600);
 
 /// The vote of one candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,17 +25,17 @@ pub enum Vote {
     Found,
     /// The candidate has no such machine, or knows that it is gone.
     NotMine,
-    /// The candidate could not tell; contains the reason.
+    /// The candidate could not report; contains the reason.
     Silent(String),
 }
 
 /// The vote of one other candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heard {
+pub struct OtherVote {
     /// Name of the candidate.
     pub provider: String,
     /// Its vote; `None` if it has not voted yet.
-    pub opinion: Option<Vote>,
+    pub vote: Option<Vote>,
 }
 
 /// The combined meaning of all votes for the candidate that voted.
@@ -46,7 +46,7 @@ pub enum Verdict {
     /// The node belongs to another candidate, which waits or proceeds; or the votes decide nothing yet.
     Open,
     /// This candidate found the machine; the listed ones have not voted [`Vote::NotMine`].
-    WaitsFor(Vec<Heard>),
+    WaitsFor(Vec<OtherVote>),
     /// All of these found the machine.
     FoundBy(Vec<String>),
     /// All candidates voted [`Vote::NotMine`].
@@ -59,10 +59,10 @@ pub struct ClaimRegistry(BTreeMap<String, Entry>);
 
 #[derive(Debug, Default)]
 struct Entry {
-    opinions: BTreeMap<String, Vote>,
-    heard: Option<Moment>,
+    votes: BTreeMap<String, Vote>,
+    last_vote: Option<Moment>,
     /// The verdict reported last, and when.
-    told: Option<(Verdict, Moment)>,
+    reported: Option<(Verdict, Moment)>,
 }
 
 /// The result of a vote.
@@ -71,48 +71,49 @@ pub struct Claimed {
     /// The meaning of all votes for this candidate.
     pub verdict: Verdict,
     /// Whether to report it now: it is new, or the last report is long ago.
-    pub tell: bool,
+    pub report: bool,
     /// The candidates that found the machine and wait for this vote.
     pub wakes: Vec<String>,
 }
 
 impl ClaimRegistry {
-    /// Records the vote of `provider` on the node with this UID; `others` are the other candidates. `is_patient`
+    /// Records the vote of `provider` on the node with this UID; `others` are the other candidates. `is_quiet`
     /// suppresses reports of verdicts that may resolve without intervention.
-    pub fn confer(
+    pub fn cast(
         &mut self,
         uid: &str,
         provider: &str,
-        opinion: Vote,
+        vote: Vote,
         others: &[String],
-        is_patient: bool,
+        is_quiet: bool,
         now: Moment,
     ) -> Claimed {
         self.make_room(uid);
         let entry = self.0.entry(uid.to_owned()).or_default();
-        entry.heard = Some(now);
-        let is_new = entry.note(provider, opinion.clone());
-        let heard: Vec<Heard> = others.iter().map(|other| entry.heard_of(other)).collect();
-        let finders = heard.iter().filter(|one| one.opinion == Some(Vote::Found));
+        entry.last_vote = Some(now);
+        let is_new = entry.note(provider, vote.clone());
+        let other_votes: Vec<OtherVote> = others.iter().map(|other| entry.vote_of(other)).collect();
+        let finders = other_votes
+            .iter()
+            .filter(|one| one.vote == Some(Vote::Found));
         let finders: Vec<String> = finders.map(|one| one.provider.clone()).collect();
-        let verdict = verdict(provider, &opinion, heard);
+        let verdict = verdict(provider, &vote, other_votes);
         let is_due = match &verdict {
             Verdict::Ours | Verdict::Open => false,
-            Verdict::WaitsFor(_) | Verdict::FoundByNobody(_) => !is_patient,
+            Verdict::WaitsFor(_) | Verdict::FoundByNobody(_) => !is_quiet,
             Verdict::FoundBy(_) => true,
         };
-        let is_told = entry
-            .told
-            .as_ref()
-            .is_some_and(|(told, at)| is_same(told, &verdict) && at.after(SAID) > now);
-        let tell = is_due && !is_told;
-        if tell {
-            entry.told = Some((verdict.clone(), now));
+        let is_reported = entry.reported.as_ref().is_some_and(|(reported, at)| {
+            is_same(reported, &verdict) && at.after(REPORT_AGAIN_AFTER) > now
+        });
+        let report = is_due && !is_reported;
+        if report {
+            entry.reported = Some((verdict.clone(), now));
         }
         let wakes = if is_new { finders } else { Vec::new() };
         Claimed {
             verdict,
-            tell,
+            report,
             wakes,
         }
     }
@@ -130,16 +131,16 @@ impl ClaimRegistry {
     /// Drops all votes of `provider`: the instance that cast them no longer runs.
     pub fn withdraw(&mut self, provider: &str) {
         for entry in self.0.values_mut() {
-            entry.opinions.remove(provider);
+            entry.votes.remove(provider);
         }
-        self.0.retain(|_, entry| !entry.opinions.is_empty());
+        self.0.retain(|_, entry| !entry.votes.is_empty());
     }
 
     fn make_room(&mut self, uid: &str) {
         if self.0.len() < MOST || self.0.contains_key(uid) {
             return;
         }
-        let oldest = self.0.iter().min_by_key(|(_, entry)| entry.heard);
+        let oldest = self.0.iter().min_by_key(|(_, entry)| entry.last_vote);
         if let Some(oldest) = oldest.map(|(uid, _)| uid.clone()) {
             self.0.remove(&oldest);
         }
@@ -148,43 +149,43 @@ impl ClaimRegistry {
 
 impl Entry {
     /// Returns whether the vote is new. A [`Vote::Silent`] does not replace an earlier answer.
-    fn note(&mut self, provider: &str, opinion: Vote) -> bool {
-        match self.opinions.get(provider) {
-            Some(Vote::Found | Vote::NotMine) if matches!(opinion, Vote::Silent(_)) => false,
-            Some(before) if *before == opinion => false,
+    fn note(&mut self, provider: &str, vote: Vote) -> bool {
+        match self.votes.get(provider) {
+            Some(Vote::Found | Vote::NotMine) if matches!(vote, Vote::Silent(_)) => false,
+            Some(before) if *before == vote => false,
             _ => {
-                self.opinions.insert(provider.to_owned(), opinion);
+                self.votes.insert(provider.to_owned(), vote);
                 true
             }
         }
     }
 
-    fn heard_of(&self, provider: &str) -> Heard {
-        Heard {
+    fn vote_of(&self, provider: &str) -> OtherVote {
+        OtherVote {
             provider: provider.to_owned(),
-            opinion: self.opinions.get(provider).cloned(),
+            vote: self.votes.get(provider).cloned(),
         }
     }
 }
 
-fn verdict(provider: &str, opinion: &Vote, heard: Vec<Heard>) -> Verdict {
+fn verdict(provider: &str, vote: &Vote, other_votes: Vec<OtherVote>) -> Verdict {
     let all = |wanted: &Vote| {
-        let theirs = heard
+        let theirs = other_votes
             .iter()
-            .filter(|one| one.opinion.as_ref() == Some(wanted));
+            .filter(|one| one.vote.as_ref() == Some(wanted));
         let mut names: Vec<String> = theirs.map(|one| one.provider.clone()).collect();
         names.push(provider.to_owned());
         names.sort_unstable();
         names
     };
-    match opinion {
+    match vote {
         Vote::Found => {
             let finders = all(&Vote::Found);
             if finders.len() > 1 {
                 return Verdict::FoundBy(finders);
             }
-            let is_open = |one: &Heard| one.opinion != Some(Vote::NotMine);
-            let open: Vec<Heard> = heard.into_iter().filter(is_open).collect();
+            let is_open = |one: &OtherVote| one.vote != Some(Vote::NotMine);
+            let open: Vec<OtherVote> = other_votes.into_iter().filter(is_open).collect();
             match open.is_empty() {
                 true => Verdict::Ours,
                 false => Verdict::WaitsFor(open),
@@ -192,7 +193,7 @@ fn verdict(provider: &str, opinion: &Vote, heard: Vec<Heard>) -> Verdict {
         }
         Vote::NotMine => {
             let names = all(&Vote::NotMine);
-            match names.len() == heard.len() + 1 {
+            match names.len() == other_votes.len() + 1 {
                 true => Verdict::FoundByNobody(names),
                 false => Verdict::Open,
             }
@@ -203,8 +204,9 @@ fn verdict(provider: &str, opinion: &Vote, heard: Vec<Heard>) -> Verdict {
 
 /// Whether both verdicts read the same in a report. The reasons for silent candidates are ignored: they change often.
 fn is_same(left: &Verdict, right: &Verdict) -> bool {
-    let names =
-        |heard: &[Heard]| -> Vec<String> { heard.iter().map(|one| one.provider.clone()).collect() };
+    let names = |other_votes: &[OtherVote]| -> Vec<String> {
+        other_votes.iter().map(|one| one.provider.clone()).collect()
+    };
     match (left, right) {
         (Verdict::WaitsFor(left), Verdict::WaitsFor(right)) => names(left) == names(right),
         _ => left == right,

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 /// An audit sink that keeps its records; if it is broken, none can be written.
 #[derive(Default)]
-struct Heard {
+struct OtherVote {
     is_broken: bool,
     records: Mutex<Vec<AuditRecord>>,
     refused: Mutex<Vec<(Refusal, Option<String>)>>,
 }
 
-impl AuditSink for Heard {
+impl AuditSink for OtherVote {
     fn before(&self, _: &CloudRequest) -> Result<(), Unrecordable> {
         if self.is_broken {
             Err(Unrecordable)
@@ -53,7 +53,7 @@ fn request(access: Access) -> CloudRequest {
     }
 }
 
-fn permit(mode: Mode, mutations: u32, heard: &Arc<Heard>) -> Permit {
+fn permit(mode: Mode, mutations: u32, heard: &Arc<OtherVote>) -> Permit {
     let tenure = Arc::new(Tenure::unlimited());
     Permit::new(
         Moment(Duration::MAX),
@@ -102,11 +102,11 @@ fn a_call_that_has_made_all_its_changes_takes_nothing_from_the_others() {
     for _ in 0..9 {
         assert_eq!(greedy.ask(at(0), &write), Err(Refusal::Budget(1)));
     }
-    let standing = BudgetLevel {
+    let level = BudgetLevel {
         taken: 1,
         allowed: 3,
     };
-    assert_eq!(budget.standing(at(0)), standing);
+    assert_eq!(budget.level(at(0)), level);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn what_is_refused_for_the_mode_takes_nothing_and_carries_the_providers_last_wor
         assert_eq!(permit.ask(at(0), &request(Access::Read)), Ok(()));
         let expected = [(Refusal::Mode(word), Some("x".repeat(MOST_SAID)))];
         assert_eq!(*heard.refused.lock().unwrap(), expected);
-        assert_eq!(budget.standing(at(0)).taken, 0);
+        assert_eq!(budget.level(at(0)).taken, 0);
         assert_eq!(permit.mutations_made(), 0);
         assert!(permit.has_withheld());
     }
@@ -142,9 +142,9 @@ fn a_call_that_only_looks_is_refused_its_changes_in_every_mode_for_the_same_reas
 
 #[test]
 fn a_change_that_cannot_be_recorded_is_not_made_and_reads_go_on() {
-    let heard = Arc::new(Heard {
+    let heard = Arc::new(OtherVote {
         is_broken: true,
-        ..Heard::default()
+        ..OtherVote::default()
     });
     let permit = permit(Mode::Enforce, 9, &heard);
     assert_eq!(
@@ -156,7 +156,7 @@ fn a_change_that_cannot_be_recorded_is_not_made_and_reads_go_on() {
 
 #[test]
 fn a_record_has_the_calls_object_the_rules_pattern_and_the_budget_and_not_the_path() {
-    let (heard, budget) = (Arc::new(Heard::default()), budget(3));
+    let (heard, budget) = (Arc::new(OtherVote::default()), budget(3));
     let subject = Subject {
         kind: "service",
         namespace: Some("default".to_owned()),
@@ -181,8 +181,8 @@ fn a_record_has_the_calls_object_the_rules_pattern_and_the_budget_and_not_the_pa
     assert_eq!(first.subject, subject);
     assert_eq!(first.took, Some(Duration::from_secs(2)));
     assert_eq!(second.end, End::Unknown);
-    assert_eq!(first.brake.unwrap().standing.taken, 1);
-    assert_eq!(second.brake.unwrap().standing.taken, 2);
+    assert_eq!(first.brake.unwrap().level.taken, 1);
+    assert_eq!(second.brake.unwrap().level.taken, 2);
     let line = first.to_json("t", &Default::default()).to_string();
     assert!(line.contains("/load_balancers/{id}"), "{line}");
     assert!(!line.contains("secret-looking-name"), "{line}");

@@ -74,7 +74,7 @@ pub struct Candidate {
     /// The version that is being tried.
     pub release: Release,
     /// Generation of the load policy that it is examined under.
-    pub terms: u64,
+    pub policy_generation: u64,
     /// How far the trial has come.
     pub step: Step,
 }

@@ -139,8 +139,9 @@ impl<'a> DecisionBuilder<'a> {
     /// The steps to have `release` serve under the current load policy.
     pub(super) fn placing(&mut self, release: &Release) -> Placing<'a> {
         let facts = self.facts;
-        let is_it =
-            |loaded: &super::Loaded| loaded.is(&release.digest) && loaded.terms == facts.terms;
+        let is_it = |loaded: &super::Loaded| {
+            loaded.is(&release.digest) && loaded.policy_generation == facts.policy_generation
+        };
         if facts.serving.as_ref().is_some_and(is_it) {
             return Placing::Serves;
         }

@@ -48,8 +48,8 @@ pub struct Loaded {
     pub generation: u64,
     /// The version that is loaded.
     pub release: Release,
-    /// Generation of the load policy; see [`RolloutFacts::terms`].
-    pub terms: u64,
+    /// Generation of the load policy; see [`RolloutFacts::policy_generation`].
+    pub policy_generation: u64,
     /// What is recorded about it once it serves.
     pub noted: Noted,
 }
@@ -67,7 +67,7 @@ pub enum Cause {
     /// The module itself is at fault.
     Module,
     /// The operator's grants or configuration do not cover it.
-    Terms,
+    Policy,
     /// No trusted signer vouches for it.
     Trust,
     /// Its bytes are not available.
@@ -80,7 +80,7 @@ pub enum Cause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionFailure {
     /// Generation of the load policy then; a different policy may permit more.
-    pub terms: u64,
+    pub policy_generation: u64,
     /// The side at fault, on which the retry depends.
     pub cause: Cause,
     /// Number of consecutive failures.
@@ -95,7 +95,7 @@ pub struct VersionFailure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endorsement {
     /// None: it is only offered.
-    Nobodys,
+    Unendorsed,
     /// It is recorded as active.
     Recorded,
     /// A person has ordered this version to serve.
@@ -247,7 +247,7 @@ pub struct RolloutFacts {
     /// Another problem to report; empty: none.
     pub notice: String,
     /// Generation of the load policy; counts changes of it and of the trusted signers.
-    pub terms: u64,
+    pub policy_generation: u64,
     /// The version that answers calls.
     pub serving: Option<Loaded>,
     /// A version that is loaded and ready to be placed.
@@ -266,7 +266,7 @@ pub struct RolloutFacts {
 
 impl RolloutFacts {
     /// The endorsement of this version.
-    pub fn word(&self, digest: &str) -> Endorsement {
+    pub fn endorsement(&self, digest: &str) -> Endorsement {
         let orders = &self.orders;
         let is_it = |named: &Option<String>| named.as_deref() == Some(digest);
         let record = self.record.as_ref();
@@ -281,7 +281,7 @@ impl RolloutFacts {
         } else if active.is_some_and(|active| active.release.digest == digest) {
             Endorsement::Recorded
         } else {
-            Endorsement::Nobodys
+            Endorsement::Unendorsed
         }
     }
 
@@ -377,8 +377,8 @@ impl RolloutFacts {
     }
 
     /// The load policy or the trusted signers have changed.
-    pub fn changed_terms(&mut self) {
-        self.terms += 1;
+    pub fn policy_changed(&mut self) {
+        self.policy_generation += 1;
         self.failures.clear();
     }
 
@@ -397,7 +397,7 @@ impl RolloutFacts {
             RolloutEffect::Try(release) => {
                 self.candidate = Some(Candidate {
                     release: release.clone(),
-                    terms: self.terms,
+                    policy_generation: self.policy_generation,
                     step: Step::Offered,
                 });
             }

@@ -26,7 +26,7 @@ pub fn not_serving(facts: &RolloutFacts) -> Option<(String, bool)> {
                 Some(wanted) => format!("{} must serve, but {}", wanted.shown(), failure.why),
                 None => failure.why.clone(),
             });
-            is_final &= matches!(failure.cause, Cause::Module | Cause::Terms | Cause::Trust);
+            is_final &= matches!(failure.cause, Cause::Module | Cause::Policy | Cause::Trust);
         } else if reasons.is_empty() {
             return None;
         } else {
@@ -60,7 +60,7 @@ mod tests {
 
     fn failure(cause: Cause) -> VersionFailure {
         VersionFailure {
-            terms: 0,
+            policy_generation: 0,
             cause,
             failures: 1,
             again: None,
@@ -97,12 +97,12 @@ mod tests {
             ),
             (
                 Some("v3"),
-                Some(Cause::Terms),
+                Some(Cause::Policy),
                 Some("v4"),
                 true,
                 None,
                 Some((
-                    "v3 must serve, but Terms; v4 is offered, but rejected: bad",
+                    "v3 must serve, but Policy; v4 is offered, but rejected: bad",
                     true,
                 )),
             ),
@@ -119,11 +119,11 @@ mod tests {
             ),
             (
                 Some("v3"),
-                Some(Cause::Terms),
+                Some(Cause::Policy),
                 Some("v3"),
                 false,
                 None,
-                Some(("v3 must serve, but Terms", true)),
+                Some(("v3 must serve, but Policy", true)),
             ),
             (None, None, Some("v1"), false, None, None),
             (

@@ -79,7 +79,8 @@ pub(super) fn advance(turn: &mut DecisionBuilder<'_>) -> Option<Vec<RolloutEffec
             Some(vec![RolloutEffect::Try(release.clone())])
         }
         (Some(candidate), Some(release))
-            if candidate.release.digest == release.digest && candidate.terms == facts.terms =>
+            if candidate.release.digest == release.digest
+                && candidate.policy_generation == facts.policy_generation =>
         {
             step(turn, candidate)
         }
@@ -179,7 +180,7 @@ pub(super) fn is_admitted(turn: &DecisionBuilder<'_>, release: &Release) -> bool
     let candidate = turn.facts.candidate.as_ref();
     candidate.is_some_and(|candidate| {
         candidate.release.digest == release.digest
-            && candidate.terms == turn.facts.terms
+            && candidate.policy_generation == turn.facts.policy_generation
             && matches!(candidate.step, Step::Examined(_))
             && !waits_for_approval(turn, candidate)
     })

@@ -6,12 +6,18 @@ use super::record::{Release, cut};
 
 impl RolloutFacts {
     /// The work under way has ended. The result of other work, or under another load policy, is discarded.
-    pub fn ended(&mut self, work: &Work, terms: u64, end: WorkResult, now: RolloutTime) {
+    pub fn ended(
+        &mut self,
+        work: &Work,
+        policy_generation: u64,
+        end: WorkResult,
+        now: RolloutTime,
+    ) {
         if self.work.as_ref() != Some(work) {
             return;
         }
         self.work = None;
-        if terms != self.terms {
+        if policy_generation != self.policy_generation {
             return;
         }
         match work {
@@ -36,7 +42,7 @@ impl RolloutFacts {
                     .is_some_and(|it| it.is(&wanted.digest));
                 let after = if is_served { STAYS } else { "" };
                 let why = format!("{}{after}", lines.join("; "));
-                self.set_back(&wanted.digest, Cause::Terms, &why, now);
+                self.set_back(&wanted.digest, Cause::Policy, &why, now);
             }
             WorkResult::Fault(why) => self.set_back(&wanted.digest, Cause::Module, &why, now),
             WorkResult::Distrusted(why) => self.set_back(&wanted.digest, Cause::Trust, &why, now),
@@ -49,7 +55,9 @@ impl RolloutFacts {
 
     fn trial_ended(&mut self, work: &Work, end: WorkResult, now: RolloutTime) {
         let digest = &work.release().digest;
-        let is_ours = |it: &&mut Candidate| it.release.digest == *digest && it.terms == self.terms;
+        let is_ours = |it: &&mut Candidate| {
+            it.release.digest == *digest && it.policy_generation == self.policy_generation
+        };
         let Some(candidate) = self.candidate.as_mut().filter(is_ours) else {
             return;
         };
@@ -98,12 +106,12 @@ impl RolloutFacts {
         let failures = before.map_or(0, |it| it.failures).saturating_add(1);
         let again = match cause {
             // Until the load policy or the offer changes.
-            Cause::Module | Cause::Terms => None,
+            Cause::Module | Cause::Policy => None,
             Cause::Trust => Some(self.rules.vouched.after(failures)),
             Cause::Gone | Cause::Circumstances => Some(self.rules.again.after(failures)),
         };
         let failure = VersionFailure {
-            terms: self.terms,
+            policy_generation: self.policy_generation,
             cause,
             failures,
             again: again.map(|delay| now.moment.after(delay)),
@@ -118,7 +126,7 @@ impl RolloutFacts {
     /// The failure of this version under the current load policy.
     pub(super) fn failure(&self, digest: &str) -> Option<&VersionFailure> {
         let found = self.failures.get(digest);
-        found.filter(|failure| failure.terms == self.terms)
+        found.filter(|failure| failure.policy_generation == self.policy_generation)
     }
 
     /// Takes the version name read from a module into the offer and the candidate with its digest.

@@ -12,7 +12,7 @@ use super::retained_state::{
 use super::stored_state::{
     class, has_finalizer, is_load_balancer, load_balancer_status, recorded_owner,
 };
-use super::waiting::{PENDING, patience};
+use super::waiting::{PENDING, retry_delay};
 use super::work::{Asked, Making, Work, is_unsure};
 use super::{Step, ensure};
 use crate::brake::Brake;
@@ -99,7 +99,7 @@ fn request(facts: &Facts, asked: &Asked, now: Moment) -> Request {
         pending: pending.map(|pending| PendingOperation {
             since: before.map_or(now, |before| before.since),
             is_told: before.is_some_and(|before| before.is_told) || facts.has_said(PENDING),
-            poll_at: now.after(patience(pending)),
+            poll_at: now.after(retry_delay(pending)),
             hint: pending.hint.clone(),
         }),
     }

@@ -9,7 +9,7 @@ use super::stored_state::{
 };
 
 /// Whether the change from `old` to `new` needs a reconciliation.
-pub fn is_news(old: &Service, new: &Service) -> bool {
+pub fn is_relevant_change(old: &Service, new: &Service) -> bool {
     let has_lost = has_finalizer(old) && !has_finalizer(new) && !is_deleting(new);
     needs_update(old, new)
         || uid(old) != uid(new)

@@ -4,11 +4,11 @@
 
 mod annotations;
 mod answers;
+mod changes;
 mod cleanup;
 mod conflicts;
 mod ensure;
 mod modes;
-mod news;
 mod nodes;
 mod owning_provider;
 mod properties;

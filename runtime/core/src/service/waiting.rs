@@ -164,7 +164,7 @@ pub(super) fn begun<'a>(facts: &Facts, pending: &'a Pending, now: Moment) -> Obs
 }
 
 /// The provider's retry delay, clamped to [`ASKED`].
-pub(super) fn patience(pending: &Pending) -> Duration {
+pub(super) fn retry_delay(pending: &Pending) -> Duration {
     pending.retry_after.clamp(ASKED.0, ASKED.1)
 }
 
@@ -355,7 +355,7 @@ impl Obstacle<'_> {
     fn retry(&self, failures: u32) -> Retry {
         let backoff = match self {
             Obstacle::Provider { error, .. } => return retry::after(error, failures),
-            Obstacle::Pending { pending, .. } => return Retry::After(patience(pending)),
+            Obstacle::Pending { pending, .. } => return Retry::After(retry_delay(pending)),
             Obstacle::Begun { again }
             | Obstacle::Removal { again }
             | Obstacle::EnsureFailure { again, .. }

@@ -109,7 +109,7 @@ impl RolloutController {
     fn begin(&mut self, work: &Work) {
         let job = Job {
             work: work.clone(),
-            terms: self.facts.terms,
+            policy_generation: self.facts.policy_generation,
             offered: self.offered.clone(),
             is_anew: self
                 .facts
@@ -117,8 +117,8 @@ impl RolloutController {
                 .get(&work.release().digest)
                 .is_some_and(is_distrust),
             policy: self.inputs.trust.borrow().clone(),
-            granted: self.inputs.terms.borrow().clone(),
-            word: self.facts.word(&work.release().digest),
+            granted: self.inputs.load_policy.borrow().clone(),
+            endorsement: self.facts.endorsement(&work.release().digest),
             serving: self
                 .generated(&self.facts.serving)
                 .map(|serving| serving.inspection.clone()),
@@ -151,7 +151,7 @@ impl RolloutController {
         let now = self.clock.now();
         let Ended {
             work,
-            terms,
+            policy_generation,
             end,
             generated,
         } = match ended {
@@ -163,7 +163,8 @@ impl RolloutController {
                     return;
                 };
                 let end = WorkResult::Trouble("the host failed: it panicked".to_owned());
-                self.facts.ended(&work, self.facts.terms, end, now);
+                self.facts
+                    .ended(&work, self.facts.policy_generation, end, now);
                 return;
             }
         };
@@ -173,7 +174,7 @@ impl RolloutController {
             self.generations.insert(number, generated);
         }
         let before = end.clone();
-        self.facts.ended(&work, terms, end, now);
+        self.facts.ended(&work, policy_generation, end, now);
         self.log(&work, &before);
     }
 
@@ -189,7 +190,7 @@ impl RolloutController {
             WorkResult::Ungranted(lines) => (
                 "the grants or the configuration do not cover it",
                 match self.facts.failures.get(digest) {
-                    Some(failure) if failure.cause == Cause::Terms => failure.why.clone(),
+                    Some(failure) if failure.cause == Cause::Policy => failure.why.clone(),
                     _ => lines.join("; "),
                 },
             ),

@@ -34,13 +34,13 @@ pub(super) struct Resources {
 /// One unit of work with a snapshot of the inputs at its start.
 pub(super) struct Job {
     pub(super) work: Work,
-    pub(super) terms: u64,
+    pub(super) policy_generation: u64,
     pub(super) offered: Option<Arc<Artifact>>,
     /// Whether the evidence may have changed since it was fetched.
     pub(super) is_anew: bool,
     pub(super) policy: Arc<TrustPolicy>,
     pub(super) granted: Arc<dyn LoadPolicyOf>,
-    pub(super) word: Endorsement,
+    pub(super) endorsement: Endorsement,
     pub(super) serving: Option<Arc<Inspection>>,
     /// Recorded notes of the version that should serve.
     pub(super) recorded: Noted,
@@ -52,7 +52,7 @@ pub(super) struct Job {
 /// Result of a work.
 pub(super) struct Ended {
     pub(super) work: Work,
-    pub(super) terms: u64,
+    pub(super) policy_generation: u64,
     pub(super) end: WorkResult,
     /// The generation that was loaded, if any.
     pub(super) generated: Option<Generated>,
@@ -111,7 +111,7 @@ pub(super) async fn run(resources: Arc<Resources>, job: Job) -> Ended {
     };
     Ended {
         work: job.work,
-        terms: job.terms,
+        policy_generation: job.policy_generation,
         end,
         generated,
     }
@@ -205,15 +205,15 @@ impl Job {
     ) -> Result<Examined, WorkResult> {
         let artifact = self.bytes(resources, release).await?;
         let (inspection, highest) = self.vouched(artifact.clone()).await?;
-        let terms = self
+        let policy = self
             .granted
-            .terms(&inspection)
+            .load_policy(&inspection)
             .map_err(WorkResult::Ungranted)?;
         let loading = Loading {
             name: Some(resources.name.clone()),
-            grants: terms.grants,
-            config: terms.config,
-            limits: terms.limits,
+            grants: policy.grants,
+            config: policy.config,
+            limits: policy.limits,
             is_on_trial: matches!(self.work, Work::Compile(_)),
             interceptor: None,
         };
@@ -227,20 +227,20 @@ impl Job {
 
     /// Hashing, scanning and verifying take up to a second, so they run on a blocking thread.
     async fn vouched(&self, artifact: Arc<Artifact>) -> Result<(Inspection, Highest), WorkResult> {
-        let (policy, word) = (self.policy.clone(), self.word);
+        let (policy, endorsement) = (self.policy.clone(), self.endorsement);
         let highest = Highest::read(self.recorded.highest.as_deref());
         let look = tokio::task::spawn_blocking(move || {
             let inspection = ccm_host::inspect(&artifact.origin, &artifact.wasm)
                 .map_err(|error| of_load(&error))?;
             let version = &inspection.manifest.version;
             let provenance = match policy.verify(&artifact, version, SystemTime::now()) {
-                Err(Distrust::TooOld { provenance, .. }) if word == Endorsement::Allowed => {
+                Err(Distrust::TooOld { provenance, .. }) if endorsement == Endorsement::Allowed => {
                     Ok(provenance)
                 }
                 verified => verified,
             };
             let followed = provenance.and_then(|provenance| {
-                let followed = policy.follow(&highest, &artifact, version, &provenance, word)?;
+                let followed = policy.follow(&highest, &artifact, version, &provenance, endorsement)?;
                 tracing::info!(target: "rollout", digest = %artifact.digest, %provenance, "trusted");
                 Ok(followed)
             });
@@ -290,7 +290,7 @@ impl Job {
         let loaded = Loaded {
             generation: generation.number,
             release: known,
-            terms: self.terms,
+            policy_generation: self.policy_generation,
             noted: Noted {
                 requests: Requests::of(&inspection).write(),
                 highest: highest.write(),

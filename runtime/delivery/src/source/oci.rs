@@ -151,10 +151,10 @@ impl OciSource {
         place: String,
         settings: OciSettings,
         lookup: Arc<dyn NameLookup>,
-        patience: Timeouts,
+        timeouts: Timeouts,
     ) -> Result<Self, SourceError> {
         let repository =
-            Repository::new(&settings, lookup, patience).map_err(|trouble| trouble.at(&place))?;
+            Repository::new(&settings, lookup, timeouts).map_err(|trouble| trouble.at(&place))?;
         Ok(Self {
             place,
             repository: Arc::new(repository),
@@ -276,8 +276,8 @@ pub async fn pull(
     progress: &(dyn Fn(DownloadProgress) + Sync),
 ) -> Result<Artifact, SourceError> {
     let pulling = async {
-        let (lookup, patience) = (Arc::new(SystemLookup), Timeouts::default());
-        let repository = Repository::new(settings, lookup, patience)?;
+        let (lookup, timeouts) = (Arc::new(SystemLookup), Timeouts::default());
+        let repository = Repository::new(settings, lookup, timeouts)?;
         let digest = repository.resolve().await?;
         Ok(repository
             .pull(&digest, &mut None, progress)

@@ -71,7 +71,7 @@ impl Highest {
             found.is_none_or(|found| found.cmp_precedence(highest).is_lt())
         });
         match word {
-            Endorsement::Nobodys if is_lower => Err(Distrust::Downgrade {
+            Endorsement::Unendorsed if is_lower => Err(Distrust::Downgrade {
                 version: version.to_owned(),
                 highest: self.write().unwrap_or_default(),
             }),

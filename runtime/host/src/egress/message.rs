@@ -68,7 +68,7 @@ pub enum FetchError {
     #[error("invalid request: {0}")]
     Invalid(String),
     /// Requests to the target are held back for this many milliseconds. Nothing was sent.
-    #[error("the target asked for patience: next request in {0} ms")]
+    #[error("the target throttles: next request in {0} ms")]
     Throttled(u64),
     /// No complete response in time. Whether the cloud acted is unknown.
     #[error("timed out: {0}")]

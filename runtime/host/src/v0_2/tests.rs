@@ -192,7 +192,7 @@ fn texts_of_guests_are_cleaned_and_cut() {
 #[test]
 fn patience_is_clamped() {
     for (milliseconds, seconds) in [(0, 1), (1_000, 1), (90_000, 90), (u64::MAX, 3_600)] {
-        assert_eq!(patience(milliseconds), Duration::from_secs(seconds));
+        assert_eq!(retry_delay(milliseconds), Duration::from_secs(seconds));
     }
 }
 

@@ -251,7 +251,7 @@ async fn an_engaged_brake_asks_the_guest_for_patience_and_sends_nothing() {
     }
     assert_eq!(server.lines().len(), 1);
     assert_eq!(audit.records().len(), 1);
-    assert_eq!(audit.records()[0].brake.unwrap().standing.taken, 1);
+    assert_eq!(audit.records()[0].brake.unwrap().level.taken, 1);
 }
 
 #[tokio::test]

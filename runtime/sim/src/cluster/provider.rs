@@ -85,15 +85,15 @@ pub(super) fn validate(object: &Value, _: Option<&Value>, _: bool) -> Vec<FieldE
 }
 
 /// Increases the generation if anything but metadata and status has changed.
-pub(super) fn count_wishes(object: &mut Value, old: &Value) {
-    let wishes = |object: &Value| {
-        let mut wishes = object.clone();
-        if let Some(fields) = wishes.as_object_mut() {
+pub(super) fn increase_generation(object: &mut Value, old: &Value) {
+    let spec_and_metadata = |object: &Value| {
+        let mut spec_and_metadata = object.clone();
+        if let Some(fields) = spec_and_metadata.as_object_mut() {
             fields.retain(|key, _| !matches!(key.as_str(), "metadata" | "status"));
         }
-        wishes
+        spec_and_metadata
     };
-    if wishes(object) != wishes(old)
+    if spec_and_metadata(object) != spec_and_metadata(old)
         && let Some(generation) = old.pointer("/metadata/generation").and_then(Value::as_u64)
     {
         object["metadata"]["generation"] = json!(generation + 1);

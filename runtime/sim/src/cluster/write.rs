@@ -179,7 +179,7 @@ fn replace(
     (kind.prepare)(&mut object, Some(old), ask.status);
     metadata::carry_for_update(&mut object, old);
     if kind.is_custom {
-        provider::count_wishes(&mut object, old);
+        provider::increase_generation(&mut object, old);
     }
     let key = ask.key();
     finish(store, ask, &key, &mut object, Some(old))?;

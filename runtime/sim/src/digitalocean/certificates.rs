@@ -80,16 +80,20 @@ pub(super) fn answer(
 }
 
 fn create(account: &mut Account, call: &Call) -> Result<Reply, Refusal> {
-    let wish: Wish = call.json()?;
-    if account.certificates.iter().any(|one| one.name == wish.name) {
+    let requested: Requested = call.json()?;
+    if account
+        .certificates
+        .iter()
+        .any(|one| one.name == requested.name)
+    {
         return Err(Refusal::unprocessable("Certificate name already in use."));
     }
     let kind = match (
-        wish.kind.as_deref(),
-        &wish.private_key,
-        &wish.leaf_certificate,
+        requested.kind.as_deref(),
+        &requested.private_key,
+        &requested.leaf_certificate,
     ) {
-        (Some(LETS_ENCRYPT), None, None) if !wish.dns_names.is_empty() => LETS_ENCRYPT,
+        (Some(LETS_ENCRYPT), None, None) if !requested.dns_names.is_empty() => LETS_ENCRYPT,
         (Some(CUSTOM) | None, Some(_), Some(_)) => CUSTOM,
         _ => {
             return Err(Refusal::unprocessable(
@@ -97,17 +101,17 @@ fn create(account: &mut Account, call: &Call) -> Result<Reply, Refusal> {
             ));
         }
     };
-    add(account, wish.name, kind);
+    add(account, requested.name, kind);
     let made = account.certificates.last_mut();
-    if let Some(made) = made.filter(|_| !wish.dns_names.is_empty()) {
-        made.dns_names = wish.dns_names;
+    if let Some(made) = made.filter(|_| !requested.dns_names.is_empty()) {
+        made.dns_names = requested.dns_names;
     }
     let shown = account.certificates.last().map(show);
     Ok(Reply::created(json!({"certificate": shown})))
 }
 
 #[derive(Deserialize)]
-struct Wish {
+struct Requested {
     name: String,
     #[serde(rename = "type")]
     kind: Option<String>,

@@ -122,15 +122,15 @@ fn list(account: &Account, call: &Call) -> Result<Reply, Refusal> {
 }
 
 fn create(account: &mut Account, call: &Call) -> Result<Reply, Refusal> {
-    let wish: Wish = call.json()?;
-    places::region(&wish.region)?;
+    let requested: Requested = call.json()?;
+    places::region(&requested.region)?;
     let spec = DropletSpec {
-        region: wish.region,
-        size: wish.size,
+        region: requested.region,
+        size: requested.size,
         status: DropletStatus::New,
-        ipv6: wish.ipv6,
-        tags: wish.tags,
-        ..DropletSpec::named(wish.name)
+        ipv6: requested.ipv6,
+        tags: requested.tags,
+        ..DropletSpec::named(requested.name)
     };
     let id = account.add_droplet(spec);
     let shown = account.droplets.get(&id).map(show);
@@ -145,7 +145,7 @@ fn create(account: &mut Account, call: &Call) -> Result<Reply, Refusal> {
 }
 
 #[derive(Deserialize)]
-struct Wish {
+struct Requested {
     name: String,
     region: String,
     size: String,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::account::Account;
 use super::api::{self, Call, Refusal};
-use super::load_balancer_wish::{self, Wish};
+use super::load_balancer_body::{self, Requested};
 use super::places;
 use crate::loopback::Reply;
 
@@ -108,9 +108,9 @@ fn create(account: &mut Account, call: &Call) -> Result<Reply, Refusal> {
         let message = "You have reached the load balancer limit of this account.";
         return Err(Refusal::new(StatusCode::FORBIDDEN, "forbidden", message));
     }
-    let wish = Wish::read(account, call.json()?)?;
+    let requested = Requested::read(account, call.json()?)?;
     let end = if call.is_doomed { ERRORED } else { ACTIVE };
-    let place = make(account, wish, call.now, end);
+    let place = make(account, requested, call.now, end);
     if account.is_prompt {
         account.settle(call.now);
     }
@@ -120,9 +120,9 @@ fn create(account: &mut Account, call: &Call) -> Result<Reply, Refusal> {
     })
 }
 
-fn make(account: &mut Account, wish: Wish, now: Instant, end: &'static str) -> usize {
+fn make(account: &mut Account, requested: Requested, now: Instant, end: &'static str) -> usize {
     let (id, number, created) = (account.uuid(), account.number(), account.timestamp());
-    account.tags.extend(wish.tags.iter().cloned());
+    account.tags.extend(requested.tags.iter().cloned());
     account.load_balancers.push(LoadBalancer {
         id,
         number,
@@ -130,16 +130,16 @@ fn make(account: &mut Account, wish: Wish, now: Instant, end: &'static str) -> u
         status: NEW,
         made: now.checked_add(account.creation).map(|at| (at, end)),
         busy: None,
-        tags: wish.tags,
-        droplets: wish.droplets,
-        fields: wish.fields,
+        tags: requested.tags,
+        droplets: requested.droplets,
+        fields: requested.fields,
     });
     account.load_balancers.len() - 1
 }
 
 pub(super) fn add(account: &mut Account, body: Value) -> Result<String, String> {
-    let wish = Wish::read(account, body).map_err(|refusal| format!("{refusal:?}"))?;
-    let place = make(account, wish, Instant::now(), ACTIVE);
+    let requested = Requested::read(account, body).map_err(|refusal| format!("{refusal:?}"))?;
+    let place = make(account, requested, Instant::now(), ACTIVE);
     let made = account.load_balancers.get_mut(place);
     Ok(made.map_or_else(String::new, |made| {
         made.set_status(ACTIVE);
@@ -150,22 +150,22 @@ pub(super) fn add(account: &mut Account, body: Value) -> Result<String, String> 
 /// Replaces all fields except those that are fixed at creation.
 fn update(account: &mut Account, call: &Call, id: &str) -> Result<Reply, Refusal> {
     let place = find(account, id)?;
-    let wish = Wish::read(account, call.json()?)?;
+    let requested = Requested::read(account, call.json()?)?;
     let busy = call
         .now
         .checked_add(account.change)
         .filter(|until| *until > call.now);
-    account.tags.extend(wish.tags.iter().cloned());
+    account.tags.extend(requested.tags.iter().cloned());
     if let Some(balancer) = account.load_balancers.get_mut(place) {
         balancer.accepts_changes()?;
-        for fixed in load_balancer_wish::FIXED {
-            if wish.fields.get(*fixed) != balancer.fields.get(*fixed) {
+        for fixed in load_balancer_body::FIXED {
+            if requested.fields.get(*fixed) != balancer.fields.get(*fixed) {
                 return Err(Refusal::unprocessable(format!("{fixed} cannot be updated")));
             }
         }
-        balancer.tags = wish.tags;
-        balancer.droplets = wish.droplets;
-        balancer.fields = wish.fields;
+        balancer.tags = requested.tags;
+        balancer.droplets = requested.droplets;
+        balancer.fields = requested.fields;
         balancer.busy = busy;
     }
     Ok(Reply::ok(one(account, place)))
@@ -188,7 +188,7 @@ fn assign(account: &mut Account, call: &Call, id: &str, adds: bool) -> Result<Re
         .get(place)
         .map(|one| one.text("region").to_owned());
     if adds {
-        load_balancer_wish::droplets(account, &droplet_ids, &region.unwrap_or_default())?;
+        load_balancer_body::droplets(account, &droplet_ids, &region.unwrap_or_default())?;
     }
     if let Some(balancer) = account.load_balancers.get_mut(place) {
         if !balancer.text("tag").is_empty() {

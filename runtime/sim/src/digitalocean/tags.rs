@@ -20,10 +20,12 @@ pub(super) fn answer(
             api::list(call, "tags", shown)
         }
         ("POST", []) => {
-            let wish: Wish = call.json()?;
-            check(&wish.name)?;
-            account.tags.insert(wish.name.clone());
-            Ok(Reply::created(json!({"tag": show(account, &wish.name)})))
+            let requested: Requested = call.json()?;
+            check(&requested.name)?;
+            account.tags.insert(requested.name.clone());
+            Ok(Reply::created(
+                json!({"tag": show(account, &requested.name)}),
+            ))
         }
         (method, [name, rest @ ..]) => {
             let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();
@@ -53,8 +55,8 @@ pub(super) fn answer(
 
 /// Adds a tag to resources, or removes it from them.
 fn mark(account: &mut Account, call: &Call, name: &str, is_on: bool) -> Result<Reply, Refusal> {
-    let wish: Resources = call.json()?;
-    for one in &wish.resources {
+    let requested: Resources = call.json()?;
+    for one in &requested.resources {
         match one.resource_type.as_str() {
             "load_balancer" => {
                 let mut all = account.load_balancers.iter_mut();
@@ -111,7 +113,7 @@ fn show(account: &Account, name: &str) -> Value {
 }
 
 #[derive(Deserialize)]
-struct Wish {
+struct Requested {
     name: String,
 }
 

@@ -19,16 +19,16 @@ struct Attachment {
 }
 
 pub(super) fn attach(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
-    let wish: Attachment = api::body(call)?;
+    let requested: Attachment = api::body(call)?;
     let id = idle(world, id)?;
-    let resources = vec![Resource::Server(id), Resource::Network(wish.network)];
-    if world.actions.busy(Resource::Network(wish.network)) {
+    let resources = vec![Resource::Server(id), Resource::Network(requested.network)];
+    if world.actions.busy(Resource::Network(requested.network)) {
         let message = "a change is currently being performed on this network";
         return Err(Refusal::new(StatusCode::CONFLICT, "conflict", message));
     }
-    let ip = place_in(world, id, wish.network, wish.ip)?;
+    let ip = place_in(world, id, requested.network, requested.ip)?;
     let net = PrivateNet {
-        network: wish.network,
+        network: requested.network,
         ip,
     };
     let member = Member::Server(id);
@@ -84,20 +84,20 @@ struct Detachment {
 }
 
 pub(super) fn detach(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
-    let wish: Detachment = api::body(call)?;
+    let requested: Detachment = api::body(call)?;
     let server = find(world, id)?;
     if !server
         .private_nets
         .iter()
-        .any(|net| net.network == wish.network)
+        .any(|net| net.network == requested.network)
     {
         return Err(Refusal::invalid("network", "server is not attached to it"));
     }
     let id = idle(world, id)?;
-    let resources = vec![Resource::Server(id), Resource::Network(wish.network)];
+    let resources = vec![Resource::Server(id), Resource::Network(requested.network)];
     let effect = Effect::Detach {
         member: Member::Server(id),
-        network: wish.network,
+        network: requested.network,
     };
     Ok(api::start(
         world,

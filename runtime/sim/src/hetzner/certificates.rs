@@ -127,17 +127,17 @@ struct Creation {
 }
 
 fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
-    let wish: Creation = api::body(call)?;
-    let name = labels::allowed_name(wish.name)?;
-    let labels = labels::allowed(wish.labels.unwrap_or_default())?;
-    let kind = match wish.r#type.as_deref() {
+    let requested: Creation = api::body(call)?;
+    let name = labels::allowed_name(requested.name)?;
+    let labels = labels::allowed(requested.labels.unwrap_or_default())?;
+    let kind = match requested.r#type.as_deref() {
         None | Some("uploaded") => {
-            let chain = pem("certificate", wish.certificate, "CERTIFICATE-----")?;
-            pem("private_key", wish.private_key, "PRIVATE KEY-----")?;
+            let chain = pem("certificate", requested.certificate, "CERTIFICATE-----")?;
+            pem("private_key", requested.private_key, "PRIVATE KEY-----")?;
             Kind::Uploaded { chain }
         }
         Some("managed") => {
-            let domains = wish.domain_names.unwrap_or_default();
+            let domains = requested.domain_names.unwrap_or_default();
             let is_domain = |name: &String| name.contains('.') && !name.contains([' ', '/']);
             if domains.is_empty() || !domains.iter().all(is_domain) {
                 return Err(Refusal::invalid("domain_names", "must be domain names"));
@@ -169,13 +169,13 @@ fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
 }
 
 /// Checks that the text begins like a PEM file of this type.
-fn pem(field: &str, wish: Option<String>, sort: &str) -> Result<String, Refusal> {
+fn pem(field: &str, requested: Option<String>, sort: &str) -> Result<String, Refusal> {
     let first_line = |text: &String| text.trim_start().lines().next().map(str::to_owned);
     let is_pem = |text: &String| {
         let line = first_line(text).unwrap_or_default();
         line.starts_with("-----BEGIN ") && line.trim_end().ends_with(sort)
     };
-    let text = wish.filter(is_pem);
+    let text = requested.filter(is_pem);
     text.ok_or_else(|| Refusal::invalid(field, "must be in PEM format"))
 }
 
@@ -216,11 +216,11 @@ struct Replacement {
 }
 
 fn replace(world: &mut World, call: &Call, id: &str) -> Result<Reply, Refusal> {
-    let wish: Replacement = api::body(call)?;
+    let requested: Replacement = api::body(call)?;
     let known = find(world, id)?;
     let (key, old) = (known.id, known.name.clone());
-    let name = wish.name.map(labels::allowed_name).transpose()?;
-    let labels = wish.labels.map(labels::allowed).transpose()?;
+    let name = requested.name.map(labels::allowed_name).transpose()?;
+    let labels = requested.labels.map(labels::allowed).transpose()?;
     let name = name.unwrap_or_else(|| old.clone());
     if name != old && is_named(world, &name) {
         return Err(Refusal::not_unique("certificate"));

@@ -10,7 +10,7 @@ use super::actions::{Effect, Resource};
 use super::api::{self, Call, Refusal, Reply};
 use super::load_balancer_state::Change;
 use super::load_balancer_types::LoadBalancerType;
-use super::load_balancers::{AlgorithmWish, find, idle};
+use super::load_balancers::{RequestedAlgorithm, find, idle};
 use super::servers::id_or_name;
 use super::world::World;
 use super::{
@@ -61,21 +61,21 @@ fn start(
 }
 
 fn change_algorithm(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
-    let wish: AlgorithmWish = api::body(call)?;
-    let change = Change::SetAlgorithm(wish.read()?);
+    let requested: RequestedAlgorithm = api::body(call)?;
+    let change = Change::SetAlgorithm(requested.read()?);
     start(world, call, id, "change_algorithm", change)
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TypeWish {
+struct RequestedType {
     load_balancer_type: Value,
 }
 
 /// Changes the type; services, targets and certificates must fit into the new one.
 fn change_type(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
-    let wish: TypeWish = api::body(call)?;
-    let size = LoadBalancerType::ordered(world, &id_or_name(&wish.load_balancer_type))?;
+    let requested: RequestedType = api::body(call)?;
+    let size = LoadBalancerType::ordered(world, &id_or_name(&requested.load_balancer_type))?;
     let spec = &find(world, id)?.spec;
     let certificates = spec.services.iter().map(|one| one.http.certificates.len());
     let fits = spec.services.len() <= size.max_services()
@@ -95,24 +95,28 @@ fn change_type(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusa
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PointerWish {
+struct RequestedPointer {
     ip: String,
     dns_ptr: Option<String>,
 }
 
 fn change_dns_ptr(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
-    let wish: PointerWish = api::body(call)?;
-    let ip: IpAddr = wish
+    let requested: RequestedPointer = api::body(call)?;
+    let ip: IpAddr = requested
         .ip
         .parse()
         .map_err(|_| Refusal::invalid("ip", "is not an IP address"))?;
-    if wish.dns_ptr.as_ref().is_some_and(|name| !is_domain(name)) {
+    if requested
+        .dns_ptr
+        .as_ref()
+        .is_some_and(|name| !is_domain(name))
+    {
         return Err(Refusal::invalid("dns_ptr", "is not a domain name"));
     }
     let balancer = find(world, id)?;
     let change = match ip {
-        IpAddr::V4(ip) if ip == balancer.public_ipv4() => Change::SetIpv4Pointer(wish.dns_ptr),
-        IpAddr::V6(ip) if ip == balancer.public_ipv6() => Change::SetIpv6Pointer(wish.dns_ptr),
+        IpAddr::V4(ip) if ip == balancer.public_ipv4() => Change::SetIpv4Pointer(requested.dns_ptr),
+        IpAddr::V6(ip) if ip == balancer.public_ipv6() => Change::SetIpv6Pointer(requested.dns_ptr),
         _ => return Err(Refusal::invalid("ip", "is not of this load balancer")),
     };
     start(world, call, id, "change_dns_ptr", change)
@@ -130,13 +134,13 @@ fn is_domain(name: &str) -> bool {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ProtectionWish {
+struct RequestedProtection {
     delete: Option<bool>,
 }
 
 fn change_protection(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
-    let wish: ProtectionWish = api::body(call)?;
+    let requested: RequestedProtection = api::body(call)?;
     let current = find(world, id)?.spec.delete_protected;
-    let change = Change::SetProtection(wish.delete.unwrap_or(current));
+    let change = Change::SetProtection(requested.delete.unwrap_or(current));
     start(world, call, id, "change_protection", change)
 }

@@ -84,12 +84,12 @@ struct Attachment {
 }
 
 pub(super) fn attach(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
-    let wish: Attachment = api::body(call)?;
-    let ip = wish.ip.map(|text| {
+    let requested: Attachment = api::body(call)?;
+    let ip = requested.ip.map(|text| {
         let ip = text.parse::<Ipv4Addr>();
         ip.map_err(|_| Refusal::invalid("ip", "is not an IPv4 address"))
     });
-    let range = wish.ip_range.map(|text| read_range("ip_range", &text));
+    let range = requested.ip_range.map(|text| read_range("ip_range", &text));
     let (ip, range) = (ip.transpose()?, range.transpose()?);
     let balancer = find(world, id)?;
     if balancer.private_net.is_some() {
@@ -98,7 +98,7 @@ pub(super) fn attach(world: &mut World, call: &Call, id: &str) -> Result<Value, 
     }
     let location = balancer.spec.location;
     let id = idle(world, id)?;
-    let network = wish.network;
+    let network = requested.network;
     quiet(world, network)?;
     let ip = place_in(world, location, network, ip, range)?;
     let effect = Effect::Attach {

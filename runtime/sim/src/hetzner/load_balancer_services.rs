@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::actions::{Effect, Resource};
 use super::api::{self, Call, Refusal};
 use super::load_balancer_objects::{LoadBalancerSpec, Protocol, Service};
-use super::load_balancer_service_wish::{HTTP_PORT, ServiceWish, read};
+use super::load_balancer_service_body::{HTTP_PORT, RequestedService, read};
 use super::load_balancer_state::Change;
 use super::load_balancers::{find, idle};
 use super::world::World;
@@ -74,9 +74,9 @@ fn port_used(status: StatusCode) -> Refusal {
 pub(super) fn allowed(
     world: &World,
     spec: &LoadBalancerSpec,
-    wish: ServiceWish,
+    requested: RequestedService,
 ) -> Result<Service, Refusal> {
-    let service = read(wish, None)?;
+    let service = read(requested, None)?;
     check(world, spec, &service)?;
     if clashes(spec, &service, None) {
         return Err(port_used(StatusCode::PRECONDITION_FAILED));
@@ -101,17 +101,17 @@ fn start(
 }
 
 pub(super) fn add(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
-    let wish: ServiceWish = api::body(call)?;
-    let service = allowed(world, &find(world, id)?.spec, wish)?;
+    let requested: RequestedService = api::body(call)?;
+    let service = allowed(world, &find(world, id)?.spec, requested)?;
     start(world, call, id, "add_service", Change::PutService(service))
 }
 
 /// Updates the service with this listening port; the port itself cannot change.
 pub(super) fn update(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
-    let wish: ServiceWish = api::body(call)?;
+    let requested: RequestedService = api::body(call)?;
     let spec = &find(world, id)?.spec;
-    let known = known(spec, wish.listen_port)?;
-    let service = read(wish, Some(known))?;
+    let known = known(spec, requested.listen_port)?;
+    let service = read(requested, Some(known))?;
     check(world, spec, &service)?;
     if clashes(spec, &service, Some(service.listen_port)) {
         return Err(port_used(StatusCode::UNPROCESSABLE_ENTITY));
@@ -127,8 +127,8 @@ struct Deletion {
 }
 
 pub(super) fn delete(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
-    let wish: Deletion = api::body(call)?;
-    let port = known(&find(world, id)?.spec, Some(wish.listen_port))?.listen_port;
+    let requested: Deletion = api::body(call)?;
+    let port = known(&find(world, id)?.spec, Some(requested.listen_port))?.listen_port;
     start(
         world,
         call,

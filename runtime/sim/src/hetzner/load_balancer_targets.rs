@@ -19,46 +19,46 @@ use super::world::World;
 /// A target in a request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TargetWish {
+pub(super) struct RequestedTarget {
     r#type: String,
-    server: Option<ServerWish>,
-    label_selector: Option<SelectorWish>,
-    ip: Option<IpWish>,
+    server: Option<RequestedServer>,
+    label_selector: Option<RequestedSelector>,
+    ip: Option<RequestedIp>,
     use_private_ip: Option<bool>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ServerWish {
+struct RequestedServer {
     id: u64,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SelectorWish {
+struct RequestedSelector {
     selector: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct IpWish {
+struct RequestedIp {
     ip: String,
 }
 
-fn read(wish: &TargetWish) -> Result<Target, Refusal> {
-    let use_private_ip = wish.use_private_ip.unwrap_or(false);
+fn read(requested: &RequestedTarget) -> Result<Target, Refusal> {
+    let use_private_ip = requested.use_private_ip.unwrap_or(false);
     match (
-        wish.r#type.as_str(),
-        &wish.server,
-        &wish.label_selector,
-        &wish.ip,
+        requested.r#type.as_str(),
+        &requested.server,
+        &requested.label_selector,
+        &requested.ip,
     ) {
         ("server", Some(server), None, None) => Ok(Target::Server {
             id: server.id,
             use_private_ip,
         }),
-        ("label_selector", None, Some(wish), None) => {
-            let selector = wish.selector.clone();
+        ("label_selector", None, Some(requested), None) => {
+            let selector = requested.selector.clone();
             LabelSelector::read(&selector)?;
             if selector.is_empty() || selector.chars().count() > 1_000 {
                 let why = "must have 1 to 1000 characters";
@@ -73,8 +73,8 @@ fn read(wish: &TargetWish) -> Result<Target, Refusal> {
             let why = "is only for the types server and label_selector";
             Err(Refusal::invalid("use_private_ip", why))
         }
-        ("ip", None, None, Some(wish)) => {
-            let ip = wish.ip.parse();
+        ("ip", None, None, Some(requested)) => {
+            let ip = requested.ip.parse();
             let ip = ip.map_err(|_| Refusal::invalid("ip.ip", "is not an IP address"))?;
             Ok(Target::Ip(ip))
         }
@@ -97,9 +97,9 @@ fn unprocessable(code: &str, message: &str) -> Refusal {
 pub(super) fn allowed(
     world: &World,
     balancer: &LoadBalancer,
-    wish: &TargetWish,
+    requested: &RequestedTarget,
 ) -> Result<Target, Refusal> {
-    let target = read(wish)?;
+    let target = read(requested)?;
     let known = &balancer.spec.targets;
     if known.iter().any(|known| known.is_same(&target)) {
         let message = "the target is already defined";
@@ -201,8 +201,8 @@ fn is_of_project(world: &World, ip: IpAddr) -> bool {
 }
 
 pub(super) fn add(world: &mut World, call: &Call, id: &str) -> Result<Value, Refusal> {
-    let wish: TargetWish = api::body(call)?;
-    let target = allowed(world, find(world, id)?, &wish)?;
+    let requested: RequestedTarget = api::body(call)?;
+    let target = allowed(world, find(world, id)?, &requested)?;
     start(world, call, id, "add_target", Change::AddTarget(target))
 }
 

@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use super::actions::{Effect, Resource};
 use super::api::{self, Call, Refusal, Reply};
 use super::load_balancer_objects::{Algorithm, LoadBalancer, LoadBalancerSpec};
-use super::load_balancer_service_wish::ServiceWish;
+use super::load_balancer_service_body::RequestedService;
 use super::load_balancer_services as services;
 use super::load_balancer_state::{Change, Locking};
-use super::load_balancer_targets::{self as targets, TargetWish};
+use super::load_balancer_targets::{self as targets, RequestedTarget};
 use super::load_balancer_types::LoadBalancerType;
 use super::load_balancer_view::show;
 use super::locations::Location;
@@ -86,11 +86,11 @@ fn list(world: &World, call: &Call) -> Result<Reply, Refusal> {
 struct Creation {
     name: String,
     load_balancer_type: Value,
-    algorithm: Option<AlgorithmWish>,
+    algorithm: Option<RequestedAlgorithm>,
     #[serde(default)]
-    services: Vec<ServiceWish>,
+    services: Vec<RequestedService>,
     #[serde(default)]
-    targets: Vec<TargetWish>,
+    targets: Vec<RequestedTarget>,
     labels: Option<BTreeMap<String, String>>,
     public_interface: Option<bool>,
     public_net: Option<PublicNet>,
@@ -109,11 +109,11 @@ struct PublicNet {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct AlgorithmWish {
+pub(super) struct RequestedAlgorithm {
     r#type: String,
 }
 
-impl AlgorithmWish {
+impl RequestedAlgorithm {
     pub(super) fn read(&self) -> Result<Algorithm, Refusal> {
         let why = "must be round_robin or least_connections";
         Algorithm::named(&self.r#type).ok_or_else(|| Refusal::invalid("algorithm.type", why))
@@ -121,15 +121,18 @@ impl AlgorithmWish {
 }
 
 fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
-    let wish: Creation = api::body(call)?;
-    let name = labels::allowed_name(wish.name)?;
-    let labels = labels::allowed(wish.labels.unwrap_or_default())?;
-    let location = place(wish.location.as_ref(), wish.network_zone.as_deref())?;
-    let size = LoadBalancerType::ordered(world, &id_or_name(&wish.load_balancer_type))?;
-    let algorithm = wish
+    let requested: Creation = api::body(call)?;
+    let name = labels::allowed_name(requested.name)?;
+    let labels = labels::allowed(requested.labels.unwrap_or_default())?;
+    let location = place(
+        requested.location.as_ref(),
+        requested.network_zone.as_deref(),
+    )?;
+    let size = LoadBalancerType::ordered(world, &id_or_name(&requested.load_balancer_type))?;
+    let algorithm = requested
         .algorithm
-        .map_or(Ok(Algorithm::default()), |wish| wish.read())?;
-    let addresses = wish.public_net.map(|net| (net.ipv4, net.ipv6));
+        .map_or(Ok(Algorithm::default()), |requested| requested.read())?;
+    let addresses = requested.public_net.map(|net| (net.ipv4, net.ipv6));
     if !matches!(addresses, None | Some((None, None))) {
         return Err(Refusal::invalid("public_net", "unknown Primary IP"));
     }
@@ -139,7 +142,7 @@ fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
     if world.load_balancers.len() >= world.load_balancer_rules.quota {
         return Err(Refusal::over_limit("load_balancer_limit"));
     }
-    let net = match wish.network {
+    let net = match requested.network {
         None => None,
         Some(network) => {
             networks::quiet(world, network)?;
@@ -155,19 +158,19 @@ fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
             location,
             labels,
             algorithm,
-            public_interface: wish.public_interface.unwrap_or(true),
+            public_interface: requested.public_interface.unwrap_or(true),
             ..LoadBalancerSpec::named(name)
         },
         created: world.timestamp(),
         number: 0,
         private_net: net,
     };
-    for wish in wish.services {
-        let service = services::allowed(world, &draft.spec, wish)?;
+    for requested in requested.services {
+        let service = services::allowed(world, &draft.spec, requested)?;
         draft.spec.services.push(service);
     }
-    for wish in &wish.targets {
-        let target = targets::allowed(world, &draft, wish)?;
+    for requested in &requested.targets {
+        let target = targets::allowed(world, &draft, requested)?;
         draft.spec.targets.push(target);
     }
     let id = world.add_load_balancer(draft.spec);
@@ -211,11 +214,11 @@ struct Replacement {
 }
 
 fn replace(world: &mut World, call: &Call, id: &str) -> Result<Reply, Refusal> {
-    let wish: Replacement = api::body(call)?;
+    let requested: Replacement = api::body(call)?;
     let known = find(world, id)?;
     let (key, old) = (known.id, known.spec.name.clone());
-    let name = wish.name.map(labels::allowed_name).transpose()?;
-    let labels = wish.labels.map(labels::allowed).transpose()?;
+    let name = requested.name.map(labels::allowed_name).transpose()?;
+    let labels = requested.labels.map(labels::allowed).transpose()?;
     if name
         .as_ref()
         .is_some_and(|name| *name != old && is_named(world, name))

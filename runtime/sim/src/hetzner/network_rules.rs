@@ -20,7 +20,7 @@ const PUBLIC_GATEWAY: Ipv4Addr = Ipv4Addr::new(172, 31, 1, 1);
 /// A subnet in a request. Ranges and addresses are strings here: the vendor answers invalid ones with `invalid_input`,
 /// not as malformed JSON.
 #[derive(Deserialize)]
-pub(super) struct SubnetWish {
+pub(super) struct RequestedSubnet {
     pub(super) ip_range: Option<String>,
     pub(super) network_zone: String,
     pub(super) r#type: String,
@@ -28,7 +28,7 @@ pub(super) struct SubnetWish {
 }
 
 #[derive(Deserialize)]
-pub(super) struct RouteWish {
+pub(super) struct RequestedRoute {
     pub(super) destination: String,
     pub(super) gateway: String,
 }
@@ -45,9 +45,9 @@ pub(super) fn is_private(range: Ipv4Net) -> bool {
     range.network().is_private() && range.broadcast().is_private()
 }
 
-pub(super) fn read_route(wish: &RouteWish) -> Result<Route, Refusal> {
-    let destination = read_range("destination", &wish.destination)?;
-    let gateway = wish
+pub(super) fn read_route(requested: &RequestedRoute) -> Result<Route, Refusal> {
+    let destination = read_range("destination", &requested.destination)?;
+    let gateway = requested
         .gateway
         .parse()
         .map_err(|_| Refusal::invalid("gateway", "is not an IPv4 address"))?;
@@ -57,8 +57,11 @@ pub(super) fn read_route(wish: &RouteWish) -> Result<Route, Refusal> {
     })
 }
 
-pub(super) fn allowed_route(network: &Network, wish: &RouteWish) -> Result<Route, Refusal> {
-    let route = read_route(wish)?;
+pub(super) fn allowed_route(
+    network: &Network,
+    requested: &RequestedRoute,
+) -> Result<Route, Refusal> {
+    let route = read_route(requested)?;
     let to = route.destination;
     let everything = Ipv4Net::default();
     let overlaps = |range: Ipv4Net| range.contains(&to) || to.contains(&range);
@@ -108,8 +111,11 @@ pub(super) fn allowed_route(network: &Network, wish: &RouteWish) -> Result<Route
     Ok(route)
 }
 
-pub(super) fn allowed_subnet(network: &Network, wish: SubnetWish) -> Result<Subnet, Refusal> {
-    let vswitch = match (wish.r#type.as_str(), wish.vswitch_id) {
+pub(super) fn allowed_subnet(
+    network: &Network,
+    requested: RequestedSubnet,
+) -> Result<Subnet, Refusal> {
+    let vswitch = match (requested.r#type.as_str(), requested.vswitch_id) {
         ("cloud" | "server", None) => None,
         ("vswitch", Some(id)) => Some(id),
         ("cloud" | "server", Some(_)) => {
@@ -126,10 +132,10 @@ pub(super) fn allowed_subnet(network: &Network, wish: SubnetWish) -> Result<Subn
         }
     };
     // Robot's vSwitches reach only one zone.
-    if vswitch.is_some() && wish.network_zone != Location::Fsn1.network_zone() {
+    if vswitch.is_some() && requested.network_zone != Location::Fsn1.network_zone() {
         return Err(Refusal::invalid("network_zone", "has no vSwitches"));
     }
-    let known_zone = |place: &Location| place.network_zone() == wish.network_zone;
+    let known_zone = |place: &Location| place.network_zone() == requested.network_zone;
     if !Location::ALL.iter().any(known_zone) {
         return Err(Refusal::invalid("network_zone", "unknown network zone"));
     }
@@ -150,7 +156,7 @@ pub(super) fn allowed_subnet(network: &Network, wish: SubnetWish) -> Result<Subn
         let mut taken = taken.iter();
         range.prefix_len() <= 30 && taken.all(|one| !one.contains(range) && !range.contains(one))
     };
-    let ip_range = match wish.ip_range {
+    let ip_range = match requested.ip_range {
         Some(text) => Some(read_range("ip_range", &text)?)
             .filter(|range| network.ip_range.contains(range) && free(range)),
         None => {
@@ -163,7 +169,7 @@ pub(super) fn allowed_subnet(network: &Network, wish: SubnetWish) -> Result<Subn
         .ok_or_else(|| Refusal::invalid("ip_range", "is outside the network or not free"))?;
     Ok(Subnet {
         ip_range,
-        network_zone: wish.network_zone,
+        network_zone: requested.network_zone,
         vswitch,
     })
 }

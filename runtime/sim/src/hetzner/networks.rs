@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::actions::{Effect, Resource};
 use super::api::{self, Call, Refusal, Reply};
 use super::network_rules::{
-    RouteWish, SubnetWish, allowed_route, allowed_subnet, is_private, read_range, read_route,
+    RequestedRoute, RequestedSubnet, allowed_route, allowed_subnet, is_private, read_range,
+    read_route,
 };
 use super::objects::{Member, Network};
 use super::query::{self, LabelSelector};
@@ -57,9 +58,9 @@ struct Creation {
     #[serde(default)]
     labels: BTreeMap<String, String>,
     #[serde(default)]
-    subnets: Vec<SubnetWish>,
+    subnets: Vec<RequestedSubnet>,
     #[serde(default)]
-    routes: Vec<RouteWish>,
+    routes: Vec<RequestedRoute>,
     #[serde(default)]
     expose_routes_to_vswitch: bool,
 }
@@ -72,15 +73,15 @@ struct Update {
 }
 
 pub(super) fn update(world: &mut World, call: &Call, id: &str) -> Result<Reply, Refusal> {
-    let wish: Update = api::body(call)?;
+    let requested: Update = api::body(call)?;
     let id = idle(world, id)?;
-    if let Some(name) = &wish.name {
+    if let Some(name) = &requested.name {
         allowed_name(world, name, Some(id))?;
     }
     if let Some(network) = world.networks.get_mut(&id) {
-        network.name = wish.name.unwrap_or_else(|| network.name.clone());
-        network.labels = wish.labels.unwrap_or_else(|| network.labels.clone());
-        let exposes = wish.expose_routes_to_vswitch;
+        network.name = requested.name.unwrap_or_else(|| network.name.clone());
+        network.labels = requested.labels.unwrap_or_else(|| network.labels.clone());
+        let exposes = requested.expose_routes_to_vswitch;
         network.exposes_routes = exposes.unwrap_or(network.exposes_routes);
     }
     get(world, &id.to_string())
@@ -99,8 +100,8 @@ fn allowed_name(world: &World, name: &str, id: Option<u64>) -> Result<(), Refusa
 }
 
 pub(super) fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
-    let wish: Creation = api::body(call)?;
-    allowed_name(world, &wish.name, None)?;
+    let requested: Creation = api::body(call)?;
+    allowed_name(world, &requested.name, None)?;
     if world.networks.len() >= MAX_NETWORKS {
         let message = "network limit exceeded";
         return Err(Refusal::new(
@@ -109,26 +110,26 @@ pub(super) fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
             message,
         ));
     }
-    let ip_range = read_range("ip_range", &wish.ip_range)?;
+    let ip_range = read_range("ip_range", &requested.ip_range)?;
     if !is_private(ip_range) || ip_range.prefix_len() > 24 {
         let why = "is not a private IPv4 range of at least 256 addresses";
         return Err(Refusal::invalid("ip_range", why));
     }
     let mut draft = Network {
         id: 0,
-        name: wish.name,
+        name: requested.name,
         created: world.timestamp(),
         ip_range,
-        labels: wish.labels,
+        labels: requested.labels,
         subnets: Vec::new(),
         routes: Vec::new(),
-        exposes_routes: wish.expose_routes_to_vswitch,
+        exposes_routes: requested.expose_routes_to_vswitch,
     };
-    for subnet in wish.subnets {
+    for subnet in requested.subnets {
         let subnet = allowed_subnet(&draft, subnet)?;
         draft.subnets.push(subnet);
     }
-    for route in wish.routes {
+    for route in requested.routes {
         let route = allowed_route(&draft, &route)?;
         draft.routes.push(route);
     }

@@ -99,9 +99,9 @@ pub(super) fn sort<T>(
     fields: &[(&str, Comparison<T>)],
 ) -> Result<(), Refusal> {
     let mut orders: Vec<(Comparison<T>, bool)> = Vec::new();
-    for wish in call.query.all("sort") {
-        let (name, descending) = match wish.split_once(':') {
-            None | Some((_, "asc")) => (wish.trim_end_matches(":asc"), false),
+    for requested in call.query.all("sort") {
+        let (name, descending) = match requested.split_once(':') {
+            None | Some((_, "asc")) => (requested.trim_end_matches(":asc"), false),
             Some((name, "desc")) => (name, true),
             Some(_) => return Err(Refusal::invalid("sort", "direction must be asc or desc")),
         };

@@ -80,14 +80,14 @@ struct PublicNet {
 }
 
 pub(super) fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
-    let wish: Creation = api::body(call)?;
-    if !is_host_name(&wish.name) {
+    let requested: Creation = api::body(call)?;
+    if !is_host_name(&requested.name) {
         return Err(Refusal::invalid("name", "is not a valid host name"));
     }
     if world
         .servers
         .values()
-        .any(|server| server.spec.name == wish.name)
+        .any(|server| server.spec.name == requested.name)
     {
         let message = "server name is already used";
         return Err(Refusal::new(
@@ -104,39 +104,39 @@ pub(super) fn create(world: &mut World, call: &Call) -> Result<Reply, Refusal> {
             message,
         ));
     }
-    let server_type = ServerType::find(&id_or_name(&wish.server_type))
+    let server_type = ServerType::find(&id_or_name(&requested.server_type))
         .ok_or_else(|| Refusal::invalid("server_type", "unknown server type"))?;
-    if id_or_name(&wish.image) != server_types::IMAGE {
+    if id_or_name(&requested.image) != server_types::IMAGE {
         return Err(Refusal::invalid("image", "unknown image"));
     }
-    let location = match &wish.location {
+    let location = match &requested.location {
         None => Location::default(),
         Some(place) => Location::find(&id_or_name(place))
             .ok_or_else(|| Refusal::invalid("location", "unknown location"))?,
     };
-    if wish
+    if requested
         .networks
         .iter()
         .any(|network| !world.networks.contains_key(network))
     {
         return Err(Refusal::invalid("networks", "unknown network"));
     }
-    let public = wish.public_net.as_ref();
+    let public = requested.public_net.as_ref();
     let id = world.add_server(ServerSpec {
-        name: wish.name,
+        name: requested.name,
         server_type,
         location,
         status: ServerStatus::Initializing,
-        labels: wish.labels,
+        labels: requested.labels,
         public_ipv4: public.and_then(|net| net.enable_ipv4).unwrap_or(true),
         public_ipv6: public.and_then(|net| net.enable_ipv6).unwrap_or(true),
     });
-    for network in wish.networks {
+    for network in requested.networks {
         if let Some(ip) = world.free_address(location.network_zone(), network, None) {
             world.attach(Member::Server(id), PrivateNet { network, ip });
         }
     }
-    let starts = wish.start_after_create.unwrap_or(true);
+    let starts = requested.start_after_create.unwrap_or(true);
     let created = if starts {
         ServerStatus::Running
     } else {

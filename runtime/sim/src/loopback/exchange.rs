@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::time::{sleep, timeout};
 
-use super::serve::{Line, PATIENCE, Respond};
+use super::serve::{Line, REQUEST_TIMEOUT, Respond};
 use super::trouble::{Envelope, Reply, Trouble, instead};
 use super::wire::{Answer, Body, response};
 
@@ -70,7 +70,12 @@ impl<Cloud: Exchange> Respond for Cloud {
         }
         let answer = match trouble.as_ref().and_then(instead::<Cloud::Vendor>) {
             Some(answer) => answer,
-            None => match timeout(PATIENCE, Limited::new(body, Cloud::MAX_BODY).collect()).await {
+            None => match timeout(
+                REQUEST_TIMEOUT,
+                Limited::new(body, Cloud::MAX_BODY).collect(),
+            )
+            .await
+            {
                 Ok(Ok(body)) => self.carry_out(&account, &head, body.to_bytes(), trouble.as_ref()),
                 _ => Cloud::too_large().into(),
             },

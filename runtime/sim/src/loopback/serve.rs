@@ -26,7 +26,7 @@ use super::wire::Body;
 /// Maximum number of concurrent connections; more are closed at once.
 const MAX_CONNECTIONS: usize = 4096;
 /// Timeout for a TLS handshake, for the head of a request, and for its body.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A simulated cloud that answers requests.
 pub(crate) trait Respond: Send + Sync + 'static {
@@ -39,7 +39,7 @@ pub(crate) trait Respond: Send + Sync + 'static {
 }
 
 /// The listener and its settings.
-pub(super) struct Door {
+pub(super) struct Listener {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<TlsAcceptor>,
     /// The number of accepted connections.
@@ -47,8 +47,8 @@ pub(super) struct Door {
 }
 
 /// Serves until `stop` is notified or the future is dropped; its connections end with it.
-pub(super) async fn listen(cloud: Arc<impl Respond>, door: Door, stop: Arc<Notify>) {
-    let Door {
+pub(super) async fn listen(cloud: Arc<impl Respond>, door: Listener, stop: Arc<Notify>) {
+    let Listener {
         listener,
         tls,
         connections: accepted_so_far,
@@ -109,7 +109,7 @@ async fn connection(
         match tls {
             None => speak(cloud, line, stream).await,
             Some(tls) => {
-                if let Ok(Ok(stream)) = timeout(PATIENCE, tls.accept(stream)).await {
+                if let Ok(Ok(stream)) = timeout(REQUEST_TIMEOUT, tls.accept(stream)).await {
                     speak(cloud, line, stream).await;
                 }
             }
@@ -146,7 +146,7 @@ where
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE);
+        .header_read_timeout(REQUEST_TIMEOUT);
     // A broken connection affects only its client.
     let _ = builder
         .serve_connection(TokioIo::new(stream), service)

@@ -19,7 +19,7 @@ use super::api::{self, Account, Refusal};
 use super::faults::{self, Fault, Trouble};
 use super::login::Login;
 use super::rate::{CallKind, Windows};
-use crate::loopback::{self, Answer, Body, Clock, Journal, Line, PATIENCE, Respond};
+use crate::loopback::{self, Answer, Body, Clock, Journal, Line, REQUEST_TIMEOUT, Respond};
 
 /// The largest form, in bytes; the vendor's own are a few hundred bytes.
 const MAX_BODY: usize = 1 << 16;
@@ -126,7 +126,7 @@ impl Respond for Shared {
         }
         let answer = match trouble.as_ref().and_then(faults::instead) {
             Some(answer) => answer,
-            None => match timeout(PATIENCE, Limited::new(body, MAX_BODY).collect()).await {
+            None => match timeout(REQUEST_TIMEOUT, Limited::new(body, MAX_BODY).collect()).await {
                 Ok(Ok(body)) => self.carry_out(&head, &body.to_bytes(), trouble.as_ref()),
                 _ => {
                     let message = "the form is too large or never ends";

@@ -7,15 +7,15 @@
 /// `guest_misbehaving::behaviour`.
 pub const MISBEHAVING: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-misbehaving.wasm"));
 
-/// The guest of contract 0.1 that repeats what it was told.
+/// The guest of contract 0.1 that repeats what it gets from the host.
 pub const WITNESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-witness.wasm"));
 
 /// A version of [`MISBEHAVING`]: the same code in other bytes, so that nothing has to be built for it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Version<'a> {
-    /// What its manifest calls it: five characters, such as `0.2.0`. `None`: as it was built.
+    /// The version in its manifest: five characters, such as `0.2.0`. `None`: as it was built.
     pub version: Option<&'a str>,
-    /// How it behaves, whatever is configured: at most 30 characters. `None`: as configured.
+    /// Its behaviour, whatever is configured: at most 30 characters. `None`: as configured.
     pub behaviour: Option<&'a str>,
     /// Whether its manifest asks for `GET` on everything that has two parts, and not on machines only.
     pub is_wider: bool,
@@ -41,7 +41,7 @@ pub fn misbehaving(version: Version<'_>) -> Vec<u8> {
     wasm
 }
 
-/// Writes one text over another wherever it stands. Nothing moves, so that the module stays whole.
+/// Replaces one text by another wherever it occurs. The length stays the same, so that the module stays valid.
 fn replace(wasm: &mut [u8], old: &str, new: &str) {
     let (old, new) = (old.as_bytes(), new.as_bytes());
     assert_eq!(old.len(), new.len(), "the texts are equally long");

@@ -1,4 +1,4 @@
-//! Says what must not be believed: answers of the wrong shape, of the wrong meaning, or without proof.
+//! Answers that must not be believed: of the wrong shape, of the wrong meaning, or without proof.
 
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ fn look_up(behaviour: Behaviour, node: &Node) -> Lookup {
     Lookup::Found(instance)
 }
 
-/// What a good provider would say.
+/// The answer of a good provider.
 fn honest(node: &Node) -> Instance {
     Instance {
         instance_type: Some("small".to_owned()),
@@ -158,7 +158,7 @@ fn is_tenth_call() -> bool {
     count == 0
 }
 
-/// The first call keeps `gone` and says `found`; later calls believe what was kept.
+/// The first call stores `gone` and answers `found`; later calls answer what was stored.
 fn from_state(node: &Node) -> Lookup {
     let key = format!("verdict/{}", node.name);
     if state::get(&key).is_some() {

@@ -1,5 +1,5 @@
-//! Makes load balancers, well or badly: answers that must not be believed or are too large, writes that are too many,
-//! proofs that are none.
+//! Load balancers, made well or badly: answers that must not be believed or are too large, too many writes, and false
+//! proofs of absence.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use ccm_guest::{
 use crate::behaviour::Balancing;
 use crate::resources;
 
-/// The domain that the manifest asks for.
+/// The annotation domain that the manifest requests.
 const DOMAIN: &str = "misbehaving.example";
 const MIB: usize = 1024 * 1024;
 const GARBAGE: &str = "\x1b[2J\x1b[31mall is well\r\n\0\u{202e}";
@@ -109,7 +109,7 @@ pub fn get(balancing: Balancing, service: &Service) -> Result<Found, Error> {
         Balancing::Echo => Ok(Found::Present(service.status.clone())),
         Balancing::AbsentWithoutAsking => Ok(Found::Absent),
         Balancing::AbsentAfterFailure => {
-            // Whatever the end is.
+            // The result does not matter.
             let _ = look(service, false);
             Ok(Found::Absent)
         }
@@ -125,7 +125,7 @@ pub fn get(balancing: Balancing, service: &Service) -> Result<Found, Error> {
     }
 }
 
-/// What is said beside an error.
+/// The Events that go with an error.
 pub fn failure(balancing: Balancing, error: Error) -> Failure {
     let event = |reason: &str| Event::warning(reason, "look at it");
     error.with_events(match balancing {
@@ -135,7 +135,7 @@ pub fn failure(balancing: Balancing, error: Error) -> Failure {
     })
 }
 
-/// What does not come to an answer.
+/// Behaviours that end before an answer.
 fn before(balancing: Balancing) -> Result<(), Error> {
     match balancing {
         Balancing::Panic => resources::panic_with_message(),
@@ -180,7 +180,7 @@ fn create(service: &Service, targets: &[Node]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks for the Service's load balancer.
+/// Requests the Service's load balancer.
 fn look(service: &Service, kept: bool) -> Result<Option<Response>, Error> {
     let request = Request::get("api", path(service));
     let request = match kept {
@@ -339,7 +339,7 @@ fn event(reason: &str, message: &str) -> Event {
     }
 }
 
-/// Everything that `ensure` was told but the status, one annotation for each group.
+/// The parts of `ensure`'s request but the status, one annotation for each group.
 fn told(request: &EnsureRequest) -> Vec<AnnotationChange> {
     let service = &request.service;
     let ends = (request.targets.first(), request.targets.last());

@@ -1,4 +1,4 @@
-//! Every way to misbehave, and what a host has to do about it.
+//! Every way to misbehave, and the required reaction of a host.
 
 macro_rules! behaviours {
     ($(#[doc = $about:literal])+ $name:ident: $($(#[doc = $what:literal])+ $variant:ident = $word:literal,)+) => {
@@ -9,10 +9,10 @@ macro_rules! behaviours {
         }
 
         impl $name {
-            /// Every behaviour.
+            /// All values, in the order of declaration.
             pub const ALL: &[$name] = &[$($name::$variant,)+];
 
-            /// The word in the configuration.
+            /// The value's word in the configuration.
             pub fn word(self) -> &'static str {
                 match self {
                     $($name::$variant => $word,)+
@@ -107,7 +107,7 @@ behaviours! {
     ForeignScheme = "foreign-scheme",
     /// 10 000 addresses on one instance. Over the cap: an error of the guest.
     ManyAddresses = "many-addresses",
-    /// A reason of 16 MiB for the first node. Over the cap, and the manager's memory does not feel it.
+    /// A reason of 16 MiB for the first node. Over the cap, and the manager's memory does not grow.
     HugeString = "huge-string",
     /// 100 000 events. Over the cap.
     ManyEvents = "many-events",
@@ -115,7 +115,7 @@ behaviours! {
     EventOutOfRange = "event-out-of-range",
     /// An event whose reason is no CamelCase word and whose message has control characters.
     BadEvent = "bad-event",
-    /// An error whose text has the credential, control characters, terminal codes and 100 KiB of length. Cut and cleaned.
+    /// An error with the credential, control characters, terminal codes and 100 KiB in its text. Cut and cleaned.
     GarbageError = "garbage-error",
     /// The same with 10 MiB.
     HugeGarbageError = "huge-garbage-error",
@@ -123,9 +123,9 @@ behaviours! {
     GoneWithoutAsking = "gone-without-asking",
     /// Asks once per node, and says `gone` for whatever does not end 2xx. The host has to see the failed exchange.
     GoneAfterFailure = "gone-after-failure",
-    /// Counts its calls in its own memory. Must always tell `call 1`: every call has a fresh guest instance.
+    /// Counts its calls in its own memory. Must always answer `call 1`: every call has a fresh guest instance.
     FromMemory = "from-memory",
-    /// Says in its second call what `state` kept of its first: `gone`. A confirming look-up must not see it.
+    /// Answers in its second call what `state` kept of its first: `gone`. A confirming look-up must not see it.
     FromState = "from-state",
 
     /// As `honest-requests`, and every tenth call ends with an error: unavailable. A trial has to notice.
@@ -151,7 +151,7 @@ behaviours! {
     Metadata = "metadata",
     /// Asks for a host that was not granted through `wasi:http`. Refused.
     OtherHost = "other-host",
-    /// Sends 10 000 requests. The host's limits and the budget hold; tells how many were answered, and how many throttled.
+    /// Sends 10 000 requests. The host's limits and the budget hold; reports how many were answered and throttled.
     Flood = "flood",
     /// Hands 10 000 requests to one `fetch-all`. Refused, or at most 64 are sent.
     FloodAtOnce = "flood-at-once",
@@ -161,9 +161,9 @@ behaviours! {
     HoardBodies = "hoard-bodies",
     /// Begins the body of a granted request with one byte, and never ends it. The deadline holds, and nothing is sent.
     SlowBody = "slow-body",
-    /// Leaves header fields and paths of megabytes with the host, in a thousand requests that it never sends. Not taken.
+    /// Leaves header fields and paths of megabytes with the host, in a thousand requests that are not sent. Not taken.
     HoardFields = "hoard-fields",
-    /// Puts a million header fields into one request, one by one. Ends in a trap where there is no more room.
+    /// Puts a million header fields into one request, one by one. Ends in a trap at the limit of memory for them.
     ManyFields = "many-fields",
     /// Puts 32 769 header fields, more than a map of them can hold, into one request at once. Ends in a trap.
     ManyFieldsAtOnce = "many-fields-at-once",
@@ -173,7 +173,7 @@ behaviours! {
     HoardKeptAnswers = "hoard-kept-answers",
     /// Asks for many large answers in one call of the host. One fits.
     FetchAllHuge = "fetch-all-huge",
-    /// Has come by the credential, and writes it into its log and its answer. Nobody reads it there.
+    /// Has got the credential, and writes it into its log and its answer. It is removed from both.
     TellsToken = "tells-token",
     /// Has come by the credential, and makes it a label. No answer at all.
     TokenAsLabel = "token-as-label",

@@ -1,4 +1,4 @@
-//! Which file carries a behaviour out.
+//! The file that carries out each behaviour.
 
 use ccm_guest::load_balancer::{
     DeleteRequest, EnsureReply, EnsureRequest, Found, ProgressReply, Service, UpdateRequest,
@@ -18,20 +18,20 @@ pub struct Misbehaving {
     behaviour: Behaviour,
     /// Host and port of the target, for requests that name no target.
     authority: String,
-    /// As a maker of load balancers; `None`: it makes none.
+    /// The behaviour as a provider of load balancers; `None`: it makes none.
     balancing: Option<Balancing>,
-    /// As a maker of routes; `None`: it makes none.
+    /// The behaviour as a provider of routes; `None`: it makes none.
     routing: Option<Routing>,
-    /// What happened to the request in `init`, if there was one.
+    /// The result of the request in `init`, if there was one.
     told_by_init: Option<String>,
 }
 
-/// The behaviour of this very build, whatever is configured: spaces say none. Tests make versions of the guest that
-/// differ in their bytes by writing another word over them.
+/// The behaviour of this build, whatever is configured; spaces: as configured. Tests make versions of the guest with
+/// other bytes by writing another word over them.
 static BUILT_IN: [u8; 64] = *b"the behaviour that is built in: [                              ]";
 
 fn built_in() -> Option<&'static str> {
-    // Otherwise the compiler reads it in the place of the guest.
+    // Without this the compiler would evaluate the text at build time.
     let text = std::hint::black_box(&BUILT_IN);
     let text = std::str::from_utf8(text).unwrap_or_default();
     let (_, word) = text.split_once('[')?;
@@ -95,7 +95,7 @@ impl Provider for Misbehaving {
 }
 
 impl Misbehaving {
-    /// The host calls what `init` enabled, and nothing else.
+    /// The host calls only functions that `init` enabled.
     fn balancing(&self) -> Result<Balancing, Error> {
         self.balancing
             .ok_or_else(|| Error::internal("load-balancer was called, and is not enabled"))
@@ -107,7 +107,7 @@ impl Misbehaving {
     }
 }
 
-/// What the configuration chooses under a key that may be missing.
+/// The value that the configuration chooses under an optional key.
 fn chosen<T>(config: &Config, key: &str, parse: fn(&str) -> Option<T>) -> Result<Option<T>, Error> {
     let mut values = config.values();
     let Some(word) = values.text(key) else {

@@ -1,5 +1,5 @@
-//! Tries the doors. Each function tells what happened: `refused: …` or `allowed: …`; where several doors are tried, one
-//! that opens is enough for `allowed`.
+//! Attempts at access. Each function reports the result: `refused: …` or `allowed: …`; of several attempts one that
+//! succeeds is enough for `allowed`.
 
 use ccm_guest::Error;
 use ccm_guest::http::{Method, Request, Response, send_all};
@@ -32,7 +32,7 @@ pub fn other_target() -> String {
     )
 }
 
-/// Paths that mean something else to a careless host.
+/// Paths that a careless host would resolve to another one.
 pub fn path_tricks() -> String {
     const PATHS: &[&str] = &[
         "/machines/..",
@@ -151,7 +151,7 @@ pub fn url(host: &str, path: &str) -> String {
     raw::url(host, path)
 }
 
-/// Names that nobody has, left with the host.
+/// Names that do not exist, left with the host.
 pub fn hoard_names() -> String {
     let name = "x".repeat(1024 * 1024);
     match raw::names_taken(&name) {
@@ -168,7 +168,7 @@ pub fn hoard_bodies() -> String {
     }
 }
 
-/// A body that begins and does not go on.
+/// A body that begins and never ends.
 pub fn slow_body(authority: &str) -> String {
     match raw::wait_for_answer_to_half_a_body(authority, "/v1/balancers") {
         true => "allowed: half a body was answered".to_owned(),
@@ -205,7 +205,7 @@ pub fn many_fields_at_once() -> String {
     }
 }
 
-/// A hundred large answers, which are left with the host. With this in `cache-control`.
+/// A hundred large answers, which are left with the host; `cache` is their `cache-control`.
 pub fn hoard_answers(authority: &str, cache: Option<&str>) -> String {
     match raw::answers_held(100, authority, "/v1/machines/probe", cache) {
         1 => "refused: 1 of 100 answers was held".to_owned(),
@@ -232,7 +232,7 @@ fn all_of(requests: impl Iterator<Item = (String, Request)>) -> String {
     format!("refused: all {refused}")
 }
 
-/// A refusal is `denied`, or `invalid`, which the SDK calls internal. Any other failure was an attempt.
+/// A refusal is `denied`, or `invalid`, which the SDK calls internal. Any other failure counts as allowed.
 fn tell(what: &str, answer: Result<Response, Error>) -> String {
     match answer {
         Ok(response) => format!("allowed: {what} was answered {}", response.status()),
@@ -243,7 +243,7 @@ fn tell(what: &str, answer: Result<Response, Error>) -> String {
 
 #[cfg(target_arch = "wasm32")]
 mod raw {
-    //! What the SDK would not do, or has no function for.
+    //! Calls that the SDK would not make, or has no function for.
 
     use ccm_guest::bindings::host::ccm::provider::http;
     use wasip2::http::outgoing_handler::handle;
@@ -268,7 +268,7 @@ mod raw {
             .count()
     }
 
-    /// How many times a request takes this name, as its method and as its host.
+    /// How often a request accepts this name, as its method and as its host.
     pub(super) fn names_taken(name: &str) -> usize {
         let request = OutgoingRequest::new(Fields::new());
         let as_method = request.set_method(&Method::Other(name.to_owned()));
@@ -279,12 +279,12 @@ mod raw {
             .count()
     }
 
-    /// How many bytes are taken of `requests` bodies of so many bytes, to somewhere, when all of them are written at the
-    /// same time and none is ended.
+    /// How many bytes of `requests` bodies of `bytes` bytes each are accepted, when all of them are written at the same
+    /// time and none is ended.
     pub(super) fn body_bytes_taken(requests: usize, bytes: usize) -> usize {
         const ROUNDS: usize = 40;
         const PIECE: &[u8] = &[b'b'; 64 * 1024];
-        // A stream goes before its body.
+        // A stream must be dropped before its body.
         let mut open = Vec::new();
         for _ in 0..requests {
             let request = OutgoingRequest::new(Fields::new());
@@ -316,7 +316,7 @@ mod raw {
                     *taken += piece.len();
                 }
             }
-            // Time for the host to read.
+            // Gives the host time to read.
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         open.iter().map(|(_, _, _, taken)| taken).sum()
@@ -343,7 +343,8 @@ mod raw {
         has_begun && matches!(answer.get(), Some(Ok(Ok(_))))
     }
 
-    /// How many bytes of header fields and paths are taken of so many requests, each with as many fields as it may have.
+    /// How many bytes of header fields and paths are accepted in this many requests, each with the maximum number of
+    /// fields.
     pub(super) fn field_bytes_taken(requests: usize) -> usize {
         const VALUES: usize = 2;
         let value = vec![b'x'; 3500];
@@ -367,13 +368,13 @@ mod raw {
         taken
     }
 
-    /// How many objects the host keeps.
+    /// How many objects the host keeps, of `count` that are made.
     pub(super) fn objects_made(count: usize) -> usize {
         let made: Vec<_> = (0..count).map(|_| Fields::new()).collect();
         made.len()
     }
 
-    /// How many of so many header fields without a value are taken, one by one.
+    /// How many of `count` header fields without a value are accepted, one by one.
     pub(super) fn fields_appended(count: usize) -> usize {
         let fields = Fields::new();
         (0..count)
@@ -381,7 +382,7 @@ mod raw {
             .count()
     }
 
-    /// Whether so many are taken at once.
+    /// Whether this many are accepted at once.
     pub(super) fn fields_at_once(count: usize) -> bool {
         let fields: Vec<_> = (0..count)
             .map(|number| (format!("x-{number}"), Vec::new()))
@@ -389,7 +390,7 @@ mod raw {
         Fields::from_list(&fields).is_ok()
     }
 
-    /// How many of so many answers are there at the same time, unread.
+    /// How many of `count` answers exist at the same time, unread.
     pub(super) fn answers_held(
         count: usize,
         authority: &str,
@@ -445,7 +446,7 @@ mod raw {
 
 #[cfg(not(target_arch = "wasm32"))]
 mod raw {
-    //! There is no `wasi:http` off Wasm.
+    //! `wasi:http` exists on Wasm alone.
 
     pub(super) fn fetch_all(_: usize) -> usize {
         0

@@ -1,4 +1,5 @@
-//! Takes more than its share: time, memory, stack, log, state, randomness. Whatever returns tells how far it came.
+//! Uses more than its share: time, memory, stack, log, state, randomness. Functions that return report how far they
+//! came.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -9,7 +10,7 @@ use ccm_guest::{log, random, state};
 const FLOOD: u32 = 10_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Never returns.
+/// Loops until the host ends the call.
 pub fn spin() -> ! {
     let mut turns = 0_u64;
     loop {
@@ -23,7 +24,7 @@ pub fn sleep() -> String {
     "allowed: slept for an hour".to_owned()
 }
 
-/// Polls what is ready at once, for ever.
+/// Polls a timer that is ready at once, for ever.
 pub fn poll_loop() -> String {
     loop {
         raw::poll_now();
@@ -41,7 +42,7 @@ pub fn leak() -> String {
     "told: one MiB is lost".to_owned()
 }
 
-/// Looks at every clock while time passes.
+/// Reads every clock while time passes.
 pub fn fine_clock() -> String {
     match raw::finest_step() {
         1_000_000.. => "told: no clock is finer than a millisecond".to_owned(),
@@ -72,7 +73,7 @@ pub fn recursion() -> String {
     format!("allowed: {} calls deep", deeper(0))
 }
 
-/// Panics.
+/// Panics with a message.
 #[allow(clippy::panic, reason = "this is the behaviour that was asked for")]
 pub fn panic_with_message() -> ! {
     panic!("the misbehaving guest panics because it was told to")
@@ -110,7 +111,7 @@ pub fn log_forgery() -> String {
     "told: one line was written".to_owned()
 }
 
-/// Keeps values until one is refused.
+/// Stores values until one is refused.
 pub fn state_overflow() -> String {
     let value = vec![7; 64 * 1024];
     let kept = (0..64)
@@ -119,7 +120,7 @@ pub fn state_overflow() -> String {
     format!("told: {kept} values of 64 KiB were kept")
 }
 
-/// Keeps one value that is far too large.
+/// Stores one value that is far too large.
 pub fn state_huge_value() -> String {
     match state::set("huge", &vec![7; 16 * 1024 * 1024], MINUTE) {
         true => "allowed: a value of 16 MiB".to_owned(),
@@ -127,7 +128,7 @@ pub fn state_huge_value() -> String {
     }
 }
 
-/// Asks for more randomness than fits into its memory.
+/// Asks for more random bytes than fit into its memory.
 pub fn huge_random() -> String {
     format!("allowed: {} random bytes", random::bytes(u32::MAX).len())
 }
@@ -135,7 +136,7 @@ pub fn huge_random() -> String {
 /// The credential of the tests, as if a cloud had repeated it.
 pub const TOKEN: &str = "a-token-that-no-guest-sees";
 
-/// Tells it in the log; the caller puts the rest into its answer.
+/// Writes the token to the log; the caller puts the rest into its answer.
 pub fn tell_token() -> String {
     log::warn(TOKEN, &[("token", TOKEN)]);
     format!("told: the token is {TOKEN}")
@@ -153,7 +154,7 @@ pub fn calls_so_far() -> String {
 
 #[cfg(target_arch = "wasm32")]
 mod raw {
-    //! What the standard library has no function for.
+    //! Calls that the standard library has no function for.
 
     use wasip2::clocks::{monotonic_clock, wall_clock};
     use wasip2::io::poll::poll;
@@ -173,11 +174,11 @@ mod raw {
         begun.len()
     }
 
-    /// The smallest step in nanoseconds that a clock makes or says that it makes, while some of them pass.
+    /// The smallest step in nanoseconds that a clock makes or reports, during `LOOKS` readings.
     pub(super) fn finest_step() -> u64 {
-        /// So many that one of them is at no beginning of a millisecond.
+        /// So many that at least one is not at the beginning of a millisecond.
         const LOOKS: usize = 10_000;
-        /// The largest power of ten that divides all of it.
+        /// The largest power of ten that divides the number.
         fn grain(nanoseconds: u64) -> u64 {
             let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
             let divides = |power: &u64| nanoseconds.is_multiple_of(*power);
@@ -196,7 +197,7 @@ mod raw {
 
 #[cfg(not(target_arch = "wasm32"))]
 mod raw {
-    //! There is no WASI off Wasm.
+    //! WASI exists on Wasm alone.
 
     pub(super) fn poll_now() {}
 

@@ -1,5 +1,5 @@
-//! Makes routes, well or badly: answers that must not be believed or are too large, writes that are too many, proofs that
-//! are none.
+//! Routes, made well or badly: answers that must not be believed or are too large, too many writes, and false proofs of
+//! absence.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::behaviour::Routing;
 use crate::resources;
 
 const MIB: usize = 1024 * 1024;
-/// Where no route of a cluster leads, and one place twice.
+/// Destinations that no route of a cluster has, one of them twice.
 const HOSTILE: [&str; 7] = [
     "0.0.0.0/0",
     "::/0",
@@ -77,13 +77,13 @@ pub fn list(routing: Routing, nodes: &[Node]) -> Result<Vec<Route>, Error> {
         }
         Routing::CreatesInList => {
             ask(false)?.ok()?;
-            // Whatever the end is.
+            // The result does not matter.
             let _ = make("10.0.1.0/24");
             Vec::new()
         }
         Routing::NoneWithoutAsking => Vec::new(),
         Routing::NoneAfterFailure => {
-            // Whatever the end is.
+            // The result does not matter.
             let _ = ask(false);
             Vec::new()
         }
@@ -149,7 +149,7 @@ pub fn delete(routing: Routing, request: &DeleteRequest) -> Result<ProgressReply
     Ok(reply(routing, progress))
 }
 
-/// What does not come to an answer.
+/// Behaviours that end before an answer.
 fn before(routing: Routing) -> Result<(), Error> {
     match routing {
         Routing::Panic => resources::panic_with_message(),
@@ -167,7 +167,7 @@ fn make(destination: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks for all routes.
+/// Requests all routes.
 fn ask(kept: bool) -> Result<Response, Error> {
     let request = Request::get("network", "/routes");
     let request = match kept {
@@ -177,7 +177,7 @@ fn ask(kept: bool) -> Result<Response, Error> {
     request.send()
 }
 
-/// A route to a node, with nothing wrong about it.
+/// A correct route to a node.
 fn route(node: &Node) -> Route {
     Route {
         id: "1".to_owned(),
@@ -187,7 +187,7 @@ fn route(node: &Node) -> Route {
     }
 }
 
-/// A route to nothing.
+/// A route that leads nowhere.
 fn dead() -> Route {
     Route {
         id: "9".to_owned(),
@@ -197,7 +197,7 @@ fn dead() -> Route {
     }
 }
 
-/// One for each of the node's CIDRs, with what else was told about it.
+/// A route for each of the node's CIDRs, with the node's other fields in `extra`.
 fn routes_of(node: &Node) -> Vec<Route> {
     let told = format!(
         "{} {:?} {:?} {} labels {} annotations",
@@ -221,7 +221,7 @@ fn many(routes: Vec<Route>, times: usize) -> Vec<Route> {
     routes.into_iter().flat_map(each).collect()
 }
 
-/// As long as a route may be.
+/// Extends a route to the maximum length.
 fn lengthen(route: &mut Route) {
     route.id = "x".repeat(512);
     route.destination_cidr = "1".repeat(64);

@@ -1,5 +1,5 @@
-//! A provider of contract 0.1 that repeats what it was told, so that a test can see what a module of that version sees. No
-//! SDK: only the contract.
+//! A provider of contract 0.1 that repeats what it gets from the host, so that a test sees what a module of that
+//! version sees. No SDK: only the contract.
 #![cfg(target_arch = "wasm32")]
 #![allow(
     missing_docs,
@@ -13,7 +13,7 @@
 
 use std::cell::RefCell;
 
-/// What the generator makes of `wit/v0.1`: `guest-sdk/bindings` writes it.
+/// The bindings generated from `wit/v0.1`: `guest-sdk/bindings` writes them.
 #[rustfmt::skip]
 mod bindings;
 
@@ -33,7 +33,7 @@ use bindings::exports::ccm::provider::self_check::Guest as SelfCheck;
 
 const MANIFEST: &[u8] = include_bytes!("../manifest.json");
 
-/// What the host reads without running the component.
+/// The manifest, which the host reads without running the component.
 #[unsafe(link_section = "ccm:manifest")]
 #[used]
 static SECTION: [u8; MANIFEST.len()] = {
@@ -87,7 +87,7 @@ impl Instances for Component {
     }
 }
 
-/// 200: the machine is there, and says what the guest was told. 404: it is gone. No answer: unknown.
+/// 200: the machine exists, with the parts of the question in its fields. 404: it is gone. No answer: unknown.
 fn look_up(node: &Node) -> Lookup {
     let request = Request {
         target: "api".to_owned(),
@@ -116,7 +116,7 @@ fn look_up(node: &Node) -> Lookup {
     }
 }
 
-/// As many as the node's name says.
+/// As many addresses as the node's name says.
 fn many_addresses(node: &Node) -> Vec<Address> {
     let count = node
         .name

@@ -1,23 +1,23 @@
-//! What a cluster looks like a minute after a guest began to answer badly. Values only.
+//! The state of a cluster a minute after a guest began to answer badly. Values only.
 
 use guest_misbehaving::behaviour::Behaviour;
 
 /// Two nodes wait for their initialisation: one is new, one was known before and has its provider ID.
 pub(super) const NEW: [&str; 2] = ["fresh", "known"];
 
-/// One run of the controllers with a behaviour, and what is there a minute later.
+/// One run of the controllers with a behaviour, and the state a minute later.
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) behaviour: Behaviour,
-    /// Which of the nodes in [`NEW`] have lost their taint.
+    /// The nodes of [`NEW`] that have lost their taint.
     pub(super) initialised: &'static [&'static str],
-    /// What these show.
+    /// Texts that these nodes contain.
     pub(super) shown: &'static [&'static str],
     /// Reason of the only Events of type Warning about the node `known`, and parts of the message of one of them.
     pub(super) told: Option<(&'static str, &'static [&'static str])>,
 }
 
-/// One test each.
+/// The cases, each of which is a test.
 pub(super) const CASES: &[Case] = &[
     Case {
         name: "an_honest_answer_initialises_every_node",

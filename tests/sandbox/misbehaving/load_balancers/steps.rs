@@ -1,4 +1,4 @@
-//! What can be asked of a maker of load balancers, and what it answers.
+//! The calls of a provider of load balancers, and its answers.
 
 use ccm_core::load_balancer::{
     EnsureReply, Ensured, Found, GetReply, LoadBalancerStatus, Pending, Progress, ProgressReply,
@@ -15,7 +15,7 @@ pub(crate) enum Function {
     Get,
 }
 
-/// What was answered.
+/// The answer of a call.
 #[derive(Debug)]
 pub(crate) enum Reply {
     Ensured(EnsureReply),
@@ -35,7 +35,7 @@ impl steps::Function for Function {
 }
 
 impl Reply {
-    /// The status that `ensure` or `get` answered.
+    /// The status in an answer of `ensure` or `get`.
     pub(crate) fn status(&self) -> &LoadBalancerStatus {
         match self {
             Reply::Ensured(EnsureReply {
@@ -50,7 +50,7 @@ impl Reply {
         }
     }
 
-    /// When to call again, and with what.
+    /// The delay and the hint of a pending answer.
     pub(crate) fn pending(&self) -> &Pending {
         match self {
             Reply::Ensured(EnsureReply {
@@ -75,7 +75,7 @@ impl Reply {
         )
     }
 
-    /// Whether `get` says that nothing is there, and whether that proves anything.
+    /// Whether `get` found nothing, and whether that proves absence.
     pub(crate) fn absent(&self) -> Option<bool> {
         match self {
             Reply::Got(GetReply {

@@ -1,4 +1,4 @@
-//! What crosses the boundary arrives whole, or is refused whole.
+//! Values cross the boundary whole, or are refused whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use guest_misbehaving::behaviour::{Balancing, Behaviour};
 use super::service;
 use crate::misbehaving::files::with;
 use crate::misbehaving::target::{Mood, Target};
-use crate::misbehaving::world::{self, PATIENCE, block_on};
+use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 use ccm_tests::harness::Test;
 
@@ -48,11 +48,11 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
-/// Nobody listens there, and nobody is asked.
+/// An address without a listener, because nothing is sent.
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
 fn permit() -> Arc<Permit> {
-    permits::permit(PATIENCE, Mode::Enforce, 0)
+    permits::permit(TIMEOUT, Mode::Enforce, 0)
 }
 
 fn texts<const N: usize>(words: [&str; N]) -> Vec<String> {
@@ -169,7 +169,7 @@ fn a_request_arrives_in_the_guest_as_it_was_asked() {
         ];
         assert_eq!(told, expected);
 
-        // Nothing said is nothing heard, and never an empty text.
+        // An absent value stays absent, and never becomes an empty text.
         (request.adopt, request.hint) = (None, None);
         let reply = provider
             .ensure_load_balancer(&request, permit())
@@ -184,7 +184,7 @@ fn thousands_of_targets_arrive_and_more_are_refused() {
         let provider = world::load_balancing(Balancing::Echo, NOWHERE)
             .await
             .unwrap();
-        // As large as nodes are, with a kilobyte of labels each.
+        // As large as real nodes, with a kilobyte of labels each.
         let node = |number: usize| CloudNode {
             labels: pairs([("a.example/label", &"x".repeat(1_000))]),
             ..cloud_node(&format!("node-{number}"))
@@ -213,7 +213,7 @@ fn thousands_of_targets_arrive_and_more_are_refused() {
                 }
                 continue;
             }
-            // The guest waits as many milliseconds as it was told nodes.
+            // The guest waits one millisecond for each node that it gets.
             let Progress::Pending(pending) = updated.unwrap().progress else {
                 panic!("{count}: not pending")
             };
@@ -239,7 +239,7 @@ fn many_that_wait_for_their_cloud_leave_room_for_nodes() {
         let waiting = (0..32).map(|_| provider.get_load_balancer(&service, permit()));
         let nodes = [cloud_node("one")];
         tokio::select! {
-            // All of them take what they get before the node is asked about.
+            // All of them take their memory before the node is looked up.
             biased;
             (end, ..) = futures::future::select_all(waiting) => {
                 panic!("the node had to wait until a load balancer was done: {end:?}")
@@ -306,7 +306,7 @@ fn an_export_of_another_type_is_not_loaded() {
                 source: "bad.wasm".to_owned(),
                 wasm: with(from, to),
             };
-            // Also when nobody would call it.
+            // Also for functions that would not be called.
             let config = world::config(Behaviour::Honest);
             let loaded = world::HOST.load(module, world::grants(NOWHERE), config);
             let error = loaded.await.err().unwrap();
@@ -323,7 +323,7 @@ fn the_granted_prefixes_are_known() {
             .await
             .unwrap();
         assert_eq!(provider.annotation_prefixes(), ["misbehaving.example/"]);
-        // One that is granted and was not requested is nobody's.
+        // A prefix that is granted and was not requested has no effect.
         let mut grants = world::grants(NOWHERE);
         grants.annotation_prefixes.push("more.example/".to_owned());
         let config = world::config(Behaviour::Honest);
@@ -332,7 +332,7 @@ fn the_granted_prefixes_are_known() {
             .await
             .unwrap();
         assert_eq!(provider.annotation_prefixes(), ["misbehaving.example/"]);
-        // One that is requested and was not granted keeps the module out.
+        // A prefix that is requested and was not granted keeps the module from loading.
         grants.annotation_prefixes.remove(0);
         let refused = world::HOST.load(world::module(), grants, config).await;
         let text = world::chain(&refused.err().unwrap());

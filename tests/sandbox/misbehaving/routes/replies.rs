@@ -1,4 +1,4 @@
-//! What can be asked of a maker of routes, and what it answers.
+//! The calls of a provider of routes, and its answers.
 
 use ccm_core::cloud_route::{ListRoutesReply, RouteReply};
 use ccm_core::load_balancer::{Pending, Progress};
@@ -13,7 +13,7 @@ pub(crate) enum Function {
     Delete,
 }
 
-/// What was answered.
+/// The answer of a call.
 #[derive(Debug)]
 pub(crate) enum Reply {
     Listed(ListRoutesReply),
@@ -46,7 +46,7 @@ impl Reply {
         }
     }
 
-    /// When to call again, and with what.
+    /// The delay and the hint of a pending answer.
     pub(crate) fn pending(&self) -> &Pending {
         match &self.changed().progress {
             Progress::Pending(pending) => pending,

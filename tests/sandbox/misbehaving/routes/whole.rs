@@ -1,4 +1,4 @@
-//! What crosses the boundary arrives whole, or is refused whole, and who waits takes no room from others.
+//! Values cross the boundary whole, or are refused whole, and waiting calls take no memory from others.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{node, route};
 use crate::misbehaving::files::with;
 use crate::misbehaving::load_balancers::service;
 use crate::misbehaving::target::{Mood, Target};
-use crate::misbehaving::world::{self, PATIENCE, block_on};
+use crate::misbehaving::world::{self, TIMEOUT, block_on};
 use crate::permits;
 use ccm_tests::harness::Test;
 
@@ -41,14 +41,14 @@ pub(crate) const TESTS: &[Test] = &[
     ),
 ];
 
-/// Nobody listens there, and nobody is asked.
+/// An address without a listener, because nothing is sent.
 const NOWHERE: &str = "http://127.0.0.1:9/v1";
 
 fn permit() -> Arc<Permit> {
-    permits::permit(PATIENCE, Mode::Enforce, 0)
+    permits::permit(TIMEOUT, Mode::Enforce, 0)
 }
 
-/// A node with much about it.
+/// A node with many labels and annotations.
 fn full(name: &str, cidrs: [String; 2]) -> CloudNode {
     let pair = |key: &str, length: usize| [(key.to_owned(), "x".repeat(length))].into();
     CloudNode {
@@ -119,7 +119,7 @@ fn requests_arrive_in_the_guest_as_they_were_asked() {
             assert!(text.contains(&expected), "{expected}: {text}");
             assert!(text.contains("hint: None"), "{text}");
         }
-        // A list tells of each node what a next hop is recognised by, and nothing that people fill as they like.
+        // A list has of each node the fields that identify a next hop, and no field that people fill freely.
         let nodes = [full(
             "one",
             ["10.0.1.0/24", "2001:db8::/64"].map(str::to_owned),
@@ -163,7 +163,7 @@ fn fifteen_thousand_nodes_have_two_routes_each_and_more_are_refused() {
     });
 }
 
-/// Both kinds together: as many as they like to be.
+/// Both kinds of calls together, in any number.
 fn many_that_wait_for_their_cloud_leave_room_for_nodes() {
     block_on(async {
         let cloud = Target::start(Mood::Silent).await;
@@ -176,7 +176,7 @@ fn many_that_wait_for_their_cloud_leave_room_for_nodes() {
         let looks = (0..32).map(|_| provider.get_load_balancer(&service, permit()));
         let nodes = [cloud_node("one")];
         tokio::select! {
-            // All of them take what they get before the node is asked about.
+            // All of them take their memory before the node is looked up.
             biased;
             (end, ..) = futures::future::select_all(lists) => {
                 panic!("the node had to wait until a list was there: {end:?}")
@@ -234,7 +234,7 @@ fn an_export_of_another_type_is_not_loaded() {
                 source: "bad.wasm".to_owned(),
                 wasm: with(from, to),
             };
-            // Also when nobody would call it.
+            // Also for functions that would not be called.
             let config = world::config(Behaviour::Honest);
             let loaded = world::HOST.load(module, world::grants(NOWHERE), config);
             let error = loaded.await.err().unwrap();

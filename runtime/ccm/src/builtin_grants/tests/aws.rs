@@ -32,7 +32,7 @@ fn with<R>(variables: &[(&str, &str)], read: impl FnOnce(&Surroundings<'_>) -> R
     })
 }
 
-fn read_aws(variables: &[(&str, &str)], asked: Option<&Result<String, String>>) -> Terms {
+fn read_aws(variables: &[(&str, &str)], asked: Option<&Result<String, String>>) -> BuiltinGrants {
     with(variables, |surroundings| {
         grants(
             "aws",
@@ -45,7 +45,7 @@ fn read_aws(variables: &[(&str, &str)], asked: Option<&Result<String, String>>) 
 }
 
 /// The source's name, and the value that identifies it.
-fn source(read: &Terms) -> String {
+fn source(read: &BuiltinGrants) -> String {
     let Credential::AwsSigV4(aws) = &read.grants.targets[0].credential else {
         panic!("not signed")
     };

@@ -4,7 +4,7 @@ use super::*;
 
 const DO_TOKEN: &str = "dop_v1_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-fn read(variables: &[(&str, &str)]) -> Terms {
+fn read(variables: &[(&str, &str)]) -> BuiltinGrants {
     let surroundings = Surroundings {
         absent: None,
         variable: &|name| {
@@ -17,9 +17,9 @@ fn read(variables: &[(&str, &str)]) -> Terms {
     let wasm = module("digitalocean").unwrap();
     let manifest = ccm_host::inspect("digitalocean", wasm).unwrap().manifest;
     let values = values(&manifest, &surroundings);
-    let terms = grants("digitalocean", &manifest, &values, None, &surroundings);
-    assert!(terms.mistakes.len() == 1 || manifest.narrow(terms.grants.clone()).is_ok());
-    terms
+    let granted = grants("digitalocean", &manifest, &values, None, &surroundings);
+    assert!(granted.mistakes.len() == 1 || manifest.narrow(granted.grants.clone()).is_ok());
+    granted
 }
 
 #[test]

@@ -1,30 +1,34 @@
 //! The laws that hold for every module, whatever it does.
 
-use super::law::{self, Book, Verdict};
+use super::law::{self, Findings, Verdict};
 use super::module_under_test::ModuleUnderTest;
 use ccm_core::cloud::CloudProvider as _;
 
 /// Tests the laws that come first.
-pub(super) async fn begin(tested: &ModuleUnderTest, book: &mut Book<'_>) {
-    book.judge(law::STEADY_INIT, steady_init(tested)).await;
+pub(super) async fn begin(tested: &ModuleUnderTest, findings: &mut Findings<'_>) {
+    findings.judge(law::STEADY_INIT, steady_init(tested)).await;
     match tested.has_self_check() {
-        true => book.judge(law::SELF_CHECK, self_check(tested)).await,
-        false => book.skip(&[law::SELF_CHECK], "the module exports no self-check"),
+        true => findings.judge(law::SELF_CHECK, self_check(tested)).await,
+        false => findings.skip(&[law::SELF_CHECK], "the module exports no self-check"),
     }
     // Failures here are found by the laws about look-ups.
     let _ = tested.learn().await;
 }
 
 /// Tests the laws about everything that was observed while the other laws were tested.
-pub(super) async fn end(tested: &ModuleUnderTest, book: &mut Book<'_>) {
-    book.judge(law::INIT_SILENT, async { Ok(init_silent(tested)) })
+pub(super) async fn end(tested: &ModuleUnderTest, findings: &mut Findings<'_>) {
+    findings
+        .judge(law::INIT_SILENT, async { Ok(init_silent(tested)) })
         .await;
-    book.judge(law::GRANTED, async { Ok(granted(tested)) })
+    findings
+        .judge(law::GRANTED, async { Ok(granted(tested)) })
         .await;
-    book.judge(law::NO_TRAP, async { Ok(no_trap(tested)) })
+    findings
+        .judge(law::NO_TRAP, async { Ok(no_trap(tested)) })
         .await;
     if tested.subjects.allow_changes {
-        book.judge(law::CLEANED_UP, async { Ok(cleaned_up(tested)) })
+        findings
+            .judge(law::CLEANED_UP, async { Ok(cleaned_up(tested)) })
             .await;
     }
 }
@@ -41,12 +45,12 @@ async fn steady_init(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 }
 
 async fn self_check(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
-    let seat = tested.load().await?;
-    let mark = seat.mark();
-    if let Err(error) = seat.heard(seat.provider.self_check(seat.reading()).await) {
+    let loaded = tested.load().await?;
+    let mark = loaded.mark();
+    if let Err(error) = loaded.heard(loaded.provider.self_check(loaded.reading()).await) {
         return Ok(Verdict::Fail(error.to_string()));
     }
-    Ok(match seat.changes_since(mark) {
+    Ok(match loaded.changes_since(mark) {
         0 => Verdict::Pass("once".to_owned()),
         changes => Verdict::Fail(format!("{changes} change(s) were tried")),
     })

@@ -6,13 +6,13 @@ use ccm_core::cloud::{CloudNode, Lookup, ProviderError};
 use ccm_host::InjectedFault;
 use tokio::time::Instant;
 
-use super::law::{self, Book, Law, Verdict};
+use super::law::{self, Findings, Law, Verdict};
 use super::module_under_test::{Counted, ModuleUnderTest};
 
 /// Maximum number of requests of a look-up at which each fault is tried.
 const MOST_PLACES: usize = 8;
 /// A pause that the cloud asks for, so long that the egress does not wait it out by itself.
-const PATIENCE: Duration = Duration::from_secs(3);
+const THROTTLE_PAUSE: Duration = Duration::from_secs(3);
 /// Time limit of a call that gets no answer.
 const SHORT: Duration = Duration::from_secs(2);
 /// Extra time until the host has ended the call.
@@ -30,26 +30,27 @@ const ABOUT_KNOWN: &[Law] = &[
     law::IN_TIME,
 ];
 
-pub(super) async fn judge(tested: &ModuleUnderTest, book: &mut Book<'_>) {
+pub(super) async fn judge(tested: &ModuleUnderTest, findings: &mut Findings<'_>) {
     if tested.known().is_empty() {
         let why = "it needs a machine: --node NAME=PROVIDER_ID";
-        book.skip(ABOUT_KNOWN, why);
+        findings.skip(ABOUT_KNOWN, why);
     } else {
-        book.judge(law::FOUND, found(tested)).await;
-        book.judge(law::BY_NAME, by_name(tested)).await;
-        book.judge(law::ORDER, order(tested)).await;
-        book.judge(law::REPEATED, repeated(tested)).await;
-        book.judge(law::BATCH, batch(tested)).await;
-        book.judge(law::READ_ONLY, read_only(tested)).await;
-        book.judge(law::NOT_GONE_BY_FAILING, not_gone_by_failing(tested))
+        findings.judge(law::FOUND, found(tested)).await;
+        findings.judge(law::BY_NAME, by_name(tested)).await;
+        findings.judge(law::ORDER, order(tested)).await;
+        findings.judge(law::REPEATED, repeated(tested)).await;
+        findings.judge(law::BATCH, batch(tested)).await;
+        findings.judge(law::READ_ONLY, read_only(tested)).await;
+        findings
+            .judge(law::NOT_GONE_BY_FAILING, not_gone_by_failing(tested))
             .await;
-        book.judge(law::THROTTLED, throttled(tested)).await;
-        book.judge(law::IN_TIME, in_time(tested)).await;
+        findings.judge(law::THROTTLED, throttled(tested)).await;
+        findings.judge(law::IN_TIME, in_time(tested)).await;
     }
-    book.judge(law::NOT_MINE, not_mine(tested)).await;
+    findings.judge(law::NOT_MINE, not_mine(tested)).await;
     match &tested.subjects.gone {
-        Some(id) => book.judge(law::GONE, gone(tested, id)).await,
-        None => book.skip(
+        Some(id) => findings.judge(law::GONE, gone(tested, id)).await,
+        None => findings.skip(
             &[law::GONE],
             "it needs a provider ID that no machine has: --gone",
         ),
@@ -100,12 +101,12 @@ async fn by_name(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 async fn order(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let mut nodes = tested.known();
     nodes.push(stranger());
-    let seat = tested.load().await?;
-    let there = seat.find(&nodes).await?.lookups;
+    let loaded = tested.load().await?;
+    let there = loaded.find(&nodes).await?.lookups;
     nodes.reverse();
-    let mut back = seat.find(&nodes).await?.lookups;
+    let mut back = loaded.find(&nodes).await?.lookups;
     back.reverse();
-    let none = seat.find(&[]).await;
+    let none = loaded.find(&[]).await;
     Ok(match (there == back, none) {
         (true, Ok(reply)) if reply.lookups.is_empty() => Verdict::Pass(format!(
             "{} node(s) forwards, backwards, and none",
@@ -122,10 +123,10 @@ async fn order(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 
 async fn repeated(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let nodes = tested.known();
-    let seat = tested.load().await?;
-    let first = seat.find(&nodes).await?.lookups;
+    let loaded = tested.load().await?;
+    let first = loaded.find(&nodes).await?.lookups;
     for _ in 0..2 {
-        let again = seat.find(&nodes).await?.lookups;
+        let again = loaded.find(&nodes).await?.lookups;
         if again != first {
             return Ok(Verdict::Fail(differ(&first, &again)));
         }
@@ -137,11 +138,11 @@ async fn batch(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let mut nodes = tested.known();
     nodes.push(stranger());
     nodes.extend(tested.subjects.gone.as_deref().map(missing));
-    let seat = tested.load().await?;
-    let together = seat.find(&nodes).await?.lookups;
+    let loaded = tested.load().await?;
+    let together = loaded.find(&nodes).await?.lookups;
     let mut alone = Vec::new();
     for node in &nodes {
-        let reply = seat.find(std::slice::from_ref(node)).await?;
+        let reply = loaded.find(std::slice::from_ref(node)).await?;
         alone.extend(reply.lookups);
     }
     Ok(match together == alone {
@@ -151,10 +152,10 @@ async fn batch(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 }
 
 async fn read_only(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
-    let seat = tested.load().await?;
-    let mark = seat.mark();
-    seat.find(&tested.known()).await?;
-    Ok(match seat.changes_since(mark) {
+    let loaded = tested.load().await?;
+    let mark = loaded.mark();
+    loaded.find(&tested.known()).await?;
+    Ok(match loaded.changes_since(mark) {
         0 => Verdict::Pass("1 call".to_owned()),
         changes => Verdict::Fail(format!("{changes} change(s) were tried")),
     })
@@ -217,10 +218,10 @@ async fn not_gone_by_failing(tested: &ModuleUnderTest) -> anyhow::Result<Verdict
     ];
     for place in 0..places {
         for fault in faults {
-            let seat = tested.load().await?;
-            seat.disturb(Counted::Requests, place, fault);
+            let loaded = tested.load().await?;
+            loaded.disturb(Counted::Requests, place, fault);
             // An error counts as unknown for every node.
-            let Ok(reply) = seat.find(&nodes).await else {
+            let Ok(reply) = loaded.find(&nodes).await else {
                 continue;
             };
             for (node, lookup) in nodes.iter().zip(&reply.lookups) {
@@ -253,13 +254,17 @@ async fn throttled(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
             "a look-up sends no request".to_owned(),
         ));
     }
-    let seat = tested.load().await?;
-    seat.disturb(Counted::Requests, 0, InjectedFault::Throttle(PATIENCE));
-    let answer = seat.find(&nodes).await;
-    seat.wait_out().await;
+    let loaded = tested.load().await?;
+    loaded.disturb(
+        Counted::Requests,
+        0,
+        InjectedFault::Throttle(THROTTLE_PAUSE),
+    );
+    let answer = loaded.find(&nodes).await;
+    loaded.wait_out().await;
     Ok(match answer {
-        Err(ProviderError::Throttled { .. }) => match seat.find(&nodes).await {
-            Ok(_) => Verdict::Pass(format!("Retry-After of {PATIENCE:?}")),
+        Err(ProviderError::Throttled { .. }) => match loaded.find(&nodes).await {
+            Ok(_) => Verdict::Pass(format!("Retry-After of {THROTTLE_PAUSE:?}")),
             Err(error) => Verdict::Fail(format!("and after the wait: {error}")),
         },
         Err(error) => Verdict::Fail(format!("after 429 the error is: {error}")),
@@ -277,10 +282,10 @@ async fn in_time(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
             "a look-up sends no request".to_owned(),
         ));
     }
-    let seat = tested.load().await?;
-    seat.disturb(Counted::Requests, 0, InjectedFault::Hang);
+    let loaded = tested.load().await?;
+    loaded.disturb(Counted::Requests, 0, InjectedFault::Hang);
     let began = Instant::now();
-    let answer = seat.find_within(&nodes, SHORT).await;
+    let answer = loaded.find_within(&nodes, SHORT).await;
     let took = began.elapsed();
     if took > SHORT + GRACE {
         return Ok(Verdict::Fail(format!(
@@ -297,10 +302,10 @@ async fn in_time(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 
 /// Number of requests that one look-up of these nodes sends.
 async fn requests_of_find(tested: &ModuleUnderTest, nodes: &[CloudNode]) -> anyhow::Result<usize> {
-    let seat = tested.load().await?;
-    let mark = seat.mark();
-    seat.find(nodes).await?;
-    let calls = seat.since(mark);
+    let loaded = tested.load().await?;
+    let mark = loaded.mark();
+    loaded.find(nodes).await?;
+    let calls = loaded.since(mark);
     Ok(calls.iter().map(|call| call.requests.len()).sum())
 }
 

@@ -43,15 +43,15 @@ pub(super) struct Finding {
 }
 
 /// Tests the laws one by one, and collects the findings.
-pub(super) struct Book<'a> {
+pub(super) struct Findings<'a> {
     tested: &'a ModuleUnderTest,
     bar: ProgressBar,
     findings: Vec<Finding>,
 }
 
-impl<'a> Book<'a> {
-    pub(super) fn new(tested: &'a ModuleUnderTest, bar: ProgressBar) -> Book<'a> {
-        Book {
+impl<'a> Findings<'a> {
+    pub(super) fn new(tested: &'a ModuleUnderTest, bar: ProgressBar) -> Findings<'a> {
+        Findings {
             tested,
             bar,
             findings: Vec::new(),
@@ -132,7 +132,7 @@ laws! {
     NOT_MINE = "instances/not-mine", Instances: "a node of another cloud is not-mine";
     GONE = "instances/gone", Instances: "a machine that does not exist is gone, by a complete answer, and leaves other answers as they are";
     NOT_GONE_BY_FAILING = "instances/not-gone-by-failing", Instances: "no failure of a request makes a machine gone, not-mine or another one";
-    THROTTLED = "instances/throttled", Instances: "a cloud that asks for patience is an error `throttled`";
+    THROTTLED = "instances/throttled", Instances: "an answer with Retry-After is an error `throttled`";
     IN_TIME = "instances/in-time", Instances: "a cloud that does not answer ends the call in time, and makes nothing gone";
     PLANNED = "load-balancer/planned", LoadBalancer: "where changes are refused, ensure makes none and get finds none";
     MADE = "load-balancer/made", LoadBalancer: "ensure makes a load balancer, and get finds it with the same status";
@@ -144,7 +144,7 @@ laws! {
     ANSWERS_LOST = "load-balancer/answers-lost", LoadBalancer: "after a lost answer to any change the next ensure converges, and nothing is made twice";
     REFUSED = "load-balancer/refused", LoadBalancer: "after any request that fails the next ensure converges, and nothing is made twice";
     DELETE_LOST = "load-balancer/delete-answers-lost", LoadBalancer: "after a lost answer to any change of delete the next delete converges";
-    LB_THROTTLED = "load-balancer/throttled", LoadBalancer: "a cloud that asks for patience is an error `throttled`, and ensure converges after it";
+    LB_THROTTLED = "load-balancer/throttled", LoadBalancer: "an answer with Retry-After is an error `throttled`, and ensure converges after it";
     ROUTE_MADE = "routes/made", Routes: "create makes a route that list shows once, leading to its node";
     ROUTE_IDEMPOTENT = "routes/idempotent", Routes: "a second create changes nothing";
     ROUTE_REPEATED = "routes/repeated", Routes: "list answers the same, completely, and sends no change";

@@ -16,7 +16,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::instances::named;
-use super::law::{self, Book, Law, Verdict};
+use super::law::{self, Findings, Law, Verdict};
 use super::module_under_test::{Counted, ModuleUnderTest};
 use crate::provider::try_command::objects::completed;
 use sequence::{Hints, Made, made, removed, targets_set, twice};
@@ -24,7 +24,7 @@ use sequence::{Hints, Made, made, removed, targets_set, twice};
 /// Maximum number of requests at which each fault is tried.
 const MOST_PLACES: usize = 16;
 /// A pause that the cloud asks for, so long that the egress does not wait it out by itself.
-const PATIENCE: Duration = Duration::from_secs(3);
+const THROTTLE_PAUSE: Duration = Duration::from_secs(3);
 
 /// The laws after the first two; they need a load balancer that those have made.
 const LATER: &[Law] = &[
@@ -51,54 +51,53 @@ pub(super) fn template() -> serde_json::Result<Service> {
 }
 
 /// A load balancer that several laws are tested with.
-struct Standing {
+struct SharedLoadBalancer {
     service: Arc<CloudService>,
     made: Made,
 }
 
-pub(super) async fn judge(tested: &ModuleUnderTest, book: &mut Book<'_>) {
-    book.judge(law::PLANNED, planned(tested)).await;
+pub(super) async fn judge(tested: &ModuleUnderTest, findings: &mut Findings<'_>) {
+    findings.judge(law::PLANNED, planned(tested)).await;
     if !tested.subjects.allow_changes {
         let why = "it makes load balancers: --allow-changes";
-        book.skip(&[law::MADE], why);
-        return book.skip(LATER, why);
+        findings.skip(&[law::MADE], why);
+        return findings.skip(LATER, why);
     }
-    let mut standing = None;
-    book.judge(law::MADE, async {
-        let (verdict, made) = first(tested).await?;
-        standing = made;
-        Ok(verdict)
-    })
-    .await;
-    let Some(standing) = standing else {
-        return book.skip(LATER, "ensure does not make a load balancer");
+    let mut shared = None;
+    findings
+        .judge(law::MADE, async {
+            let (verdict, made) = first(tested).await?;
+            shared = made;
+            Ok(verdict)
+        })
+        .await;
+    let Some(shared) = shared else {
+        return findings.skip(LATER, "ensure does not make a load balancer");
     };
-    book.judge(law::IDEMPOTENT, idempotent(tested, &standing))
+    findings
+        .judge(law::IDEMPOTENT, idempotent(tested, &shared))
         .await;
-    book.judge(law::TARGETS, targets(tested, &standing)).await;
-    book.judge(law::APART, apart(tested, &standing)).await;
-    book.judge(law::DELETED, deleted(tested, &standing)).await;
-    book.judge(law::HINTS_DROPPED, hints_dropped(tested, &standing.made))
+    findings.judge(law::TARGETS, targets(tested, &shared)).await;
+    findings.judge(law::APART, apart(tested, &shared)).await;
+    findings.judge(law::DELETED, deleted(tested, &shared)).await;
+    findings
+        .judge(law::HINTS_DROPPED, hints_dropped(tested, &shared.made))
         .await;
-    let changes = standing.made.changes().min(MOST_PLACES);
+    let changes = shared.made.changes().min(MOST_PLACES);
     let lost = disturbed(
         tested,
-        &standing.made,
+        &shared.made,
         (Counted::Changes, changes),
         &[InjectedFault::LoseAnswer],
     );
-    book.judge(law::ANSWERS_LOST, lost).await;
-    let requests = standing.made.requests().min(MOST_PLACES);
+    findings.judge(law::ANSWERS_LOST, lost).await;
+    let requests = shared.made.requests().min(MOST_PLACES);
     let faults = [InjectedFault::Answer(503), InjectedFault::CutAnswer];
-    let refused = disturbed(
-        tested,
-        &standing.made,
-        (Counted::Requests, requests),
-        &faults,
-    );
-    book.judge(law::REFUSED, refused).await;
-    book.judge(law::DELETE_LOST, delete_lost(tested)).await;
-    book.judge(law::LB_THROTTLED, throttled(tested, &standing.made))
+    let refused = disturbed(tested, &shared.made, (Counted::Requests, requests), &faults);
+    findings.judge(law::REFUSED, refused).await;
+    findings.judge(law::DELETE_LOST, delete_lost(tested)).await;
+    findings
+        .judge(law::LB_THROTTLED, throttled(tested, &shared.made))
         .await;
 }
 
@@ -118,7 +117,7 @@ fn all_targets(tested: &ModuleUnderTest) -> Arc<[CloudNode]> {
 }
 
 async fn planned(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
-    let seat = tested.load().await?;
+    let loaded = tested.load().await?;
     let service = service(tested);
     let request = EnsureRequest {
         service: service.clone(),
@@ -126,21 +125,22 @@ async fn planned(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
         adopt: None,
         hint: None,
     };
-    let permit = seat.reading();
-    let answer = seat
+    let permit = loaded.reading();
+    let answer = loaded
         .provider
         .ensure_load_balancer(&request, permit.clone())
         .await;
-    let answer = seat.heard(answer);
+    let answer = loaded.heard(answer);
     if !permit.has_withheld() {
         return Ok(Verdict::Fail(match answer {
             Ok(_) => "ensure tried no change, and gave an answer".to_owned(),
             Err(error) => format!("ensure tried no change: {error}"),
         }));
     }
-    let got = seat.heard(
-        seat.provider
-            .get_load_balancer(&service, seat.reading())
+    let got = loaded.heard(
+        loaded
+            .provider
+            .get_load_balancer(&service, loaded.reading())
             .await,
     )?;
     Ok(match (got.found, got.complete) {
@@ -152,10 +152,10 @@ async fn planned(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     })
 }
 
-async fn first(tested: &ModuleUnderTest) -> anyhow::Result<(Verdict, Option<Standing>)> {
-    let seat = tested.load().await?;
+async fn first(tested: &ModuleUnderTest) -> anyhow::Result<(Verdict, Option<SharedLoadBalancer>)> {
+    let loaded = tested.load().await?;
     let service = service(tested);
-    let made = match made(&seat, &service, &all_targets(tested), Hints::Kept, tested).await {
+    let made = match made(&loaded, &service, &all_targets(tested), Hints::Kept, tested).await {
         Ok(made) => made,
         Err(why) => {
             clean(tested, &service).await;
@@ -175,7 +175,7 @@ async fn first(tested: &ModuleUnderTest) -> anyhow::Result<(Verdict, Option<Stan
         )),
         Err(why) => Verdict::Fail(why),
     };
-    Ok((verdict, Some(Standing { service, made })))
+    Ok((verdict, Some(SharedLoadBalancer { service, made })))
 }
 
 /// The status that `get` returns, or why the load balancer is not proven to exist.
@@ -183,14 +183,15 @@ async fn present(
     tested: &ModuleUnderTest,
     service: &CloudService,
 ) -> anyhow::Result<Result<LoadBalancerStatus, String>> {
-    let seat = tested.load().await?;
-    let mark = seat.mark();
-    let got = seat.heard(
-        seat.provider
-            .get_load_balancer(service, seat.reading())
+    let loaded = tested.load().await?;
+    let mark = loaded.mark();
+    let got = loaded.heard(
+        loaded
+            .provider
+            .get_load_balancer(service, loaded.reading())
             .await,
     )?;
-    if seat.changes_since(mark) > 0 {
+    if loaded.changes_since(mark) > 0 {
         return Ok(Err("get tried a change".to_owned()));
     }
     Ok(match got.found {
@@ -204,10 +205,11 @@ async fn not_absent(
     tested: &ModuleUnderTest,
     service: &CloudService,
 ) -> anyhow::Result<Option<String>> {
-    let seat = tested.load().await?;
-    let got = seat.heard(
-        seat.provider
-            .get_load_balancer(service, seat.reading())
+    let loaded = tested.load().await?;
+    let got = loaded.heard(
+        loaded
+            .provider
+            .get_load_balancer(service, loaded.reading())
             .await,
     )?;
     Ok(match (got.found, got.complete) {
@@ -225,20 +227,20 @@ async fn not_settled(
     service: &Arc<CloudService>,
     status: &LoadBalancerStatus,
 ) -> anyhow::Result<Option<String>> {
-    let seat = tested.load().await?;
-    let mark = seat.mark();
+    let loaded = tested.load().await?;
+    let mark = loaded.mark();
     let request = EnsureRequest {
         service: service.clone(),
         targets: all_targets(tested),
         adopt: None,
         hint: None,
     };
-    let answer = seat
+    let answer = loaded
         .provider
-        .ensure_load_balancer(&request, seat.changing())
+        .ensure_load_balancer(&request, loaded.changing())
         .await;
-    let answer = seat.heard(answer)?;
-    let changes = seat.changes_since(mark);
+    let answer = loaded.heard(answer)?;
+    let changes = loaded.changes_since(mark);
     Ok(match answer.ensured {
         _ if changes > 0 => Some(format!("one more ensure makes {changes} change(s)")),
         Ensured::Ready(again) if again == *status => None,
@@ -250,7 +252,9 @@ async fn not_settled(
 /// Removes the load balancer, and notes if that fails.
 async fn clean(tested: &ModuleUnderTest, service: &Arc<CloudService>) {
     let removed = match tested.load().await {
-        Ok(seat) => removed(&seat, service, Hints::Kept, tested).await.map(drop),
+        Ok(loaded) => removed(&loaded, service, Hints::Kept, tested)
+            .await
+            .map(drop),
         Err(error) => Err(error.to_string()),
     };
     if let Err(why) = removed {
@@ -258,28 +262,31 @@ async fn clean(tested: &ModuleUnderTest, service: &Arc<CloudService>) {
     }
 }
 
-async fn idempotent(tested: &ModuleUnderTest, standing: &Standing) -> anyhow::Result<Verdict> {
+async fn idempotent(
+    tested: &ModuleUnderTest,
+    shared: &SharedLoadBalancer,
+) -> anyhow::Result<Verdict> {
     for _ in 0..2 {
-        if let Some(why) = not_settled(tested, &standing.service, &standing.made.status).await? {
+        if let Some(why) = not_settled(tested, &shared.service, &shared.made.status).await? {
             return Ok(Verdict::Fail(why));
         }
     }
     Ok(Verdict::Pass("2 times".to_owned()))
 }
 
-async fn targets(tested: &ModuleUnderTest, standing: &Standing) -> anyhow::Result<Verdict> {
+async fn targets(tested: &ModuleUnderTest, shared: &SharedLoadBalancer) -> anyhow::Result<Verdict> {
     let all = all_targets(tested);
     let Some((_, fewer)) = all.split_last().filter(|(_, fewer)| !fewer.is_empty()) else {
         let why = "it needs two machines: --node NAME=PROVIDER_ID, twice";
         return Ok(Verdict::NotApplicable(why.to_owned()));
     };
     let fewer: Arc<[CloudNode]> = fewer.into();
-    let (service, seat) = (&standing.service, tested.load().await?);
-    let mark = seat.mark();
-    if let Err(why) = targets_set(&seat, service, &fewer, tested).await {
+    let (service, loaded) = (&shared.service, tested.load().await?);
+    let mark = loaded.mark();
+    if let Err(why) = targets_set(&loaded, service, &fewer, tested).await {
         return Ok(Verdict::Fail(why));
     }
-    let removing = seat.changes_since(mark);
+    let removing = loaded.changes_since(mark);
     let again = tested.load().await?;
     if let Err(why) = targets_set(&again, service, &fewer, tested).await {
         return Ok(Verdict::Fail(why));
@@ -293,7 +300,7 @@ async fn targets(tested: &ModuleUnderTest, standing: &Standing) -> anyhow::Resul
     Ok(match (removing, repeated, adding) {
         (0, ..) => Verdict::Fail("update-targets with one node less changes nothing".to_owned()),
         (_, 0, 0) => Verdict::Fail("ensure does not bring the node back".to_owned()),
-        (_, 0, _) => match not_settled(tested, service, &standing.made.status).await? {
+        (_, 0, _) => match not_settled(tested, service, &shared.made.status).await? {
             None => Verdict::Pass(format!("{removing} change(s), and {adding} back")),
             Some(why) => Verdict::Fail(why),
         },
@@ -303,36 +310,36 @@ async fn targets(tested: &ModuleUnderTest, standing: &Standing) -> anyhow::Resul
     })
 }
 
-async fn apart(tested: &ModuleUnderTest, standing: &Standing) -> anyhow::Result<Verdict> {
+async fn apart(tested: &ModuleUnderTest, shared: &SharedLoadBalancer) -> anyhow::Result<Verdict> {
     let other = service(tested);
-    let seat = tested.load().await?;
+    let loaded = tested.load().await?;
     // This Service has no load balancer yet: its removal must not remove another one's.
-    let unmade = removed(&seat, &other, Hints::Kept, tested).await;
+    let unmade = removed(&loaded, &other, Hints::Kept, tested).await;
     if let Err(why) = unmade {
         return Ok(Verdict::Fail(format!(
             "delete of a Service without one: {why}"
         )));
     }
-    let made = made(&seat, &other, &all_targets(tested), Hints::Kept, tested).await;
+    let made = made(&loaded, &other, &all_targets(tested), Hints::Kept, tested).await;
     clean(tested, &other).await;
     if let Err(why) = made {
         return Ok(Verdict::Fail(format!("of a second Service: {why}")));
     }
     Ok(
-        match not_settled(tested, &standing.service, &standing.made.status).await? {
+        match not_settled(tested, &shared.service, &shared.made.status).await? {
             None => Verdict::Pass("a second one was made and removed".to_owned()),
             Some(why) => Verdict::Fail(format!("of the first Service: {why}")),
         },
     )
 }
 
-async fn deleted(tested: &ModuleUnderTest, standing: &Standing) -> anyhow::Result<Verdict> {
-    let (service, seat) = (&standing.service, tested.load().await?);
-    if let Err(why) = removed(&seat, service, Hints::Kept, tested).await {
+async fn deleted(tested: &ModuleUnderTest, shared: &SharedLoadBalancer) -> anyhow::Result<Verdict> {
+    let (service, loaded) = (&shared.service, tested.load().await?);
+    if let Err(why) = removed(&loaded, service, Hints::Kept, tested).await {
         clean(tested, service).await;
         return Ok(Verdict::Fail(why));
     }
-    let changes = seat.changes_since(0);
+    let changes = loaded.changes_since(0);
     if let Some(why) = not_absent(tested, service).await? {
         tested.leave(format!("the load balancer of {}", service.name));
         return Ok(Verdict::Fail(why));
@@ -358,9 +365,9 @@ async fn hints_dropped(tested: &ModuleUnderTest, usual: &Made) -> anyhow::Result
         let why = "ensure gave no hint";
         return Ok(Verdict::NotApplicable(why.to_owned()));
     }
-    let (service, seat) = (service(tested), tested.load().await?);
+    let (service, loaded) = (service(tested), tested.load().await?);
     let made = made(
-        &seat,
+        &loaded,
         &service,
         &all_targets(tested),
         Hints::Dropped,
@@ -393,9 +400,9 @@ async fn disturbed(
 ) -> anyhow::Result<Verdict> {
     for place in 0..places {
         for fault in faults {
-            let (service, seat) = (service(tested), tested.load().await?);
-            seat.disturb(counted, place, *fault);
-            let made = made(&seat, &service, &all_targets(tested), Hints::Kept, tested).await;
+            let (service, loaded) = (service(tested), tested.load().await?);
+            loaded.disturb(counted, place, *fault);
+            let made = made(&loaded, &service, &all_targets(tested), Hints::Kept, tested).await;
             let broken = match made {
                 Err(why) => Some(why),
                 Ok(made) if !made.is_like(usual) => {
@@ -426,15 +433,15 @@ async fn disturbed(
 async fn delete_lost(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
     let mut place = 0;
     loop {
-        let (service, seat) = (service(tested), tested.load().await?);
-        if let Err(why) = made(&seat, &service, &all_targets(tested), Hints::Kept, tested).await {
+        let (service, loaded) = (service(tested), tested.load().await?);
+        if let Err(why) = made(&loaded, &service, &all_targets(tested), Hints::Kept, tested).await {
             clean(tested, &service).await;
             return Ok(Verdict::Fail(why));
         }
-        let seat = tested.load().await?;
-        seat.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
-        let gone = removed(&seat, &service, Hints::Kept, tested).await;
-        let calls = seat.since(0);
+        let loaded = tested.load().await?;
+        loaded.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
+        let gone = removed(&loaded, &service, Hints::Kept, tested).await;
+        let calls = loaded.since(0);
         let was_lost = calls
             .iter()
             .flat_map(|call| call.changes())
@@ -458,31 +465,31 @@ async fn delete_lost(tested: &ModuleUnderTest) -> anyhow::Result<Verdict> {
 }
 
 async fn throttled(tested: &ModuleUnderTest, usual: &Made) -> anyhow::Result<Verdict> {
-    let (service, seat) = (service(tested), tested.load().await?);
-    seat.disturb(Counted::Changes, 0, InjectedFault::Throttle(PATIENCE));
+    let (service, loaded) = (service(tested), tested.load().await?);
+    loaded.disturb(Counted::Changes, 0, InjectedFault::Throttle(THROTTLE_PAUSE));
     let request = EnsureRequest {
         service: service.clone(),
         targets: all_targets(tested),
         adopt: None,
         hint: None,
     };
-    let answer = seat
+    let answer = loaded
         .provider
-        .ensure_load_balancer(&request, seat.changing())
+        .ensure_load_balancer(&request, loaded.changing())
         .await;
-    let broken = match seat.heard(answer) {
+    let broken = match loaded.heard(answer) {
         Err(ProviderError::Throttled { .. }) => None,
         Err(error) => Some(format!("after 429 the error is: {error}")),
         Ok(_) => Some("after 429 there is an answer".to_owned()),
     };
-    seat.wait_out().await;
-    let made = made(&seat, &service, &all_targets(tested), Hints::Kept, tested).await;
+    loaded.wait_out().await;
+    let made = made(&loaded, &service, &all_targets(tested), Hints::Kept, tested).await;
     clean(tested, &service).await;
     Ok(match (broken, made) {
         (Some(why), _) | (None, Err(why)) => Verdict::Fail(why),
         (None, Ok(made)) => match twice(&made, usual) {
             Some(what) => Verdict::Fail(what),
-            None => Verdict::Pass(format!("Retry-After of {PATIENCE:?}")),
+            None => Verdict::Pass(format!("Retry-After of {THROTTLE_PAUSE:?}")),
         },
     })
 }

@@ -36,7 +36,7 @@ pub(super) struct Subjects {
     pub(super) cluster_cidrs: Vec<String>,
     pub(super) allow_changes: bool,
     /// Time limit of a pending operation.
-    pub(super) patience: Duration,
+    pub(super) pending_timeout: Duration,
 }
 
 impl Subjects {
@@ -49,7 +49,7 @@ impl Subjects {
             service,
             cluster_cidrs: subject.cluster_cidr.clone(),
             allow_changes: subject.allow_changes,
-            patience: subject.timeout,
+            pending_timeout: subject.timeout,
         }
     }
 }
@@ -89,19 +89,19 @@ impl ModuleUnderTest {
     ///
     /// # Errors
     /// It does not load.
-    pub(super) async fn load(&self) -> anyhow::Result<Seat<'_>> {
+    pub(super) async fn load(&self) -> anyhow::Result<LoadedModule<'_>> {
         let observed = Arc::new(ObservedCalls::default());
         locked(&self.observed).push(observed.clone());
         let provider = self.loadable.load(Some(observed.clone())).await?;
-        let seat = Seat {
+        let loaded = LoadedModule {
             tested: self,
             provider,
             observed,
             hangs: AtomicBool::new(false),
         };
         // A pause that the cloud asked for in an earlier part applies to all parts: the cloud counts them together.
-        seat.wait_out().await;
-        Ok(seat)
+        loaded.wait_out().await;
+        Ok(loaded)
     }
 
     /// All calls so far.
@@ -139,9 +139,9 @@ impl ModuleUnderTest {
     /// Looks the nodes up once, so that they have provider IDs and addresses from then on.
     pub(super) async fn learn(&self) -> anyhow::Result<()> {
         let mut nodes = self.subjects.nodes.clone();
-        let seat = self.load().await?;
-        if seat.provider.capabilities().instances && !nodes.is_empty() {
-            let reply = seat.find(&nodes).await.unwrap_or_default();
+        let loaded = self.load().await?;
+        if loaded.provider.capabilities().instances && !nodes.is_empty() {
+            let reply = loaded.find(&nodes).await.unwrap_or_default();
             for (node, lookup) in nodes.iter_mut().zip(reply.lookups) {
                 if let Lookup::Found(instance) = lookup {
                     let found = || instance.provider_id.clone();
@@ -167,7 +167,7 @@ impl ModuleUnderTest {
 }
 
 /// A loaded module.
-pub(super) struct Seat<'a> {
+pub(super) struct LoadedModule<'a> {
     tested: &'a ModuleUnderTest,
     pub(super) provider: Provider,
     observed: Arc<ObservedCalls>,
@@ -175,7 +175,7 @@ pub(super) struct Seat<'a> {
     hangs: AtomicBool,
 }
 
-impl Seat<'_> {
+impl LoadedModule<'_> {
     /// Creates a permit for one call.
     pub(super) fn permit(&self, mode: Mode, time: Duration) -> Arc<Permit> {
         Arc::new(Permit::new(
@@ -238,7 +238,7 @@ impl Seat<'_> {
         });
     }
 
-    /// The number of calls so far, for [`Seat::since`].
+    /// The number of calls so far, for [`LoadedModule::since`].
     pub(super) fn mark(&self) -> usize {
         self.observed.count()
     }

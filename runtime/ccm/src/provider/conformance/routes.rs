@@ -11,9 +11,9 @@ use ccm_host::InjectedFault;
 use ipnet::IpNet;
 
 use super::instances::named;
-use super::law::{self, Book, Law, Verdict};
+use super::law::{self, Findings, Law, Verdict};
 use super::load_balancers::sequence::{Hints, more_posts, step, until_done};
-use super::module_under_test::{Counted, ModuleUnderTest, Seat};
+use super::module_under_test::{Counted, LoadedModule, ModuleUnderTest};
 use crate::provider::observed_calls::ObservedCall;
 
 /// Maximum number of requests at which each fault is tried.
@@ -32,7 +32,7 @@ const LAWS: &[Law] = &[
     law::ROUTE_ANSWERS_LOST,
 ];
 
-pub(super) async fn judge(tested: &ModuleUnderTest, book: &mut Book<'_>) {
+pub(super) async fn judge(tested: &ModuleUnderTest, findings: &mut Findings<'_>) {
     let nodes = match with_networks(tested) {
         _ if !tested.subjects.allow_changes => Err("it makes routes: --allow-changes"),
         nodes if nodes.is_empty() => {
@@ -42,28 +42,35 @@ pub(super) async fn judge(tested: &ModuleUnderTest, book: &mut Book<'_>) {
     };
     let nodes = match nodes {
         Ok(nodes) => nodes,
-        Err(why) => return book.skip(LAWS, why),
+        Err(why) => return findings.skip(LAWS, why),
     };
     let Some(node) = nodes.first() else { return };
-    let bench = Bench {
+    let bench = RouteTest {
         tested,
         nodes: &nodes,
         node,
     };
     let mut usual = Vec::new();
-    book.judge(law::ROUTE_MADE, async {
-        let (verdict, calls) = bench.made().await?;
-        usual = calls;
-        Ok(verdict)
-    })
-    .await;
-    book.judge(law::ROUTE_IDEMPOTENT, bench.idempotent()).await;
-    book.judge(law::ROUTE_REPEATED, bench.repeated()).await;
-    book.judge(law::ROUTE_INCOMPLETE, bench.incomplete()).await;
-    book.judge(law::ROUTE_DELETED, bench.deleted()).await;
-    book.judge(law::ROUTE_HINTS_DROPPED, bench.hints_dropped(&usual))
+    findings
+        .judge(law::ROUTE_MADE, async {
+            let (verdict, calls) = bench.made().await?;
+            usual = calls;
+            Ok(verdict)
+        })
         .await;
-    book.judge(law::ROUTE_ANSWERS_LOST, bench.answers_lost(&usual))
+    findings
+        .judge(law::ROUTE_IDEMPOTENT, bench.idempotent())
+        .await;
+    findings.judge(law::ROUTE_REPEATED, bench.repeated()).await;
+    findings
+        .judge(law::ROUTE_INCOMPLETE, bench.incomplete())
+        .await;
+    findings.judge(law::ROUTE_DELETED, bench.deleted()).await;
+    findings
+        .judge(law::ROUTE_HINTS_DROPPED, bench.hints_dropped(&usual))
+        .await;
+    findings
+        .judge(law::ROUTE_ANSWERS_LOST, bench.answers_lost(&usual))
         .await;
     bench.clean().await;
 }
@@ -91,48 +98,53 @@ fn with_networks(tested: &ModuleUnderTest) -> Vec<CloudNode> {
 }
 
 /// A node whose route is tested, with the module and all nodes.
-struct Bench<'a> {
+struct RouteTest<'a> {
     tested: &'a ModuleUnderTest,
     nodes: &'a [CloudNode],
     node: &'a CloudNode,
 }
 
-impl Bench<'_> {
+impl RouteTest<'_> {
     fn destination(&self) -> &str {
         self.node.pod_cidrs.first().map_or("", String::as_str)
     }
 
-    async fn create(&self, seat: &Seat<'_>, hints: Hints) -> Result<bool, String> {
+    async fn create(&self, loaded: &LoadedModule<'_>, hints: Hints) -> Result<bool, String> {
         let node = Arc::new(self.node.clone());
-        let done = until_done(seat, self.tested, hints, async |hint| {
+        let done = until_done(loaded, self.tested, hints, async |hint| {
             let request = CreateRouteRequest {
                 node: node.clone(),
                 destination_cidr: self.destination().to_owned(),
                 hint,
             };
-            let reply = seat.provider.create_route(&request, seat.changing());
+            let reply = loaded.provider.create_route(&request, loaded.changing());
             Ok(step(reply.await?.progress))
         });
         let done = done.await.map_err(|why| format!("create: {why}"));
         done.map(|((), has_hints)| has_hints)
     }
 
-    async fn delete(&self, seat: &Seat<'_>, route: &CloudRoute) -> Result<(), String> {
+    async fn delete(&self, loaded: &LoadedModule<'_>, route: &CloudRoute) -> Result<(), String> {
         let route = Arc::new(route.clone());
-        let done = until_done(seat, self.tested, Hints::Kept, async |hint| {
+        let done = until_done(loaded, self.tested, Hints::Kept, async |hint| {
             let request = DeleteRouteRequest {
                 route: route.clone(),
                 hint,
             };
-            let reply = seat.provider.delete_route(&request, seat.changing());
+            let reply = loaded.provider.delete_route(&request, loaded.changing());
             Ok(step(reply.await?.progress))
         });
         done.await.map(drop).map_err(|why| format!("delete: {why}"))
     }
 
     async fn list(&self) -> anyhow::Result<ListRoutesReply> {
-        let seat = self.tested.load().await?;
-        Ok(seat.heard(seat.provider.list_routes(self.nodes, seat.reading()).await)?)
+        let loaded = self.tested.load().await?;
+        Ok(loaded.heard(
+            loaded
+                .provider
+                .list_routes(self.nodes, loaded.reading())
+                .await,
+        )?)
     }
 
     /// The routes to the node's network.
@@ -157,8 +169,8 @@ impl Bench<'_> {
 
     async fn made(&self) -> anyhow::Result<(Verdict, Vec<ObservedCall>)> {
         let before = self.list().await?.routes;
-        let seat = self.tested.load().await?;
-        if let Err(why) = self.create(&seat, Hints::Kept).await {
+        let loaded = self.tested.load().await?;
+        if let Err(why) = self.create(&loaded, Hints::Kept).await {
             return Ok((Verdict::Fail(why), Vec::new()));
         }
         let verdict = match self.not_there().await? {
@@ -178,16 +190,16 @@ impl Bench<'_> {
                 }
             }
         };
-        Ok((verdict, seat.since(0)))
+        Ok((verdict, loaded.since(0)))
     }
 
     async fn idempotent(&self) -> anyhow::Result<Verdict> {
-        let seat = self.tested.load().await?;
-        if let Err(why) = self.create(&seat, Hints::Kept).await {
+        let loaded = self.tested.load().await?;
+        if let Err(why) = self.create(&loaded, Hints::Kept).await {
             return Ok(Verdict::Fail(why));
         }
         // The module may send the request, and get the answer that the route exists.
-        Ok(match has_changed(&seat) {
+        Ok(match has_changed(&loaded) {
             false => Verdict::Pass("1 time".to_owned()),
             true => Verdict::Fail("a second create changes something".to_owned()),
         })
@@ -195,15 +207,20 @@ impl Bench<'_> {
 
     async fn repeated(&self) -> anyhow::Result<Verdict> {
         let first = sorted(self.list().await?);
-        let seat = self.tested.load().await?;
-        let again = seat.heard(seat.provider.list_routes(self.nodes, seat.reading()).await)?;
+        let loaded = self.tested.load().await?;
+        let again = loaded.heard(
+            loaded
+                .provider
+                .list_routes(self.nodes, loaded.reading())
+                .await,
+        )?;
         let again = sorted(again);
         Ok(if again != first {
             Verdict::Fail(format!("{first:?}, and then {again:?}"))
         } else if !again.complete {
             Verdict::Fail("the list is not complete: a request of it failed".to_owned())
         } else {
-            match seat.changes_since(0) {
+            match loaded.changes_since(0) {
                 0 => Verdict::Pass(format!("{} route(s)", again.routes.len())),
                 changes => Verdict::Fail(format!("{changes} change(s) were tried")),
             }
@@ -211,9 +228,14 @@ impl Bench<'_> {
     }
 
     async fn incomplete(&self) -> anyhow::Result<Verdict> {
-        let seat = self.tested.load().await?;
-        let whole = seat.heard(seat.provider.list_routes(self.nodes, seat.reading()).await)?;
-        let calls = seat.since(0);
+        let loaded = self.tested.load().await?;
+        let whole = loaded.heard(
+            loaded
+                .provider
+                .list_routes(self.nodes, loaded.reading())
+                .await,
+        )?;
+        let calls = loaded.since(0);
         let requests: usize = calls.iter().map(|call| call.requests.len()).sum();
         let places = requests.min(MOST_PLACES);
         let faults = [
@@ -223,10 +245,13 @@ impl Bench<'_> {
         ];
         for place in 0..places {
             for fault in faults {
-                let seat = self.tested.load().await?;
-                seat.disturb(Counted::Requests, place, fault);
-                let answer = seat.provider.list_routes(self.nodes, seat.reading()).await;
-                if let Ok(reply) = seat.heard(answer)
+                let loaded = self.tested.load().await?;
+                loaded.disturb(Counted::Requests, place, fault);
+                let answer = loaded
+                    .provider
+                    .list_routes(self.nodes, loaded.reading())
+                    .await;
+                if let Ok(reply) = loaded.heard(answer)
                     && sorted(reply.clone()).routes != sorted(whole.clone()).routes
                 {
                     return Ok(Verdict::Fail(format!(
@@ -249,8 +274,8 @@ impl Bench<'_> {
             let why = "there is no route that could be deleted";
             return Ok(Verdict::NotApplicable(why.to_owned()));
         };
-        let seat = self.tested.load().await?;
-        if let Err(why) = self.delete(&seat, route).await {
+        let loaded = self.tested.load().await?;
+        if let Err(why) = self.delete(&loaded, route).await {
             return Ok(Verdict::Fail(why));
         }
         let left = self.list().await?.routes;
@@ -279,12 +304,12 @@ impl Bench<'_> {
 
     async fn hints_dropped(&self, usual: &[ObservedCall]) -> anyhow::Result<Verdict> {
         self.clean().await;
-        let seat = self.tested.load().await?;
-        let created = self.create(&seat, Hints::Dropped).await;
+        let loaded = self.tested.load().await?;
+        let created = self.create(&loaded, Hints::Dropped).await;
         Ok(match created {
             Err(why) => Verdict::Fail(why),
             Ok(false) => Verdict::NotApplicable("create gave no hint".to_owned()),
-            Ok(true) => match (self.not_there().await?, more_posts(&seat.since(0), usual)) {
+            Ok(true) => match (self.not_there().await?, more_posts(&loaded.since(0), usual)) {
                 (Some(why), _) | (None, Some(why)) => Verdict::Fail(why),
                 (None, None) => Verdict::Pass("1 route".to_owned()),
             },
@@ -296,12 +321,12 @@ impl Bench<'_> {
         let places = changes.min(MOST_PLACES);
         for place in 0..places {
             self.clean().await;
-            let seat = self.tested.load().await?;
-            seat.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
-            let created = self.create(&seat, Hints::Kept).await;
+            let loaded = self.tested.load().await?;
+            loaded.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
+            let created = self.create(&loaded, Hints::Kept).await;
             let there = self.not_there().await?;
             let broken = created.err().or(there);
-            if let Some(why) = broken.or(more_posts(&seat.since(0), usual)) {
+            if let Some(why) = broken.or(more_posts(&loaded.since(0), usual)) {
                 return Ok(Verdict::Fail(format!(
                     "after a lost answer to change {} of create: {why}",
                     place + 1
@@ -310,9 +335,9 @@ impl Bench<'_> {
             let Some(route) = self.listed().await?.pop() else {
                 return Ok(Verdict::Fail("list does not show it".to_owned()));
             };
-            let seat = self.tested.load().await?;
-            seat.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
-            if let Err(why) = self.delete(&seat, &route).await {
+            let loaded = self.tested.load().await?;
+            loaded.disturb(Counted::Changes, place, InjectedFault::LoseAnswer);
+            if let Err(why) = self.delete(&loaded, &route).await {
                 return Ok(Verdict::Fail(format!("after a lost answer: {why}")));
             }
             if !self.listed().await?.is_empty() {
@@ -335,8 +360,8 @@ impl Bench<'_> {
 
     async fn try_to_clean(&self) -> anyhow::Result<()> {
         for route in self.listed().await? {
-            let seat = self.tested.load().await?;
-            self.delete(&seat, &route)
+            let loaded = self.tested.load().await?;
+            self.delete(&loaded, &route)
                 .await
                 .map_err(anyhow::Error::msg)?;
         }
@@ -345,8 +370,8 @@ impl Bench<'_> {
 }
 
 /// Whether the cloud has carried out a change.
-fn has_changed(seat: &Seat<'_>) -> bool {
-    let calls = seat.since(0);
+fn has_changed(loaded: &LoadedModule<'_>) -> bool {
+    let calls = loaded.since(0);
     let mut changes = calls.iter().flat_map(ObservedCall::changes);
     changes.any(|request| request.is_done())
 }

@@ -162,7 +162,7 @@ impl TriedModule {
         };
         let world = World::new(self.ownership(), prefixes, Arc::new(rules), self.mode);
         let (world, targets) = (Arc::new(world), Targets::of(nodes.iter(), true));
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.pending_timeout;
         let (mut service, mut past) = (Arc::new(service), RetainedState::default());
         loop {
             let facts = service::Facts::new(

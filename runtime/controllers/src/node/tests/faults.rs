@@ -59,7 +59,7 @@ async fn an_api_server_that_hangs_costs_ten_seconds_and_not_the_node() {
 }
 
 /// A message that a panic might hold.
-const LAST_WORDS: &str = "a-secret-that-was-at-hand";
+const LAST_EVENT_TIMEOUT: &str = "a-secret-that-was-at-hand";
 
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -90,7 +90,7 @@ async fn a_provider_that_panics_takes_nothing_else_with_it() {
     create(&cluster, "worker-1").await;
     create(&cluster, "worker-2").await;
     let cloud = Arc::new(behind(|before| {
-        assert!(before >= 3, "{LAST_WORDS}, on purpose, in a test");
+        assert!(before >= 3, "{LAST_EVENT_TIMEOUT}, on purpose, in a test");
         Ok(())
     }));
     let shutdown = tokio::time::sleep(Duration::from_secs(60));
@@ -107,9 +107,9 @@ async fn a_provider_that_panics_takes_nothing_else_with_it() {
     assert!(cloud.calls().len() > 3);
     let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     assert!(log.contains("ended with a panic"), "{log}");
-    assert!(!log.contains(LAST_WORDS), "{log}");
+    assert!(!log.contains(LAST_EVENT_TIMEOUT), "{log}");
     let told = format!("{:?}", cluster.writes());
-    assert!(!told.contains(LAST_WORDS), "{told}");
+    assert!(!told.contains(LAST_EVENT_TIMEOUT), "{told}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ const TAKES_OVER: &str = reasons::POD_CIDR_ALLOCATION_TAKEN_OVER;
 
 /// Whether this manager may allocate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum AllocationState {
     /// It is not known whether there is another allocator. Nothing is allocated.
     Watching {
         /// From this moment on, a node that waits in vain is evidence.
@@ -41,12 +41,12 @@ pub struct AllocatorEvidence {
     /// The field manager that wrote them.
     pub manager: String,
     /// The condition under which it counts as gone.
-    pub bond: Bond,
+    pub condition: GoneCondition,
 }
 
 /// The condition under which another allocator counts as gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Bond {
+pub enum GoneCondition {
     /// It is this holder of kube-controller-manager's Lease, and allocates until the Lease has another holder or none.
     Holder(String),
     /// It is kube-controller-manager, perhaps an earlier holder of its Lease than the present one. It is gone when a
@@ -80,7 +80,7 @@ pub enum Why {
 
 /// A change that is reported once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum AllocatorChange {
     /// Nodes wait until another allocator is found or excluded; contains the holder of the Lease.
     Watches(Option<String>),
     /// kube-controller-manager's Lease may not be read.
@@ -91,19 +91,19 @@ pub enum News {
     TakesOver(String, String),
 }
 
-impl Bond {
+impl GoneCondition {
     /// Whether the allocator has lost the Lease that now has this holder.
     pub(super) fn is_broken(&self, holder: &Option<String>) -> bool {
-        matches!(self, Bond::Holder(bound) if holder.as_ref() != Some(bound))
+        matches!(self, GoneCondition::Holder(bound) if holder.as_ref() != Some(bound))
     }
 }
 
-impl News {
+impl AllocatorChange {
     /// The Event that reports the change, and the name of the node that it is about.
     pub fn event(&self) -> Option<(&str, CloudEvent)> {
         let (node, event_type, reason, message) = match self {
-            News::Watches(_) | News::LeaseDenied => return None,
-            News::StandsBack(AllocatorEvidence { node, manager, .. }) => (
+            AllocatorChange::Watches(_) | AllocatorChange::LeaseDenied => return None,
+            AllocatorChange::StandsBack(AllocatorEvidence { node, manager, .. }) => (
                 node,
                 EventType::Warning,
                 STANDS_BACK,
@@ -111,7 +111,7 @@ impl News {
                     "{manager} gave this node its pod CIDRs; while it does, this manager allocates none (--allocate-node-cidrs)"
                 ),
             ),
-            News::TakesOver(manager, node) => (
+            AllocatorChange::TakesOver(manager, node) => (
                 node,
                 EventType::Normal,
                 TAKES_OVER,

@@ -7,7 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::ipam::other_allocator::{
-    Bond, LeaseAnswer, News, OtherAllocator, Question, Standing, Why, Writer, WriterAnswer,
+    AllocationState, AllocatorChange, GoneCondition, LeaseAnswer, OtherAllocator, Question, Why,
+    Writer, WriterAnswer,
 };
 use crate::moment::Moment;
 use crate::settings::OtherAllocatorRules;
@@ -136,7 +137,7 @@ impl World {
     }
 
     fn stands_back(&self) -> bool {
-        matches!(self.other.standing(), Standing::StandingBack { .. })
+        matches!(self.other.state(), AllocationState::StandingBack { .. })
     }
 
     fn reads(&self) -> usize {
@@ -198,13 +199,17 @@ fn pod_cidrs_that_kube_controller_manager_wrote_are_told_once_and_bind_until_its
     let mut world = World::begun(Lease::Renewed("a"), None);
     world.until(12);
     world.appears("new", KCM);
-    let Standing::StandingBack { evidence, .. } = world.other.standing() else {
-        panic!("{:?}", world.other.standing());
+    let AllocationState::StandingBack { evidence, .. } = world.other.state() else {
+        panic!("{:?}", world.other.state());
     };
-    assert_eq!(evidence.bond, Bond::Holder("a".to_owned()));
-    let news = world.other.take_news();
-    let [News::Watches(Some(_)), News::StandsBack(told)] = news.as_slice() else {
-        panic!("{news:?}");
+    assert_eq!(evidence.condition, GoneCondition::Holder("a".to_owned()));
+    let changes = world.other.take_changes();
+    let [
+        AllocatorChange::Watches(Some(_)),
+        AllocatorChange::StandsBack(told),
+    ] = changes.as_slice()
+    else {
+        panic!("{changes:?}");
     };
     assert_eq!((told.node.as_str(), told.manager.as_str()), ("new", KCM));
     // No node waits, so no question is asked; and a node that waits for long is no evidence.
@@ -221,15 +226,15 @@ fn pod_cidrs_that_kube_controller_manager_wrote_are_told_once_and_bind_until_its
     assert!(!world.stands_back());
     world.appears("slow", KCM);
     assert!(world.stands_back());
-    assert_eq!(world.other.take_news(), []);
+    assert_eq!(world.other.take_changes(), []);
     // The holder is gone.
     world.lease = Lease::Left("b", world.now);
     world.other.waits("late", "u", at(world.now));
     world.other.hold("late");
     let begins = world.begins(3_000).unwrap();
     assert!((2_012 + 25..=2_012 + 30).contains(&begins), "{begins}");
-    let gone = News::TakesOver(KCM.to_owned(), "late".to_owned());
-    assert_eq!(world.other.take_news(), [gone]);
+    let gone = AllocatorChange::TakesOver(KCM.to_owned(), "late".to_owned());
+    assert_eq!(world.other.take_changes(), [gone]);
     assert_eq!(world.other.released(at(world.now)).len(), 1);
 }
 

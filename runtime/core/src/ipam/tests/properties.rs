@@ -84,7 +84,7 @@ struct World {
     is_settled: bool,
     /// The leader's cache, and the changes that the watch has not delivered yet.
     cache: BTreeMap<String, Arc<Node>>,
-    news: VecDeque<(String, Option<Arc<Node>>)>,
+    changes: VecDeque<(String, Option<Arc<Node>>)>,
     running: BTreeMap<String, Facts>,
     on_the_way: Vec<(String, PodCidrsPatch)>,
 }
@@ -111,7 +111,7 @@ impl World {
             odd: BTreeSet::new(),
             is_settled: true,
             cache: BTreeMap::new(),
-            news: VecDeque::new(),
+            changes: VecDeque::new(),
             running: BTreeMap::new(),
             on_the_way: Vec::new(),
         }
@@ -124,7 +124,7 @@ impl World {
             Step::Delete(which) => {
                 if let Some(name) = pick(self.api.nodes.keys(), *which) {
                     self.api.nodes.remove(&name);
-                    self.news.push_back((name, None));
+                    self.changes.push_back((name, None));
                 }
             }
             Step::Tell(count) => (0..*count).for_each(|_| self.tell()),
@@ -174,11 +174,12 @@ impl World {
 
     /// The watch will deliver the change.
     fn changed(&mut self, name: &str) {
-        self.news.push_back((name.to_owned(), self.api.get(name)));
+        self.changes
+            .push_back((name.to_owned(), self.api.get(name)));
     }
 
     fn tell(&mut self) {
-        match self.news.pop_front() {
+        match self.changes.pop_front() {
             Some((name, Some(node))) => {
                 self.memory.see(&node);
                 self.cache.insert(name, node);
@@ -256,7 +257,7 @@ impl World {
         let names: Vec<String> = self.running.keys().cloned().collect();
         names.iter().for_each(|name| self.delay(name));
         self.running.clear();
-        self.news.clear();
+        self.changes.clear();
         self.memory = Memory::new(&self.settings).unwrap();
         self.cache = self.api.nodes.clone();
         for node in self.cache.values() {
@@ -275,7 +276,7 @@ impl World {
                 self.land(&name, &patch);
             }
         }
-        while !self.news.is_empty() {
+        while !self.changes.is_empty() {
             self.tell();
         }
         self.is_settled = true;
@@ -289,7 +290,7 @@ impl World {
         }
         // A reconciliation ends after a few effects, and its result may require another one.
         for _ in 0..40 {
-            while !self.news.is_empty() {
+            while !self.changes.is_empty() {
                 self.tell();
             }
             for number in 0..NAMES {
@@ -302,7 +303,7 @@ impl World {
                 self.act(&name(number), Fate::Made);
             }
         }
-        while !self.news.is_empty() {
+        while !self.changes.is_empty() {
             self.tell();
         }
     }

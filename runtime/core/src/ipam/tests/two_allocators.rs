@@ -24,7 +24,8 @@ use proptest::prelude::*;
 use super::world::{self, Api};
 use crate::effect::{Decision, Performed, When};
 use crate::ipam::other_allocator::{
-    Bond, LeaseAnswer, News, OtherAllocator, Question, Standing, Writer, WriterAnswer,
+    AllocationState, AllocatorChange, GoneCondition, LeaseAnswer, OtherAllocator, Question, Writer,
+    WriterAnswer,
 };
 use crate::ipam::{Facts, IpamEffect, IpamOutcome, Memory, decide, pod_cidrs};
 use crate::moment::Moment;
@@ -69,14 +70,18 @@ fn step() -> impl Strategy<Value = (u64, Step)> {
 /// A late view of the nodes.
 #[derive(Default)]
 struct Late {
-    news: Vec<(u64, String, Option<Arc<Node>>)>,
+    changes: Vec<(u64, String, Option<Arc<Node>>)>,
 }
 
 impl Late {
     /// Takes the changes that have arrived by now, in order.
     fn arrived(&mut self, now: u64) -> Vec<(String, Option<Arc<Node>>)> {
-        let count = self.news.iter().take_while(|(at, ..)| *at <= now).count();
-        let arrived = self.news.drain(..count);
+        let count = self
+            .changes
+            .iter()
+            .take_while(|(at, ..)| *at <= now)
+            .count();
+        let arrived = self.changes.drain(..count);
         arrived.map(|(_, name, node)| (name, node)).collect()
     }
 }
@@ -147,9 +152,9 @@ impl World {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            let earliest = late.news.last().map_or(0, |(at, ..)| *at);
+            let earliest = late.changes.last().map_or(0, |(at, ..)| *at);
             let at = earliest.max(now + (random >> 33) % 1_000);
-            late.news.push((at, name.to_owned(), node.clone()));
+            late.changes.push((at, name.to_owned(), node.clone()));
         }
     }
 
@@ -287,7 +292,7 @@ impl World {
                 other,
                 self.writers[other].0,
                 given,
-                self.ours.other.standing()
+                self.ours.other.state()
             );
         }
         Ok(())
@@ -329,8 +334,8 @@ proptest! {
             );
         }
         // A manager that stands back does so for a process that exists.
-        if let Standing::StandingBack { evidence, .. } = world.ours.other.standing()
-            && let Bond::Holder(holder) = &evidence.bond
+        if let AllocationState::StandingBack { evidence, .. } = world.ours.other.state()
+            && let GoneCondition::Holder(holder) = &evidence.condition
         {
             let holder = world.controllers.iter().find(|one| one.identity == *holder);
             prop_assert!(holder.is_none_or(|one| one.allocates), "{:?}", evidence);

@@ -11,7 +11,7 @@ use crate::effect::{Decision, EventOutcome, Performed, When};
 use crate::moment::Moment;
 use crate::node::{CandidateVote, Facts, Looked, NodeEffect, NodeOutcome, RetainedState, decide};
 use crate::node_index::Clashes;
-use crate::node_ownership::{Claim, Heard, OwnershipContext, Verdict, Vote};
+use crate::node_ownership::{Claim, OtherVote, OwnershipContext, Verdict, Vote};
 use crate::settings::NodeRules;
 
 /// A tainted node without a provider ID, with `b` as a second candidate, that has waited this many seconds.
@@ -71,7 +71,7 @@ fn found() -> Lookup {
 }
 
 /// The provider's vote after this answer.
-fn word(waited: Option<u64>, answer: NodeOutcome) -> (Facts, CandidateVote) {
+fn vote_after(waited: Option<u64>, answer: NodeOutcome) -> (Facts, CandidateVote) {
     let mut facts = facts(waited);
     let Decision::Do(effects) = decide(&facts, now()) else {
         panic!("the provider is asked");
@@ -80,23 +80,23 @@ fn word(waited: Option<u64>, answer: NodeOutcome) -> (Facts, CandidateVote) {
     facts.absorb(&effects[0], Performed::Ended(answer));
     match decide(&facts, now()) {
         Decision::Do(effects) => match effects.as_slice() {
-            [NodeEffect::CastVote(_, word)] => (facts, word.clone()),
+            [NodeEffect::CastVote(_, vote)] => (facts, vote.clone()),
             other => panic!("the others are heard before anything else: {other:?}"),
         },
         done @ Decision::Done(_) => panic!("{done:?}"),
     }
 }
 
-fn cast(facts: &mut Facts, word: CandidateVote, verdict: Verdict, tell: bool) {
-    let cast = NodeEffect::CastVote(crate::node::object::node_ref(&facts.node), word);
+fn cast(facts: &mut Facts, vote: CandidateVote, verdict: Verdict, tell: bool) {
+    let cast = NodeEffect::CastVote(crate::node::object::node_ref(&facts.node), vote);
     let outcome = NodeOutcome::VoteCast(verdict, tell);
     facts.absorb(&cast, Performed::Ended(outcome));
 }
 
 /// The Events and the end of a reconciliation with this combined verdict.
 fn end(waited: Option<u64>, answer: Lookup, verdict: Verdict, tell: bool) -> (Vec<String>, When) {
-    let (mut facts, word) = word(waited, looked(answer));
-    cast(&mut facts, word, verdict, tell);
+    let (mut facts, vote) = vote_after(waited, looked(answer));
+    cast(&mut facts, vote, verdict, tell);
     let mut told = Vec::new();
     loop {
         match decide(&facts, now()) {
@@ -118,25 +118,25 @@ fn end(waited: Option<u64>, answer: Lookup, verdict: Verdict, tell: bool) -> (Ve
 #[test]
 fn every_answer_is_said_to_the_other_candidates_before_anything_is_done_with_it() {
     let down = || NodeOutcome::Looked(Err(ProviderError::Unavailable("no route".to_owned())));
-    for (answer, opinion) in [
+    for (answer, expected) in [
         (looked(found()), "found"),
         (looked(Lookup::NotMine), "not-mine"),
         (looked(Lookup::Gone), "not-mine"),
         (looked(Lookup::Unknown("why".to_owned())), "silent"),
         (down(), "silent"),
     ] {
-        let (_, word) = word(None, answer);
-        assert_eq!(word.opinion.to_string(), opinion);
-        assert_eq!(word.others, ["b"]);
-        assert!(word.is_patient);
+        let (_, vote) = vote_after(None, answer);
+        assert_eq!(vote.vote.to_string(), expected);
+        assert_eq!(vote.others, ["b"]);
+        assert!(vote.is_quiet);
     }
-    assert!(!word(Some(30), down()).1.is_patient, "half a minute");
+    assert!(!vote_after(Some(30), down()).1.is_quiet, "half a minute");
 }
 
 #[test]
 fn only_when_the_node_is_its_own_alone_does_a_candidate_write() {
-    let (mut facts, word) = word(None, looked(found()));
-    cast(&mut facts, word, Verdict::Ours, false);
+    let (mut facts, vote) = vote_after(None, looked(found()));
+    cast(&mut facts, vote, Verdict::Ours, false);
     let Decision::Do(effects) = decide(&facts, now()) else {
         panic!("it is initialised");
     };
@@ -147,9 +147,9 @@ fn only_when_the_node_is_its_own_alone_does_a_candidate_write() {
 fn in_all_other_cases_nothing_is_written_and_one_event_says_why_when_it_is_this_ones_turn() {
     let names = || vec!["b".to_owned(), "sim".to_owned()];
     let silent = || {
-        vec![Heard {
+        vec![OtherVote {
             provider: "b".to_owned(),
-            opinion: Some(Vote::Silent("down".to_owned())),
+            vote: Some(Vote::Silent("down".to_owned())),
         }]
     };
     for (answer, verdict, reason, said) in [
@@ -194,8 +194,8 @@ fn in_all_other_cases_nothing_is_written_and_one_event_says_why_when_it_is_this_
 #[test]
 fn why_a_provider_cannot_answer_is_its_own_to_say() {
     let down = NodeOutcome::Looked(Err(ProviderError::Unavailable("no route".to_owned())));
-    let (mut facts, word) = word(Some(60), down);
-    cast(&mut facts, word, Verdict::Open, false);
+    let (mut facts, vote) = vote_after(Some(60), down);
+    cast(&mut facts, vote, Verdict::Open, false);
     let Decision::Do(effects) = decide(&facts, now()) else {
         panic!("it is told");
     };
@@ -206,8 +206,8 @@ fn why_a_provider_cannot_answer_is_its_own_to_say() {
 #[test]
 fn an_answer_that_waits_for_the_others_is_kept_and_one_that_does_not_is_asked_for_again() {
     let kept = |answer: Lookup, verdict: Verdict| {
-        let (mut facts, word) = word(None, looked(answer));
-        cast(&mut facts, word, verdict, false);
+        let (mut facts, vote) = vote_after(None, looked(answer));
+        cast(&mut facts, vote, verdict, false);
         (facts.unstored_answer().is_some(), facts.is_anothers())
     };
     assert_eq!(kept(found(), Verdict::WaitsFor(Vec::new())), (true, false));

@@ -32,16 +32,16 @@ fn node_020_a_failed_look_up_keeps_the_taint_and_comes_back() {
 #[test]
 fn a_node_that_waits_says_why_after_a_while_and_soon_if_its_machine_is_not_known() {
     let mut world = world();
-    for (answer, patience) in [
+    for (answer, wait) in [
         (Err(ProviderError::Unavailable("502".to_owned())), 30),
         (looked(Lookup::Gone), 5),
         (looked(Lookup::NotMine), 5),
         (looked(Lookup::Unknown("page 2 is missing".to_owned())), 30),
     ] {
         world.answer = answer;
-        world.waiting_since = Some(Moment(NOW.0 - Duration::from_secs(patience - 1)));
+        world.waiting_since = Some(Moment(NOW.0 - Duration::from_secs(wait - 1)));
         assert_eq!(changes_nothing(&mut world).events, []);
-        world.waiting_since = Some(Moment(NOW.0 - Duration::from_secs(patience)));
+        world.waiting_since = Some(Moment(NOW.0 - Duration::from_secs(wait)));
         assert_eq!(changes_nothing(&mut world).events.len(), 1);
     }
 }

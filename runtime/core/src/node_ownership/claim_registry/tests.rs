@@ -9,8 +9,8 @@ fn names(text: &str) -> Vec<String> {
 }
 
 /// Casts the vote of `provider`, with all problems reported.
-fn say(claims: &mut ClaimRegistry, provider: &str, opinion: Vote, others: &str) -> Claimed {
-    claims.confer("u", provider, opinion, &names(others), false, at(0))
+fn say(claims: &mut ClaimRegistry, provider: &str, vote: Vote, others: &str) -> Claimed {
+    claims.cast("u", provider, vote, &names(others), false, at(0))
 }
 
 fn silent() -> Vote {
@@ -30,7 +30,7 @@ fn who_finds_the_machine_goes_on_when_every_other_one_has_said_that_it_is_not_th
     let last = say(&mut claims, "c", Vote::NotMine, "a b");
     assert_eq!(last.wakes, names("a"));
     let ours = say(&mut claims, "a", Vote::Found, "b c");
-    assert_eq!((ours.verdict, ours.tell), (Verdict::Ours, false));
+    assert_eq!((ours.verdict, ours.report), (Verdict::Ours, false));
     assert!(ours.wakes.is_empty());
 }
 
@@ -38,14 +38,14 @@ fn who_finds_the_machine_goes_on_when_every_other_one_has_said_that_it_is_not_th
 /// finder that one does in the end.
 #[test]
 fn two_never_both_go_ahead_in_any_order() {
-    let opinions = [Vote::Found, Vote::NotMine, silent()];
+    let votes = [Vote::Found, Vote::NotMine, silent()];
     let providers = ["a", "b", "c"];
     let others = |me: &str| -> String {
         let others = providers.iter().filter(|one| **one != me);
         others.copied().collect::<Vec<_>>().join(" ")
     };
     for code in 0..27 {
-        let says = [code % 3, code / 3 % 3, code / 9].map(|index| opinions[index].clone());
+        let says = [code % 3, code / 3 % 3, code / 9].map(|index| votes[index].clone());
         let finders = says.iter().filter(|one| **one == Vote::Found).count();
         let silents = says.iter().filter(|one| **one == silent()).count();
         for order in 0..3_usize.pow(6) {
@@ -54,8 +54,8 @@ fn two_never_both_go_ahead_in_any_order() {
             let turns = (0..6).map(|turn| order / 3_usize.pow(turn) % 3);
             for who in turns {
                 let me = providers[who];
-                let conferred = say(&mut claims, me, says[who].clone(), &others(me));
-                if conferred.verdict == Verdict::Ours {
+                let claimed = say(&mut claims, me, says[who].clone(), &others(me));
+                if claimed.verdict == Verdict::Ours {
                     ahead.insert(me);
                 }
             }
@@ -73,33 +73,33 @@ fn two_that_find_it_are_both_named_and_it_is_told_once_an_hour() {
     let mut claims = ClaimRegistry::default();
     say(&mut claims, "b", Vote::Found, "a");
     let both = Verdict::FoundBy(names("a b"));
-    let mut told = |provider: &str, other: &str, seconds: u64| {
-        let conferred = claims.confer("u", provider, Vote::Found, &names(other), true, at(seconds));
-        assert_eq!(conferred.verdict, both);
-        conferred.tell
+    let mut reported = |provider: &str, other: &str, seconds: u64| {
+        let claimed = claims.cast("u", provider, Vote::Found, &names(other), true, at(seconds));
+        assert_eq!(claimed.verdict, both);
+        claimed.report
     };
-    assert!(told("a", "b", 1), "also before patience is over");
-    assert!(!told("b", "a", 2));
-    assert!(!told("a", "b", 3600));
-    assert!(told("b", "a", 3601));
-    assert!(!told("a", "b", 3602));
+    assert!(reported("a", "b", 1), "also before patience is over");
+    assert!(!reported("b", "a", 2));
+    assert!(!reported("a", "b", 3600));
+    assert!(reported("b", "a", 3601));
+    assert!(!reported("a", "b", 3602));
 }
 
 #[test]
 fn that_nobody_finds_it_is_told_once_and_only_when_all_have_said_so_and_patience_is_over() {
     let mut claims = ClaimRegistry::default();
-    let mut say = |provider: &str, other: &str, opinion: Vote, is_patient: bool| {
-        claims.confer("u", provider, opinion, &names(other), is_patient, at(40))
+    let mut say = |provider: &str, other: &str, vote: Vote, is_quiet: bool| {
+        claims.cast("u", provider, vote, &names(other), is_quiet, at(40))
     };
     assert_eq!(say("a", "b", Vote::NotMine, false).verdict, Verdict::Open);
     assert_eq!(say("b", "a", silent(), false).verdict, Verdict::Open);
     let nobody = Verdict::FoundByNobody(names("a b"));
     let early = say("b", "a", Vote::NotMine, true);
-    assert_eq!((early.verdict, early.tell), (nobody.clone(), false));
+    assert_eq!((early.verdict, early.report), (nobody.clone(), false));
     let due = say("a", "b", Vote::NotMine, false);
-    assert_eq!((due.verdict, due.tell), (nobody.clone(), true));
+    assert_eq!((due.verdict, due.report), (nobody.clone(), true));
     let again = say("b", "a", Vote::NotMine, false);
-    assert_eq!((again.verdict, again.tell), (nobody, false));
+    assert_eq!((again.verdict, again.report), (nobody, false));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn what_a_provider_said_goes_with_it_and_with_the_node() {
     let mut claims = ClaimRegistry::default();
     say(&mut claims, "b", Vote::NotMine, "a");
     claims.withdraw("b");
-    let waits = |conferred: Claimed| matches!(conferred.verdict, Verdict::WaitsFor(_));
+    let waits = |claimed: Claimed| matches!(claimed.verdict, Verdict::WaitsFor(_));
     assert!(waits(say(&mut claims, "a", Vote::Found, "b")));
     say(&mut claims, "b", Vote::NotMine, "a");
     claims.forget("u");
@@ -133,11 +133,11 @@ fn a_board_is_never_larger_than_its_bound() {
     for index in 0..=MOST {
         let now = at(u64::try_from(index).unwrap_or_default());
         let uid = format!("u{index}");
-        claims.confer(&uid, "a", Vote::NotMine, &names("b"), true, now);
+        claims.cast(&uid, "a", Vote::NotMine, &names("b"), true, now);
     }
     assert_eq!(claims.0.len(), MOST);
     assert!(
         !claims.0.contains_key("u0"),
-        "the one that was heard of longest ago"
+        "the one that was other_votes of longest ago"
     );
 }

@@ -232,12 +232,12 @@ fn with_no_time_for_trials_a_new_version_serves_within_seconds() {
 #[test]
 fn when_the_terms_change_the_same_version_is_loaded_anew_at_once() {
     let mut world = World::serving();
-    world.facts.changed_terms();
+    world.facts.policy_changed();
     world.run(1);
     let serving = world.facts.serving.clone().unwrap();
     assert_eq!(
-        (serving.release.digest, serving.terms),
-        (digest(1), world.facts.terms)
+        (serving.release.digest, serving.policy_generation),
+        (digest(1), world.facts.policy_generation)
     );
     assert_eq!(
         world.begun(|work| matches!(work, Work::Examine(_))),
@@ -254,7 +254,7 @@ fn terms_on_which_the_version_that_serves_does_not_load_change_nothing_but_what_
     world.run(10);
     assert_eq!(world.serves(), Some(digest(1)));
     world.enough = 7;
-    world.facts.changed_terms();
+    world.facts.policy_changed();
     world.run(LONG);
     assert_eq!(world.serves(), Some(digest(1)), "the old one stays");
     assert!(
@@ -276,8 +276,8 @@ fn grants_that_come_bring_the_waiting_version_further() {
         world.offer(2, kind);
         world.run(LONG);
         assert_eq!(world.serves(), Some(digest(1)));
-        world.enough = world.facts.terms + 1;
-        world.facts.changed_terms();
+        world.enough = world.facts.policy_generation + 1;
+        world.facts.policy_changed();
         world.run(LONG);
         assert_eq!(world.serves(), Some(digest(2)), "{kind:?}");
     }
@@ -447,9 +447,9 @@ fn that_nothing_serves_is_told_once_and_stands_in_the_record() {
     let lose = |world: &mut World| {
         world.settle();
         let work = world.facts.work.clone().unwrap();
-        let (terms, now) = (world.facts.terms, world.now());
+        let (policy_generation, now) = (world.facts.policy_generation, world.now());
         let gone = WorkResult::Gone("its bytes are nowhere".to_owned());
-        world.facts.ended(&work, terms, gone, now);
+        world.facts.ended(&work, policy_generation, gone, now);
         world.settle();
     };
     lose(&mut world);

@@ -153,7 +153,7 @@ fn a_version_that_is_lost_beside_a_rejected_one_is_what_has_to_be_put_back() {
 fn settings_that_do_not_fit_what_serves_say_what_follows() {
     let mut world = World::serving();
     world.kinds.insert(digest(1), Kind::Ungranted);
-    world.facts.changed_terms();
+    world.facts.policy_changed();
     world.run(LONG);
     assert_eq!(world.serves(), Some(digest(1)));
     let expected = "1.0.1 (sha256:010101010101): + DELETE /servers/*; \

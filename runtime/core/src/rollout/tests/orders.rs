@@ -251,14 +251,14 @@ fn whose_word_there_is_for_a_version() {
     let mut world = World::serving();
     world.offer(2, Kind::Good);
     world.run(LONG);
-    let word = |world: &World, number| world.facts.word(&digest(number));
+    let word = |world: &World, number| world.facts.endorsement(&digest(number));
     let all = |world: &World| [1, 2, 3].map(|number| word(world, number));
     assert_eq!(
         all(&world),
         [
-            Endorsement::Nobodys,
+            Endorsement::Unendorsed,
             Endorsement::Recorded,
-            Endorsement::Nobodys
+            Endorsement::Unendorsed
         ]
     );
     let named = Some(digest(3));
@@ -269,7 +269,7 @@ fn whose_word_there_is_for_a_version() {
                 ..Orders::default()
             },
             [
-                Endorsement::Nobodys,
+                Endorsement::Unendorsed,
                 Endorsement::Recorded,
                 Endorsement::Ordered,
             ],
@@ -281,7 +281,7 @@ fn whose_word_there_is_for_a_version() {
                 ..Orders::default()
             },
             [
-                Endorsement::Nobodys,
+                Endorsement::Unendorsed,
                 Endorsement::Recorded,
                 Endorsement::Allowed,
             ],
@@ -294,7 +294,7 @@ fn whose_word_there_is_for_a_version() {
             [
                 Endorsement::Ordered,
                 Endorsement::Recorded,
-                Endorsement::Nobodys,
+                Endorsement::Unendorsed,
             ],
         ),
     ] {

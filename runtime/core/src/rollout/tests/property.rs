@@ -18,7 +18,7 @@ enum Event {
     Restart,
     Follow,
     Lead,
-    Terms,
+    Policy,
     Enough,
     Online(bool),
     Pin(Option<u8>),
@@ -42,7 +42,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => Just(Event::Restart),
         1 => Just(Event::Follow),
         1 => Just(Event::Lead),
-        1 => Just(Event::Terms),
+        1 => Just(Event::Policy),
         1 => Just(Event::Enough),
         1 => any::<bool>().prop_map(Event::Online),
         1 => proptest::option::of(number.clone()).prop_map(Event::Pin),
@@ -76,10 +76,10 @@ fn happens(world: &mut World, event: Event) {
                 world.facts.leads(Some(world.stored.clone()));
             }
         }
-        Event::Terms => world.facts.changed_terms(),
+        Event::Policy => world.facts.policy_changed(),
         Event::Enough => {
             world.enough = 0;
-            world.facts.changed_terms();
+            world.facts.policy_changed();
         }
         Event::Online(is_online) => {
             world.is_online = is_online;
@@ -98,7 +98,9 @@ fn happens(world: &mut World, event: Event) {
             if let Some(work) = world.facts.work.clone() {
                 let now = world.now();
                 let end = WorkResult::Trouble("the network is away".to_owned());
-                world.facts.ended(&work, world.facts.terms, end, now);
+                world
+                    .facts
+                    .ended(&work, world.facts.policy_generation, end, now);
             }
         }
         Event::Trap => {
@@ -144,7 +146,7 @@ proptest! {
             happens(&mut world, event);
         }
         quiet(&mut world, 100, last);
-        let covered = world.facts.terms >= world.enough;
+        let covered = world.facts.policy_generation >= world.enough;
         let serves = world.serves() == Some(digest(100));
         let had_none = world.stored.previous.is_none() && serves;
         // The version that served before is not available any more.

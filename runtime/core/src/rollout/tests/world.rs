@@ -130,10 +130,10 @@ impl World {
     /// Another process takes over and leads.
     pub(super) fn restart(&mut self) {
         let rules = self.facts.rules;
-        let terms = self.facts.terms;
+        let policy_generation = self.facts.policy_generation;
         self.facts = RolloutFacts {
             rules,
-            terms,
+            policy_generation,
             ..RolloutFacts::default()
         };
         self.facts.read(Some(self.stored.clone()));
@@ -364,13 +364,13 @@ impl World {
         let offer = self.facts.offer.as_ref();
         let is_offered = offer.is_some_and(|offer| offer.release.digest == digest);
         let is_gone = self.gone.contains(&digest) && !is_offered;
-        let terms = self.facts.terms;
+        let policy_generation = self.facts.policy_generation;
         self.attempts += 1;
-        let covered = terms >= self.enough;
+        let covered = policy_generation >= self.enough;
         let loaded = Loaded {
             generation: self.loads + 1,
             release: release(number),
-            terms,
+            policy_generation,
             noted: Noted {
                 requests: Some(requests.to_owned()),
                 highest: None,
@@ -423,7 +423,7 @@ impl World {
             (Work::SelfTest(_) | Work::Ask(_), _) => WorkResult::Passed,
         };
         let now = self.now();
-        self.facts.ended(&work, terms, end, now);
+        self.facts.ended(&work, policy_generation, end, now);
     }
 
     /// One call of each version on trial.

@@ -7,7 +7,7 @@ use crate::moment::Moment;
 use crate::node::object::name;
 use crate::own_write::OwnWrite;
 use crate::retry;
-use crate::route::PATIENCE;
+use crate::route::PROGRESS_TIMEOUT;
 use crate::route::carry_over::{CarryOver, Remainder};
 use crate::route::change::{Change, End};
 use crate::route::destination_state::{Unfinished, Wait};
@@ -74,7 +74,7 @@ impl RetainedState {
         if let Wait::Pending { since, in_vain } = &mut wait {
             let since = self.progress.map_or(*since, |last| last.max(*since));
             *in_vain = match *in_vain {
-                0 => u32::from(since.after(PATIENCE) <= now),
+                0 => u32::from(since.after(PROGRESS_TIMEOUT) <= now),
                 before => before.saturating_add(1),
             };
         }

@@ -21,7 +21,7 @@ use crate::record::{
     StoredRecord,
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct World {
     cluster: Cluster,
@@ -73,7 +73,7 @@ impl World {
             StoredRecord::Known { record, orders } => is(record.as_deref(), orders),
             StoredRecord::Unknown(_) => false,
         });
-        if tokio::time::timeout(PATIENCE, known).await.is_err() {
+        if tokio::time::timeout(TIMEOUT, known).await.is_err() {
             panic!("waited for: {what}");
         }
     }
@@ -354,7 +354,7 @@ async fn a_record_that_is_not_needed_in_the_cluster_is_in_memory_until_it_is() {
     let read = seen.wait_for(
         |seen| matches!(seen, StoredRecord::Known { record: Some(record), .. } if **record == full()),
     );
-    tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, read).await.unwrap().unwrap();
     assert_eq!(store_of_record.inherited().as_deref(), Some(&full()));
     assert_eq!(store_of_record.inherited(), None, "once");
     store_of_record.write(&mine).await.unwrap();

@@ -54,7 +54,7 @@ pub(super) async fn download(
         }),
     };
     let whole = attempts(registry, connections, layer, &mut partial.bytes, progress);
-    timeout(connections.patience.layer, whole)
+    timeout(connections.timeouts.layer, whole)
         .await
         .map_err(|_| registry.slow())??;
     let bytes = kept.take().map(|partial| partial.bytes).unwrap_or_default();
@@ -89,7 +89,7 @@ async fn attempts(
         if vain >= MOST_VAIN {
             return Err(trouble);
         }
-        sleep(connections.patience.pause).await;
+        sleep(connections.timeouts.pause).await;
     }
     Err(RegistryError::unavailable(format!(
         "{} cuts every download short",
@@ -116,7 +116,7 @@ async fn attempt(
     {
         ask.headers.push((RANGE, range));
     }
-    let opening = timeout(connections.patience.small, registry.ask(connections, ask));
+    let opening = timeout(connections.timeouts.small, registry.ask(connections, ask));
     let mut answer = opening.await.map_err(|_| registry.slow())??;
     if !continues(&answer, bytes.len(), layer.size) {
         bytes.clear();
@@ -138,18 +138,18 @@ async fn attempt(
         bytes.clear();
         return Err(wrong_size());
     }
-    let patience = &connections.patience;
+    let timeouts = &connections.timeouts;
     let mut at_start = bytes.len();
-    let mut span = pin!(sleep(patience.span));
+    let mut span = pin!(sleep(timeouts.span));
     loop {
         let chunk = tokio::select! {
             chunk = registry.chunk(&mut answer) => chunk?,
             () = &mut span => {
-                if bytes.len() - at_start < patience.span_bytes {
+                if bytes.len() - at_start < timeouts.span_bytes {
                     return Err(slow_layer(registry));
                 }
                 at_start = bytes.len();
-                span.as_mut().reset(Instant::now() + patience.span);
+                span.as_mut().reset(Instant::now() + timeouts.span);
                 continue;
             }
         };

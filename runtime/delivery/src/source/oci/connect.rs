@@ -92,11 +92,11 @@ pub(super) struct Connections {
     named: Vec<(String, u16)>,
     addresses: Vec<IpNet>,
     proxy: Option<ProxyGrant>,
-    pub(super) patience: Timeouts,
+    pub(super) timeouts: Timeouts,
 }
 
 impl Connections {
-    pub(super) fn new(reach: Reach<'_>, patience: Timeouts) -> Result<Self, RegistryError> {
+    pub(super) fn new(reach: Reach<'_>, timeouts: Timeouts) -> Result<Self, RegistryError> {
         let client = |trust: Trust<'_>, only_loopback: bool| {
             // Connections without TLS stay on this machine.
             let proxy = reach.proxy.filter(|_| !only_loopback);
@@ -106,8 +106,8 @@ impl Connections {
                 .redirect(reqwest::redirect::Policy::none())
                 .referer(false)
                 .user_agent(concat!("ccm/", env!("CARGO_PKG_VERSION")))
-                .connect_timeout(patience.connect)
-                .read_timeout(patience.silence)
+                .connect_timeout(timeouts.connect)
+                .read_timeout(timeouts.silence)
                 .pool_idle_timeout(IDLE_CONNECTION)
                 .http1_max_headers(MOST_HEADERS)
                 .http2_max_header_list_size(HEADER_BYTES)
@@ -124,7 +124,7 @@ impl Connections {
             named: reach.named.clone(),
             addresses: reach.addresses.to_vec(),
             proxy: reach.proxy.cloned(),
-            patience,
+            timeouts,
         })
     }
 

@@ -37,7 +37,7 @@ impl Repository {
     pub(super) fn new(
         settings: &OciSettings,
         lookup: Arc<dyn NameLookup>,
-        patience: Timeouts,
+        timeouts: Timeouts,
     ) -> Result<Self, RegistryError> {
         let OciPlace {
             registry,
@@ -68,7 +68,7 @@ impl Repository {
         };
         Ok(Self {
             place: settings.place.clone(),
-            connections: Connections::new(reach, patience)?,
+            connections: Connections::new(reach, timeouts)?,
             registries,
         })
     }

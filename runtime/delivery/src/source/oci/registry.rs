@@ -163,7 +163,7 @@ impl Registry {
             let headers = answer.headers().clone();
             Ok((headers, self.read(answer, most).await?))
         };
-        timeout(connections.patience.small, reading)
+        timeout(connections.timeouts.small, reading)
             .await
             .map_err(|_| self.slow())?
     }

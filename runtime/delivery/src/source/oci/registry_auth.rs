@@ -139,7 +139,7 @@ impl Registry {
                 ))),
             }
         };
-        let answer = timeout(connections.patience.small, asking)
+        let answer = timeout(connections.timeouts.small, asking)
             .await
             .map_err(|_| self.slow())??;
         let answer = Zeroizing::new(answer);

@@ -203,20 +203,20 @@ type Step = (
 
 #[test]
 fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_it() {
-    use Endorsement::{Allowed, Nobodys, Ordered, Recorded};
+    use Endorsement::{Allowed, Ordered, Recorded, Unendorsed};
     let steps: &[Step] = &[
-        (None, "1.0.0", Nobodys, Ok(Some("1.0.0"))),
-        (Some("1.0.0"), "1.1.0", Nobodys, Ok(Some("1.1.0"))),
-        (Some("1.1.0"), "1.0.0", Nobodys, Err("downgrade")),
-        (Some("1.1.0"), "1.1.0-rc.1", Nobodys, Err("downgrade")),
-        (Some("1.10.0"), "1.9.0", Nobodys, Err("downgrade")),
+        (None, "1.0.0", Unendorsed, Ok(Some("1.0.0"))),
+        (Some("1.0.0"), "1.1.0", Unendorsed, Ok(Some("1.1.0"))),
+        (Some("1.1.0"), "1.0.0", Unendorsed, Err("downgrade")),
+        (Some("1.1.0"), "1.1.0-rc.1", Unendorsed, Err("downgrade")),
+        (Some("1.10.0"), "1.9.0", Unendorsed, Err("downgrade")),
         // Other bytes of the same version, and another build of it.
-        (Some("1.1.0"), "1.1.0", Nobodys, Ok(Some("1.1.0"))),
-        (Some("1.1.0"), "1.1.0+2", Nobodys, Ok(Some("1.1.0+2"))),
+        (Some("1.1.0"), "1.1.0", Unendorsed, Ok(Some("1.1.0"))),
+        (Some("1.1.0"), "1.1.0+2", Unendorsed, Ok(Some("1.1.0+2"))),
         // A text that is not a version cannot be compared.
-        (Some("1.1.0"), "newest", Nobodys, Err("downgrade")),
-        (None, "newest", Nobodys, Ok(None)),
-        (Some("newest"), "1.0.0", Nobodys, Ok(Some("1.0.0"))),
+        (Some("1.1.0"), "newest", Unendorsed, Err("downgrade")),
+        (None, "newest", Unendorsed, Ok(None)),
+        (Some("newest"), "1.0.0", Unendorsed, Ok(Some("1.0.0"))),
         // An endorsed version becomes the highest. The recorded active version may serve, and does not lower the
         // highest.
         (Some("1.1.0"), "1.0.0", Allowed, Ok(Some("1.0.0"))),
@@ -251,16 +251,16 @@ fn a_signature_brings_nothing_older_than_what_has_served_unless_somebody_names_i
         ..signed.clone()
     };
     for (policy, artifact) in [(&named, &signed), (&policy, &pinned)] {
-        let found = followed(policy, artifact, Some("1.1.0"), "1.0.0", Nobodys);
+        let found = followed(policy, artifact, Some("1.1.0"), "1.0.0", Unendorsed);
         assert_eq!(found, Ok(Some("1.0.0".to_owned())));
     }
     // The version of an unsigned module proves nothing: it is not compared, and does not become the highest.
     for version in ["1.0.0", "999.0.0"] {
-        let found = followed(&unsigned(), &signed, Some("1.1.0"), version, Nobodys);
+        let found = followed(&unsigned(), &signed, Some("1.1.0"), version, Unendorsed);
         assert_eq!(found, Ok(Some("1.1.0".to_owned())));
     }
     let distrust = Highest::read(Some("1.1.0"))
-        .followed_by("1.0.0", Nobodys)
+        .followed_by("1.0.0", Unendorsed)
         .unwrap_err();
     assert_eq!(
         distrust.to_string(),

@@ -445,15 +445,15 @@ fn nonsense(what: &str) -> String {
 /// Exit status and error output of a child that ended.
 async fn last_words(child: &mut Child) -> String {
     let mut words = Vec::new();
-    let patience = Duration::from_secs(1);
+    let exit_timeout = Duration::from_secs(1);
     if let Some(stderr) = child.stderr.take() {
         let cap = limits::COMPILE_MESSAGE_BYTES as u64;
         let mut stderr = stderr.take(cap);
         // Waits only briefly for error output.
-        let _ = tokio::time::timeout(patience, stderr.read_to_end(&mut words)).await;
+        let _ = tokio::time::timeout(exit_timeout, stderr.read_to_end(&mut words)).await;
     }
     let words = clean(String::from_utf8_lossy(&words).trim(), limits::ERROR_BYTES);
-    match tokio::time::timeout(patience, child.wait()).await {
+    match tokio::time::timeout(exit_timeout, child.wait()).await {
         Ok(Ok(status)) if words.is_empty() => status.to_string(),
         Ok(Ok(status)) => format!("{status}: {words}"),
         _ => words,

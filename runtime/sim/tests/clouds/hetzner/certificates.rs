@@ -87,8 +87,8 @@ async fn an_uploaded_certificate_is_kept_listed_renamed_and_deleted() {
     let service = json!({
         "protocol": "https", "listen_port": 443, "destination_port": 80, "http": {"certificates": [id]},
     });
-    let wish = json!({"name": "web", "load_balancer_type": "lb11", "location": "fsn1", "services": [service]});
-    assert_eq!(post(&cloud, "/load_balancers", wish).await.0, 201);
+    let requested = json!({"name": "web", "load_balancer_type": "lb11", "location": "fsn1", "services": [service]});
+    assert_eq!(post(&cloud, "/load_balancers", requested).await.0, 201);
     let delete = || api::delete_certificate(&client, api::DeleteCertificateParams { id });
     assert_eq!(refusal(delete().await), refused(422, "resource_in_use"));
     let used = api::get_certificate(&client, api::GetCertificateParams { id })

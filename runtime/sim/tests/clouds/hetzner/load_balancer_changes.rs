@@ -5,7 +5,7 @@ use hcloud::apis::configuration::Configuration;
 use hcloud::apis::load_balancers_api as api;
 use hcloud::models;
 
-use super::load_balancers::{create, get, server, service, wish};
+use super::load_balancers::{create, get, requested, server, service};
 use super::{TOKEN, client, cloud, refusal, refused};
 
 #[tokio::test]
@@ -14,7 +14,11 @@ async fn every_action_changes_what_it_names() {
     let client = client(&cloud, TOKEN);
     let network = cloud.add_network("nodes", "10.0.0.0/24".parse().unwrap(), Location::Hel1) as i64;
     let node = cloud.add_server(ServerSpec::named("node-1"));
-    let id = create(&client, wish("web")).await.unwrap().load_balancer.id;
+    let id = create(&client, requested("web"))
+        .await
+        .unwrap()
+        .load_balancer
+        .id;
     change_services_and_targets(&client, id, node).await;
     change_networks(&client, id, network).await;
     change_the_rest(&client, id).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::load_balancer_rules::{ask, post};
 use super::{TOKEN, cloud, cloud_with, reqwest_client};
 
-fn wish(name: &str) -> Value {
+fn requested(name: &str) -> Value {
     json!({"name": name, "load_balancer_type": "lb11", "location": "fsn1"})
 }
 
@@ -48,7 +48,7 @@ async fn each_trouble_says_whether_the_load_balancer_was_made() {
         cloud.inject(fault.times(1));
         let url = format!("{}/load_balancers", cloud.endpoint());
         let request = reqwest_client().post(url).bearer_auth(TOKEN);
-        let sent = request.body(wish("web").to_string()).send().await;
+        let sent = request.body(requested("web").to_string()).send().await;
         let whole = match sent {
             Ok(answer) => {
                 let status = answer.status().as_u16();
@@ -68,7 +68,7 @@ async fn each_trouble_says_whether_the_load_balancer_was_made() {
             made,
             "{shown}"
         );
-        let again = post(&cloud, "/load_balancers", wish("web")).await.0;
+        let again = post(&cloud, "/load_balancers", requested("web")).await.0;
         assert_eq!(again, if made == 0 { 201 } else { 409 }, "{shown}");
     }
 }
@@ -80,8 +80,8 @@ async fn several_actions_are_asked_for_at_once_and_one_alone() {
         ..Options::new(TOKEN)
     })
     .await;
-    let first = post(&cloud, "/load_balancers", wish("a")).await.1;
-    let second = post(&cloud, "/load_balancers", wish("b")).await.1;
+    let first = post(&cloud, "/load_balancers", requested("a")).await.1;
+    let second = post(&cloud, "/load_balancers", requested("b")).await.1;
     let (one, two) = (&first["action"]["id"], &second["action"]["id"]);
     let both = get(&cloud, &format!("/actions?id={one}&id={two}")).await;
     assert_eq!(both["actions"], json!([first["action"], second["action"]]));
@@ -111,7 +111,7 @@ async fn several_actions_are_asked_for_at_once_and_one_alone() {
 async fn actions_end_when_the_test_wants_it() {
     let cloud = cloud().await;
     cloud.set_prompt_actions(true);
-    let made = post(&cloud, "/load_balancers", wish("prompt")).await.1;
+    let made = post(&cloud, "/load_balancers", requested("prompt")).await.1;
     assert_eq!(made["action"]["status"], "success");
     let deleted = ask(&cloud, Method::DELETE, "/load_balancers/1", Value::Null).await;
     assert_eq!(
@@ -120,7 +120,7 @@ async fn actions_end_when_the_test_wants_it() {
     );
 
     cloud.set_action_duration(Duration::MAX);
-    let made = post(&cloud, "/load_balancers", wish("slow")).await.1;
+    let made = post(&cloud, "/load_balancers", requested("slow")).await.1;
     assert_eq!(made["action"]["status"], "running");
     let path = format!("/actions/{}", made["action"]["id"]);
     assert_eq!(get(&cloud, &path).await["action"]["status"], "running");
@@ -134,7 +134,7 @@ async fn addresses_can_be_late_and_lists_older_than_the_newest() {
     })
     .await;
     cloud.set_late_addresses(true);
-    let made = post(&cloud, "/load_balancers", wish("web")).await.1;
+    let made = post(&cloud, "/load_balancers", requested("web")).await.1;
     let addresses = |balancer: &Value| {
         let public = &balancer["public_net"];
         [public["ipv4"]["ip"].clone(), public["ipv6"]["ip"].clone()]

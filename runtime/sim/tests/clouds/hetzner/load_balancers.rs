@@ -38,7 +38,7 @@ pub(super) fn server(id: u64) -> models::LoadBalancerAddTarget {
     }
 }
 
-pub(super) fn wish(name: &str) -> models::CreateLoadBalancerRequest {
+pub(super) fn requested(name: &str) -> models::CreateLoadBalancerRequest {
     models::CreateLoadBalancerRequest {
         name: name.to_owned(),
         load_balancer_type: "lb11".to_owned(),
@@ -50,10 +50,10 @@ pub(super) fn wish(name: &str) -> models::CreateLoadBalancerRequest {
 
 pub(super) async fn create(
     client: &Configuration,
-    wish: models::CreateLoadBalancerRequest,
+    requested: models::CreateLoadBalancerRequest,
 ) -> Result<models::CreateLoadBalancerResponse, hcloud::apis::Error<api::CreateLoadBalancerError>> {
     let params = api::CreateLoadBalancerParams {
-        create_load_balancer_request: wish,
+        create_load_balancer_request: requested,
     };
     api::create_load_balancer(client, params).await
 }
@@ -99,7 +99,7 @@ async fn one_request_makes_a_load_balancer_with_services_targets_network_and_add
                 },
             ]),
             network: Some(network as i64),
-            ..wish("web")
+            ..requested("web")
         },
     )
     .await
@@ -151,7 +151,7 @@ async fn lists_are_filtered_sorted_and_paged() {
     let cloud = cloud().await;
     let client = client(&cloud, TOKEN);
     for name in ["b", "a", "c"] {
-        create(&client, wish(name)).await.unwrap();
+        create(&client, requested(name)).await.unwrap();
     }
     let params = api::ListLoadBalancersParams::default;
     assert_eq!(names(&client, params()).await, ["b", "a", "c"]);
@@ -178,9 +178,13 @@ async fn lists_are_filtered_sorted_and_paged() {
 async fn a_name_is_taken_once_and_renaming_keeps_that() {
     let cloud = cloud().await;
     let client = client(&cloud, TOKEN);
-    let id = create(&client, wish("web")).await.unwrap().load_balancer.id;
-    create(&client, wish("other")).await.unwrap();
-    let twin = create(&client, wish("web")).await;
+    let id = create(&client, requested("web"))
+        .await
+        .unwrap()
+        .load_balancer
+        .id;
+    create(&client, requested("other")).await.unwrap();
+    let twin = create(&client, requested("web")).await;
     assert_eq!(refusal(twin), refused(409, "uniqueness_error"));
     let rename = |name: &str| {
         let params = api::ReplaceLoadBalancerParams {
@@ -228,7 +232,7 @@ async fn add_port(client: &Configuration, id: i64, port: i32) -> Result<i64, (u1
 async fn a_running_action_locks_a_load_balancer_as_the_test_wants_it() {
     let cloud = cloud_with(slow()).await;
     let client = client(&cloud, TOKEN);
-    let made = create(&client, wish("web")).await.unwrap();
+    let made = create(&client, requested("web")).await.unwrap();
     let id = made.load_balancer.id;
     assert_eq!(add_port(&client, id, 80).await, Err(refused(423, "locked")));
     cloud.set_load_balancer_locking(Locking::Conflict);
@@ -263,13 +267,13 @@ async fn what_could_not_be_made_stays_as_a_name_and_a_change_that_failed_changes
     fail_next(&cloud).await;
     let range = "10.0.0.0/24".parse().unwrap();
     let network = cloud.add_network("nodes", range, Location::Hel1);
-    let wish = models::CreateLoadBalancerRequest {
+    let requested = models::CreateLoadBalancerRequest {
         services: Some(vec![service(80)]),
         targets: Some(vec![server(node)]),
         network: Some(network as i64),
-        ..wish("web")
+        ..requested("web")
     };
-    let made = create(&client, wish).await.unwrap();
+    let made = create(&client, requested).await.unwrap();
     let id = made.load_balancer.id;
     assert_eq!(made.load_balancer.services, [service(80)]);
     let ended = poll(&client, made.action.id).await;

@@ -1,13 +1,13 @@
-//! The ways to misbehave as a maker of load balancers.
+//! The ways to misbehave as a provider of load balancers.
 
 behaviours! {
     /// A way to behave in the four functions about load balancers.
     Balancing:
 
-    /// Reads, makes what is missing, waits once, tells the truth: proof that the others fail for their own reason.
+    /// Reads, makes what is missing, waits once, answers truly: proof that the others fail for their own reason.
     Honest = "honest",
-    /// Repeats what it was told, asking nobody: the stored status as the new one, the hint as the hint, everything else
-    /// in annotations. What crosses the boundary arrives whole.
+    /// Repeats what it gets, without a request: the stored status as the new one, the hint as the hint, the rest in
+    /// annotations. Values must cross the boundary whole.
     Echo = "echo",
 
     /// Panics. The message has to be in the error, with the function's name.
@@ -16,9 +16,10 @@ behaviours! {
     Spin = "spin",
     /// Takes memory until it gets no more. Ends in a trap that says so.
     MemoryBomb = "memory-bomb",
-    /// A conflict whose owner has 1 MiB. An error of the guest, and no conflict with nobody, whose things may be taken over.
+    /// A conflict whose owner has 1 MiB. An error of the guest, and no conflict without owner, which would permit
+    /// adoption.
     HugeOwner = "huge-owner",
-    /// A conflict whose owner has a name that no object can have. An error of the guest: such a one would never be alive.
+    /// A conflict whose owner has an invalid object name. An error of the guest: no such object would ever exist.
     NamelessOwner = "nameless-owner",
     /// An error with 100 000 events. Over the cap: an error of the guest, and none of them is recorded.
     ManyFailureEvents = "many-failure-events",
@@ -27,12 +28,12 @@ behaviours! {
     /// An error whose text has control characters, terminal codes and 1 MiB of length. Cut and cleaned.
     GarbageError = "garbage-error",
 
-    /// 1 000 ways in. Over the cap: an error of the guest.
+    /// 1 000 ingress entries. Over the cap: an error of the guest.
     ManyWaysIn = "many-ways-in",
-    /// A way in without address and hostname. An error of the guest.
+    /// An ingress entry without address and hostname. An error of the guest.
     NoWayIn = "no-way-in",
     /// Addresses and names that no Service may show: loopback, metadata, the cluster's own, markup. The shape is right;
-    /// what they mean is for core to judge.
+    /// core judges the meaning.
     HostileWaysIn = "hostile-ways-in",
     /// A hostname of 300 bytes. Over the cap: an error of the guest.
     LongHostname = "long-hostname",
@@ -41,9 +42,9 @@ behaviours! {
 
     /// A hint of 1 MiB. Over the cap: an error of the guest, and nothing of it is kept.
     HugeHint = "huge-hint",
-    /// Wants to be called again in half a thousand million years. Ten minutes are enough.
+    /// Asks to be called again in 500 million years. Ten minutes are the maximum.
     Never = "never",
-    /// Wants to be called again at once, for ever. A tenth of a second has to pass.
+    /// Asks to be called again at once, for ever. A tenth of a second is the minimum.
     AtOnce = "at-once",
 
     /// Annotations of Kubernetes, of the manager and of others. The shape is right; none of them may be written.
@@ -61,15 +62,15 @@ behaviours! {
     /// An event whose reason is markup. An error of the guest.
     MarkupReason = "markup-reason",
 
-    /// Makes ten load balancers for one Service without looking. The permit's budget ends it.
+    /// Makes ten load balancers for one Service without a look-up. The permit's budget ends it.
     ManyCreates = "many-creates",
-    /// Deletes while it is only asked to look. The permit refuses.
+    /// Deletes during a `get`. The permit refuses.
     DeletesInGet = "deletes-in-get",
     /// Says that nothing is there, without any request. No proof of anything.
     AbsentWithoutAsking = "absent-without-asking",
     /// Asks, and says that nothing is there whatever the answer is. The host has to see the failed exchange.
     AbsentAfterFailure = "absent-after-failure",
-    /// Asks with `max-age`, and believes kept answers. A look before a Service is let go of must be answered by the cloud.
+    /// Asks with `max-age`, and believes cached answers. The look-up before a finalizer's removal must reach the cloud.
     BelievesKept = "believes-kept",
     /// `ensure` keeps in `state` that nothing is there, and `get` believes it. `get` must not see it.
     BelievesState = "believes-state",

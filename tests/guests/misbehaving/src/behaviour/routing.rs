@@ -1,13 +1,13 @@
-//! The ways to misbehave as a maker of routes.
+//! The ways to misbehave as a provider of routes.
 
 behaviours! {
     /// A way to behave in the three functions about routes.
     Routing:
 
-    /// Reads, makes what is missing, waits once, tells the truth: proof that the others fail for their own reason.
+    /// Reads, makes what is missing, waits once, answers truly: proof that the others fail for their own reason.
     Honest = "honest",
-    /// Repeats what it was told, asking nobody: a route for each CIDR of each node, and requests as hints. What crosses the
-    /// boundary arrives whole.
+    /// Repeats what it gets, without a request: a route for each CIDR of each node, and requests as hints. Values must
+    /// cross the boundary whole.
     Echo = "echo",
 
     /// Panics. The message has to be in the error, with the function's name.
@@ -23,8 +23,8 @@ behaviours! {
 
     /// 50 000 routes. Over the cap: an error of the guest.
     ManyRoutes = "many-routes",
-    /// 20 000 routes, each as long as one may be. More than may cross, whatever the count: a trap, and the manager's memory
-    /// does not feel it.
+    /// 20 000 routes of the maximum length. More bytes than may cross, whatever the count: a trap, and the manager's
+    /// memory does not grow.
     LongRoutes = "long-routes",
     /// An id of 513 bytes. Over the cap: an error of the guest.
     LongId = "long-id",
@@ -36,13 +36,13 @@ behaviours! {
     LongDestination = "long-destination",
     /// Destinations in two lines. An error of the guest.
     TerminalDestination = "terminal-destination",
-    /// Everything, nothing, the metadata address, the same twice. The shape is right; what they mean is for core to judge.
+    /// Everything, nothing, the metadata address, the same twice. The shape is right; core judges the meaning.
     HostileDestinations = "hostile-destinations",
-    /// Leads to a node that nobody asked about. An error of the guest: it would be taken for one that has vanished.
+    /// Leads to a node outside the question. An error of the guest: it would count as one that has vanished.
     UnknownNode = "unknown-node",
-    /// Leads to something with a name of 1 MiB. Over the cap: an error of the guest.
+    /// Leads to a machine with a name of 1 MiB. Over the cap: an error of the guest.
     LongTarget = "long-target",
-    /// Leads to something whose name writes to terminals. Cleaned.
+    /// Leads to a machine whose name has terminal codes. Cleaned.
     TerminalTarget = "terminal-target",
     /// 1 000 entries of `extra`. Over the cap: an error of the guest.
     ManyExtras = "many-extras",
@@ -51,9 +51,9 @@ behaviours! {
 
     /// A hint of 1 MiB. Over the cap: an error of the guest, and nothing of it is kept.
     HugeHint = "huge-hint",
-    /// Wants to be called again in half a thousand million years. Ten minutes are enough.
+    /// Asks to be called again in 500 million years. Ten minutes are the maximum.
     Never = "never",
-    /// Wants to be called again at once, for ever. A tenth of a second has to pass.
+    /// Asks to be called again at once, for ever. A tenth of a second is the minimum.
     AtOnce = "at-once",
     /// 100 000 events. Over the cap.
     ManyEvents = "many-events",
@@ -64,10 +64,9 @@ behaviours! {
 
     /// Makes ten routes where one is asked for. The permit's budget ends it.
     ManyCreates = "many-creates",
-    /// Deletes while it is only asked to list. The permit refuses.
+    /// Deletes during a `list`. The permit refuses.
     DeletesInList = "deletes-in-list",
-    /// Makes routes while it is only asked to list, and says nothing of the refusal. It has made none, and its list is no
-    /// proof.
+    /// Makes routes during a `list`, and does not report the refusal. It has made none, and its list proves nothing.
     CreatesInList = "creates-in-list",
     /// Says that there are no routes, without any request. No proof of anything.
     NoneWithoutAsking = "none-without-asking",
@@ -77,7 +76,7 @@ behaviours! {
     DeadWithoutAsking = "dead-without-asking",
     /// Asks, and says that there are no routes whatever the answer is. The host has to see the failed exchange.
     NoneAfterFailure = "none-after-failure",
-    /// Asks with `max-age`, and believes kept answers. A list must be answered by the cloud.
+    /// Asks with `max-age`, and believes cached answers. A list must reach the cloud.
     BelievesKept = "believes-kept",
     /// `create` keeps in `state` that there are no routes, and `list` believes it. `list` must not see it.
     BelievesState = "believes-state",

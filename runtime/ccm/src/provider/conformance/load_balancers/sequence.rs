@@ -11,7 +11,7 @@ use ccm_core::load_balancer::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::provider::conformance::module_under_test::{ModuleUnderTest, Seat};
+use crate::provider::conformance::module_under_test::{LoadedModule, ModuleUnderTest};
 use crate::provider::observed_calls::ObservedCall;
 
 /// Number of failures in a row that end a sequence. One fault causes one or two.
@@ -104,15 +104,15 @@ pub(in crate::provider::conformance) enum Step<T> {
 /// # Errors
 /// The last of [`MOST_FAILURES`] failures in a row, or the time is over.
 pub(in crate::provider::conformance) async fn until_done<T>(
-    seat: &Seat<'_>,
+    loaded: &LoadedModule<'_>,
     tested: &ModuleUnderTest,
     hints: Hints,
     mut call: impl AsyncFnMut(Option<Arc<[u8]>>) -> Result<Step<T>, ProviderError>,
 ) -> Result<(T, bool), String> {
-    let until = Instant::now() + tested.subjects.patience;
+    let until = Instant::now() + tested.subjects.pending_timeout;
     let (mut hint, mut has_hints, mut failures) = (None, false, 0);
     loop {
-        let wait = match seat.heard(call(hint.take()).await) {
+        let wait = match loaded.heard(call(hint.take()).await) {
             Ok(Step::Done(end)) => return Ok((end, has_hints)),
             Ok(Step::Pending(pending)) => {
                 failures = 0;
@@ -131,11 +131,11 @@ pub(in crate::provider::conformance) async fn until_done<T>(
         if Instant::now() + wait > until {
             return Err(format!(
                 "it is not done within {:?}",
-                tested.subjects.patience
+                tested.subjects.pending_timeout
             ));
         }
         sleep(wait).await;
-        seat.wait_out().await;
+        loaded.wait_out().await;
     }
 }
 
@@ -144,23 +144,23 @@ pub(in crate::provider::conformance) async fn until_done<T>(
 /// # Errors
 /// The reason why it does not become ready.
 pub(super) async fn made(
-    seat: &Seat<'_>,
+    loaded: &LoadedModule<'_>,
     service: &Arc<CloudService>,
     targets: &Arc<[CloudNode]>,
     hints: Hints,
     tested: &ModuleUnderTest,
 ) -> Result<Made, String> {
-    let mark = seat.mark();
-    let done = until_done(seat, tested, hints, async |hint| {
+    let mark = loaded.mark();
+    let done = until_done(loaded, tested, hints, async |hint| {
         let request = EnsureRequest {
             service: service.clone(),
             targets: targets.clone(),
             adopt: None,
             hint,
         };
-        let reply = seat
+        let reply = loaded
             .provider
-            .ensure_load_balancer(&request, seat.changing());
+            .ensure_load_balancer(&request, loaded.changing());
         Ok(match reply.await?.ensured {
             Ensured::Ready(status) => Step::Done(status),
             Ensured::Pending(pending) => Step::Pending(pending),
@@ -169,7 +169,7 @@ pub(super) async fn made(
     let (status, has_hints) = done.await.map_err(|why| format!("ensure: {why}"))?;
     Ok(Made {
         status,
-        calls: seat.since(mark),
+        calls: loaded.since(mark),
         has_hints,
     })
 }
@@ -179,18 +179,18 @@ pub(super) async fn made(
 /// # Errors
 /// The reason why it is not done.
 pub(super) async fn targets_set(
-    seat: &Seat<'_>,
+    loaded: &LoadedModule<'_>,
     service: &Arc<CloudService>,
     targets: &Arc<[CloudNode]>,
     tested: &ModuleUnderTest,
 ) -> Result<(), String> {
-    let done = until_done(seat, tested, Hints::Kept, async |hint| {
+    let done = until_done(loaded, tested, Hints::Kept, async |hint| {
         let request = UpdateRequest {
             service: service.clone(),
             targets: targets.clone(),
             hint,
         };
-        let reply = seat.provider.update_targets(&request, seat.changing());
+        let reply = loaded.provider.update_targets(&request, loaded.changing());
         Ok(step(reply.await?.progress))
     });
     done.await
@@ -203,19 +203,19 @@ pub(super) async fn targets_set(
 /// # Errors
 /// The reason why something may be left.
 pub(super) async fn removed(
-    seat: &Seat<'_>,
+    loaded: &LoadedModule<'_>,
     service: &Arc<CloudService>,
     hints: Hints,
     tested: &ModuleUnderTest,
 ) -> Result<(), String> {
-    let done = until_done(seat, tested, hints, async |hint| {
+    let done = until_done(loaded, tested, hints, async |hint| {
         let request = DeleteRequest {
             service: service.clone(),
             hint,
         };
-        let reply = seat
+        let reply = loaded
             .provider
-            .delete_load_balancer(&request, seat.changing());
+            .delete_load_balancer(&request, loaded.changing());
         Ok(step(reply.await?.progress))
     });
     done.await.map(drop).map_err(|why| format!("delete: {why}"))

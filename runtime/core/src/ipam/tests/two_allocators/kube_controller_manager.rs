@@ -60,7 +60,7 @@ impl World {
         let controller = &mut self.controllers[index];
         if let Some(at) = controller.lists_at.filter(|at| *at <= now) {
             controller.lists_at = None;
-            controller.late.news.clear();
+            controller.late.changes.clear();
             let nodes = self.api.nodes.iter();
             controller.nodes = nodes
                 .map(|(name, node)| (name.clone(), block(node)))

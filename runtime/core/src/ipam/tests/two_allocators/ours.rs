@@ -29,10 +29,10 @@ impl World {
         }
         ours.other
             .observe_blocks(ours.memory.has_free_blocks(), moment(now));
-        for news in ours.other.take_news() {
-            let stands_back = matches!(news, News::StandsBack(_));
-            if stands_back || matches!(news, News::TakesOver(..)) {
-                prop_assert!(ours.stands_back != stands_back, "told twice: {:?}", news);
+        for changes in ours.other.take_changes() {
+            let stands_back = matches!(changes, AllocatorChange::StandsBack(_));
+            if stands_back || matches!(changes, AllocatorChange::TakesOver(..)) {
+                prop_assert!(ours.stands_back != stands_back, "told twice: {:?}", changes);
                 ours.stands_back = stands_back;
             }
         }

@@ -12,7 +12,7 @@ use http::{Method, header};
 use tokio::sync::Notify;
 
 use super::fake_registry::{
-    Asked, FakeRegistry, Shelf, cut, module, part, patience, source, source_with, status,
+    Asked, FakeRegistry, Shelf, cut, module, part, source, source_with, status, timeouts,
 };
 use crate::source::oci::{Mirror, Timeouts};
 use crate::source::{Source as _, SourceError};
@@ -84,7 +84,7 @@ async fn a_registry_that_trickles_or_says_nothing_is_not_waited_for() {
         silence: Duration::from_millis(200),
         small: Duration::from_millis(400),
         span: Duration::from_millis(100),
-        ..patience()
+        ..timeouts()
     };
     let trickle = |_: &Asked| {
         let bytes = stream::repeat(0).then(|_: i32| async {

@@ -284,19 +284,19 @@ impl FakeRegistry {
 }
 
 pub(super) fn source(settings: OciSettings) -> OciSource {
-    source_with(settings, Arc::new(NoNames), patience())
+    source_with(settings, Arc::new(NoNames), timeouts())
 }
 
 pub(super) fn source_with(
     settings: OciSettings,
     lookup: Arc<dyn NameLookup>,
-    patience: Timeouts,
+    timeouts: Timeouts,
 ) -> OciSource {
-    OciSource::with(settings.place.to_string(), settings, lookup, patience).unwrap()
+    OciSource::with(settings.place.to_string(), settings, lookup, timeouts).unwrap()
 }
 
 /// Long time limits, for tests that are not about time.
-pub(super) fn patience() -> Timeouts {
+pub(super) fn timeouts() -> Timeouts {
     Timeouts {
         pause: Duration::ZERO,
         ..Timeouts::default()

@@ -9,7 +9,7 @@ use http::{Method, header};
 use serde_json::{Value, json};
 
 use super::fake_registry::{
-    AllAt, Asked, FakeRegistry, Shelf, cut, module, patience, redirect, source_with, unmeasured,
+    AllAt, Asked, FakeRegistry, Shelf, cut, module, redirect, source_with, timeouts, unmeasured,
 };
 use crate::artifact::MODULE_BYTES;
 use crate::source::oci::manifest::{INDEX, MANIFEST, MANIFEST_BYTES, WASM_LAYER};
@@ -343,7 +343,7 @@ async fn a_name_that_leads_to_a_forbidden_address_is_not_dialled() {
         })
         .await;
         let address: IpAddr = address.parse().unwrap();
-        let mut source = source_with(fake.settings(":1"), Arc::new(AllAt(address)), patience());
+        let mut source = source_with(fake.settings(":1"), Arc::new(AllAt(address)), timeouts());
         let Err(SourceError::Refused { why, .. }) = source.next().await else {
             panic!("{address} was dialled")
         };

@@ -17,7 +17,7 @@ pub(super) const FIXED: &[&str] = &["type", "network", "network_stack", "region"
 const RESERVED: [u16; 3] = [50053, 50054, 50055];
 
 /// The load balancer that a request describes.
-pub(super) struct Wish {
+pub(super) struct Requested {
     pub(super) tags: BTreeSet<String>,
     pub(super) droplets: BTreeSet<u64>,
     /// All other fields, as responses show them.
@@ -102,7 +102,7 @@ struct Firewall {
     deny: Vec<String>,
 }
 
-impl Wish {
+impl Requested {
     /// Parses and validates a body.
     pub(super) fn read(account: &Account, body: Value) -> Result<Self, Refusal> {
         let body: Body = serde_json::from_value(body)

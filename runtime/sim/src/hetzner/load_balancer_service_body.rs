@@ -12,18 +12,18 @@ pub(super) const HTTP_PORT: u16 = 80;
 /// A service in a request. Absent fields get the vendor's default, or stay unchanged.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ServiceWish {
+pub(super) struct RequestedService {
     protocol: Option<String>,
     pub(super) listen_port: Option<i64>,
     destination_port: Option<i64>,
     proxyprotocol: Option<bool>,
-    http: Option<HttpWish>,
-    health_check: Option<HealthCheckWish>,
+    http: Option<RequestedHttp>,
+    health_check: Option<RequestedHealthCheck>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HttpWish {
+struct RequestedHttp {
     cookie_name: Option<String>,
     cookie_lifetime: Option<i64>,
     timeout_idle: Option<i64>,
@@ -34,18 +34,18 @@ struct HttpWish {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HealthCheckWish {
+struct RequestedHealthCheck {
     protocol: Option<String>,
     port: Option<i64>,
     interval: Option<i64>,
     timeout: Option<i64>,
     retries: Option<i64>,
-    http: Option<HttpCheckWish>,
+    http: Option<RequestedHttpCheck>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HttpCheckWish {
+struct RequestedHttpCheck {
     /// Absent: unchanged. Null: none.
     #[serde(default, deserialize_with = "present")]
     domain: Option<Option<String>>,
@@ -62,11 +62,11 @@ fn present<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Option<String>
 /// A number in a request within the vendor's bounds, or the default.
 fn within<T: TryFrom<i64>>(
     field: &str,
-    wish: Option<i64>,
+    requested: Option<i64>,
     default: T,
     bounds: (i64, i64),
 ) -> Result<T, Refusal> {
-    let Some(number) = wish else {
+    let Some(number) = requested else {
         return Ok(default);
     };
     let (low, high) = bounds;
@@ -75,15 +75,20 @@ fn within<T: TryFrom<i64>>(
     number.ok_or_else(|| Refusal::invalid(field, &format!("must be between {low} and {high}")))
 }
 
-fn port(field: &str, wish: Option<i64>, default: Option<u16>) -> Result<u16, Refusal> {
-    let default = default.or(wish.map(|_| HTTP_PORT));
+fn port(field: &str, requested: Option<i64>, default: Option<u16>) -> Result<u16, Refusal> {
+    let default = default.or(requested.map(|_| HTTP_PORT));
     let default = default.ok_or_else(|| Refusal::invalid(field, "is missing"))?;
-    within(field, wish, default, (1, 65_535))
+    within(field, requested, default, (1, 65_535))
 }
 
 /// A non-empty string in a request of limited length, or the default.
-fn text(field: &str, wish: Option<String>, default: String, max: usize) -> Result<String, Refusal> {
-    let Some(text) = wish else {
+fn text(
+    field: &str,
+    requested: Option<String>,
+    default: String,
+    max: usize,
+) -> Result<String, Refusal> {
+    let Some(text) = requested else {
         return Ok(default);
     };
     if text.is_empty() || text.chars().count() > max {
@@ -94,8 +99,11 @@ fn text(field: &str, wish: Option<String>, default: String, max: usize) -> Resul
 }
 
 /// Converts the request into a service, based on `known` for an update.
-pub(super) fn read(wish: ServiceWish, known: Option<&Service>) -> Result<Service, Refusal> {
-    let protocol = match (wish.protocol, known) {
+pub(super) fn read(
+    requested: RequestedService,
+    known: Option<&Service>,
+) -> Result<Service, Refusal> {
+    let protocol = match (requested.protocol, known) {
         (Some(word), _) => Protocol::named(&word)
             .ok_or_else(|| Refusal::invalid("protocol", "must be tcp, http or https"))?,
         (None, Some(known)) => known.protocol,
@@ -109,22 +117,22 @@ pub(super) fn read(wish: ServiceWish, known: Option<&Service>) -> Result<Service
     };
     let listen = known.map_or(listen, |known| Some(known.listen_port));
     let destination = known.map_or(destination, |known| Some(known.destination_port));
-    let listen_port = port("listen_port", wish.listen_port, listen)?;
-    let destination_port = port("destination_port", wish.destination_port, destination)?;
+    let listen_port = port("listen_port", requested.listen_port, listen)?;
+    let destination_port = port("destination_port", requested.destination_port, destination)?;
     let http = known.map(|known| known.http.clone()).unwrap_or_default();
-    let http = match wish.http {
+    let http = match requested.http {
         None => http,
-        Some(wish) => read_http(wish, http)?,
+        Some(requested) => read_http(requested, http)?,
     };
     let check = match known {
         Some(known) => known.health_check.clone(),
         None => HealthCheck::connects_to(destination_port),
     };
-    let health_check = match wish.health_check {
+    let health_check = match requested.health_check {
         None => check,
-        Some(wish) => read_check(wish, check)?,
+        Some(requested) => read_check(requested, check)?,
     };
-    let proxyprotocol = wish.proxyprotocol;
+    let proxyprotocol = requested.proxyprotocol;
     Ok(Service {
         protocol,
         listen_port,
@@ -135,10 +143,15 @@ pub(super) fn read(wish: ServiceWish, known: Option<&Service>) -> Result<Service
     })
 }
 
-fn read_http(wish: HttpWish, known: HttpOptions) -> Result<HttpOptions, Refusal> {
-    let (life, idle) = (wish.cookie_lifetime, wish.timeout_idle);
+fn read_http(requested: RequestedHttp, known: HttpOptions) -> Result<HttpOptions, Refusal> {
+    let (life, idle) = (requested.cookie_lifetime, requested.timeout_idle);
     Ok(HttpOptions {
-        cookie_name: text("http.cookie_name", wish.cookie_name, known.cookie_name, 100)?,
+        cookie_name: text(
+            "http.cookie_name",
+            requested.cookie_name,
+            known.cookie_name,
+            100,
+        )?,
         cookie_lifetime: within(
             "http.cookie_lifetime",
             life,
@@ -146,14 +159,14 @@ fn read_http(wish: HttpWish, known: HttpOptions) -> Result<HttpOptions, Refusal>
             (30, 86_400),
         )?,
         timeout_idle: within("http.timeout_idle", idle, known.timeout_idle, (30, 300))?,
-        certificates: wish.certificates.unwrap_or(known.certificates),
-        redirect_http: wish.redirect_http.unwrap_or(known.redirect_http),
-        sticky_sessions: wish.sticky_sessions.unwrap_or(known.sticky_sessions),
+        certificates: requested.certificates.unwrap_or(known.certificates),
+        redirect_http: requested.redirect_http.unwrap_or(known.redirect_http),
+        sticky_sessions: requested.sticky_sessions.unwrap_or(known.sticky_sessions),
     })
 }
 
-fn read_check(wish: HealthCheckWish, known: HealthCheck) -> Result<HealthCheck, Refusal> {
-    let asks = match wish.protocol.as_deref() {
+fn read_check(requested: RequestedHealthCheck, known: HealthCheck) -> Result<HealthCheck, Refusal> {
+    let asks = match requested.protocol.as_deref() {
         None => known.http.is_some(),
         Some("tcp") => false,
         Some("http") => true,
@@ -165,38 +178,38 @@ fn read_check(wish: HealthCheckWish, known: HealthCheck) -> Result<HealthCheck, 
         }
     };
     let http = known.http.unwrap_or_default();
-    let http = match wish.http {
-        Some(wish) if asks => Some(read_http_check(wish, http)?),
+    let http = match requested.http {
+        Some(requested) if asks => Some(read_http_check(requested, http)?),
         _ => asks.then_some(http),
     };
-    let (interval, timeout, retries) = (wish.interval, wish.timeout, wish.retries);
+    let (interval, timeout, retries) = (requested.interval, requested.timeout, requested.retries);
     Ok(HealthCheck {
         http,
-        port: port("health_check.port", wish.port, Some(known.port))?,
+        port: port("health_check.port", requested.port, Some(known.port))?,
         interval: within("health_check.interval", interval, known.interval, (3, 60))?,
         timeout: within("health_check.timeout", timeout, known.timeout, (1, 60))?,
         retries: within("health_check.retries", retries, known.retries, (1, 5))?,
     })
 }
 
-fn read_http_check(wish: HttpCheckWish, known: HttpCheck) -> Result<HttpCheck, Refusal> {
+fn read_http_check(requested: RequestedHttpCheck, known: HttpCheck) -> Result<HttpCheck, Refusal> {
     let field = |name: &str| format!("health_check.http.{name}");
-    let domain = wish.domain.unwrap_or(known.domain);
+    let domain = requested.domain.unwrap_or(known.domain);
     let broken = |domain: &String| domain.len() > 128 || domain.contains([' ', '%', '\\']);
     if domain.as_ref().is_some_and(broken) {
         let why = "must have at most 128 characters, and no blanks, percent signs and backslashes";
         return Err(Refusal::invalid(&field("domain"), why));
     }
-    let path = text(&field("path"), wish.path, known.path, 256)?;
+    let path = text(&field("path"), requested.path, known.path, 256)?;
     if path.contains(' ') {
         return Err(Refusal::invalid(&field("path"), "must not contain blanks"));
     }
-    let response = wish.response.unwrap_or(known.response);
+    let response = requested.response.unwrap_or(known.response);
     if response.chars().count() > 256 {
         let why = "must have at most 256 characters";
         return Err(Refusal::invalid(&field("response"), why));
     }
-    let status_codes = wish.status_codes.unwrap_or(known.status_codes);
+    let status_codes = requested.status_codes.unwrap_or(known.status_codes);
     if status_codes.len() > 20 {
         return Err(Refusal::invalid(
             &field("status_codes"),
@@ -208,6 +221,6 @@ fn read_http_check(wish: HttpCheckWish, known: HttpCheck) -> Result<HttpCheck, R
         path,
         response,
         status_codes,
-        tls: wish.tls.unwrap_or(known.tls),
+        tls: requested.tls.unwrap_or(known.tls),
     })
 }
