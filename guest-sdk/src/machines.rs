@@ -178,7 +178,7 @@ pub fn find<M: Machines>(
                 (Match::Unknown(reason), _) => Lookup::Unknown(reason.to_owned()),
                 (Match::Many, ask) => {
                     let message = format!(
-                        "more than one machine has {ask}; which one the node runs on cannot be told"
+                        "more than one machine has {ask}; it is unknown which one the node runs on"
                     );
                     events.add(
                         lookups.len(),

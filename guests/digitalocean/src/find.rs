@@ -238,7 +238,7 @@ impl Search {
                     [] => (Lookup::NotMine, None),
                     [droplet] => found(node, droplet),
                     _ => unclear(format!(
-                        "more than one droplet is called {name:?}; which one the node runs on cannot be told"
+                        "more than one droplet is called {name:?}; it is unknown which one the node runs on"
                     )),
                 },
                 Some(Err(why)) => (Lookup::Unknown(why.clone()), None),

@@ -269,7 +269,7 @@ impl Answers<'_> {
 
 /// The node's machine is ambiguous; a person must fix that.
 fn unclear(events: &mut Vec<Event>, why: String) -> Lookup {
-    let message = format!("{why}; which one the node runs on cannot be told");
+    let message = format!("{why}; it is unknown which one the node runs on");
     events.push(Event::warning("InstanceLookupFailed", &message));
     Lookup::Unknown(message)
 }

@@ -109,7 +109,7 @@ async fn serve(flags: RunFlags, examination: Option<Examination>) -> anyhow::Res
     let prepared = tokio::select! {
         prepared = prepare(flags, examination) => prepared?,
         () = stop.clone().told() => {
-            anyhow::ensure!(!plans, "told to stop before there was a plan");
+            anyhow::ensure!(!plans, "stopped before the plan was complete");
             tracing::info!("stopped before the controllers ran");
             return Ok(None);
         }
@@ -486,7 +486,7 @@ impl Stop {
 
     fn set(&self) {
         if !self.0.send_replace(true) {
-            tracing::info!("told to stop");
+            tracing::info!("stopping: received a signal");
         }
     }
 

@@ -49,7 +49,7 @@ pub(crate) fn command() -> clap::Command {
                 .long("token-file")
                 .value_name("FILE")
                 .value_parser(value_parser!(PathBuf))
-                .help("A bearer token of somebody who may get the path /; without it, the pod's own"),
+                .help("A bearer token of a user who may get the path /; without it, the pod's own"),
         )
         .arg(
             Arg::new("ca-file")

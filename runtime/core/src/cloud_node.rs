@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(
             seen.addresses.len(),
             1,
-            "types that nobody defined are left out"
+            "types that Kubernetes does not define are left out"
         );
         assert_eq!(seen.system_uuid.as_deref(), Some("s"));
         assert_eq!(seen.pod_cidrs, ["10.1.0.0/24"]);

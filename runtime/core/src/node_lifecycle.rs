@@ -73,7 +73,8 @@ pub fn decide(facts: &Facts, now: Now) -> Decision<LifecycleEffect> {
         Finding::ShutDown => taint(facts, now),
         Finding::Held(held) => hold(facts, held, now),
         Finding::Gone(_) if facts.has_changed() => {
-            let why = "the node's readiness has changed meanwhile: all is asked again".to_owned();
+            let why =
+                "the node's readiness has changed meanwhile: the look-ups are repeated".to_owned();
             Decision::Done(When::Retry { after: SOON, why })
         }
         Finding::Gone(evidence) => delete(facts, evidence, now),

@@ -122,7 +122,7 @@ fn release(found: &LoadBalancer, events: &mut Vec<Event>) -> Result<(), Refusal>
     log::info!(id, why; "taking the Service's label off the load balancer");
     api::update(*id, &json!({"labels": labels}))?;
     let message = format!(
-        "load balancer {name} ({id}) is protected from deletion: it stays, costs what it costs, and belongs to no Service any more"
+        "load balancer {name} ({id}) is protected from deletion: it stays and is billed, and no Service uses it"
     );
     events.push(Event::warning("LoadBalancerKept", &message));
     Ok(())

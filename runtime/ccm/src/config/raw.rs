@@ -32,7 +32,7 @@ pub(super) struct RawConfig {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "has(self.grants)", "message": "grants: an object says itself what its module may reach; `ccm provider init` writes what the module asks for"},
-    {"rule": "!has(self.source) || self.source.startsWith('embedded:') || self.source.startsWith('file:') || self.source.contains('@sha256:') || (has(self.trust) && (has(self.trust.digest) || (has(self.trust.keys) && self.trust.keys.size() > 0) || (has(self.trust.keyless) && self.trust.keyless.size() > 0) || (has(self.trust.unsigned) && self.trust.unsigned)))", "message": "trust: modules from there need somebody who vouches for them: a digest, keys or keyless; `unsigned: true` does without"},
+    {"rule": "!has(self.source) || self.source.startsWith('embedded:') || self.source.startsWith('file:') || self.source.contains('@sha256:') || (has(self.trust) && (has(self.trust.digest) || (has(self.trust.keys) && self.trust.keys.size() > 0) || (has(self.trust.keyless) && self.trust.keyless.size() > 0) || (has(self.trust.unsigned) && self.trust.unsigned)))", "message": "trust: modules from this source need a digest, keys or keyless; `unsigned: true` accepts any module"},
     {"rule": "!has(self.registry) || (has(self.source) && self.source.startsWith('oci://'))", "message": "registry: only a source `oci://…` has one"}
 ]))]
 pub(super) struct RawProvider {
@@ -127,7 +127,7 @@ pub(super) struct RawRegistry {
 #[derive(Clone, Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
-    {"rule": "!(has(self.unsigned) && self.unsigned) || !(has(self.digest) || (has(self.keys) && self.keys.size() > 0) || (has(self.keyless) && self.keyless.size() > 0))", "message": "unsigned says that nobody has to vouch, and digest, keys or keyless that somebody has to: one of them has to go"}
+    {"rule": "!(has(self.unsigned) && self.unsigned) || !(has(self.digest) || (has(self.keys) && self.keys.size() > 0) || (has(self.keyless) && self.keyless.size() > 0))", "message": "unsigned accepts modules without a signature, and digest, keys or keyless require one: remove one of them"}
 ]))]
 pub(super) struct RawTrust {
     /// Exactly these bytes (`sha256:…`), or the registry's manifest with this digest.

@@ -113,14 +113,14 @@ pub(super) fn trust(
     let vouches = raw.digest.is_some() || !raw.keys.is_empty() || !raw.keyless.is_empty();
     if raw.unsigned && vouches {
         mistakes.push(format!(
-            "{place}: unsigned says that nobody has to vouch, and digest, keys or keyless that somebody has to: one of them has to go"
+            "{place}: unsigned accepts modules without a signature, and digest, keys or keyless require one: remove one of them"
         ));
     }
     let needs = location.is_some_and(Location::needs_trust);
     let is_pinned = matches!(location, Some(Location::Oci(at)) if at.digest.is_some());
     if needs && !vouches && !raw.unsigned && !is_pinned {
         mistakes.push(format!(
-            "{place}: modules from there need somebody who vouches for them: a digest, keys or keyless; `unsigned: true` does without"
+            "{place}: modules from this source need a digest, keys or keyless; `unsigned: true` accepts any module"
         ));
     }
     // Writing the operator's files requires the operator's rights, and the operator chose the bytes that a digest

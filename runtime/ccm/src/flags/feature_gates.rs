@@ -57,7 +57,7 @@ const GATES: &[Gate] = &[
     gate(
         "ControllerManagerReleaseLeaderElectionLockOnExit",
         Alpha,
-        Always("a process that is told to stop always gives its Lease back"),
+        Always("a process that is stopped always releases its Lease"),
     ),
     gate(
         "ContextualLogging",

@@ -93,7 +93,7 @@ impl fmt::Display for Report {
                     .collect(),
             ),
             (
-                "Bookkeeping of this program, which nobody else reads",
+                "Internal records of this program, which no other program reads",
                 changes(&mut self.plan.bookkeeping()),
             ),
             (

@@ -214,8 +214,7 @@ fn question_text(question: &Question) -> String {
             format!("init, and {what}, because the module has no self-check: {answer}")
         }
         Question::Nothing => {
-            "init alone: the module has no self-check, and nothing else that could be asked"
-                .to_owned()
+            "init only: the module has no self-check and no read-only call".to_owned()
         }
     }
 }

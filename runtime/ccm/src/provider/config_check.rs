@@ -302,7 +302,7 @@ fn trust(policy: &TrustPolicy) -> String {
     }
     if parts.is_empty() {
         parts.push(match policy.allows_unsigned {
-            true => "nobody has to vouch".to_owned(),
+            true => "no signature is required".to_owned(),
             // At least one signer is required, so their keys or roots are in files that are not on this machine.
             false => "signers whose files are not on this machine".to_owned(),
         });

@@ -64,7 +64,7 @@ fn describe(old: &Inspection, new: &Inspection, difference: &Difference) -> Stri
         let _ = writeln!(text, "{line}");
     }
     text.push_str(match (difference.is_wider(), difference.is_empty()) {
-        (true, _) => "It asks for more: it waits until somebody approves it.\n",
+        (true, _) => "It asks for more rights: it waits for approval.\n",
         (false, true) => "It asks for the same.\n",
         (false, false) => "It asks for nothing more.\n",
     });

@@ -73,7 +73,7 @@ fn demanded(options: &Verify) -> anyhow::Result<(ModuleReference, TrustPolicy)> 
     let policy = policy(options)?;
     if policy.digest.is_none() && policy.keys.is_empty() && policy.keyless.is_empty() {
         bail!(
-            "nobody is named who could vouch for it: --key, --certificate-identity, --digest or --config"
+            "no trusted signer is named: use --key, --certificate-identity, --digest or --config"
         );
     }
     Ok((place, policy))

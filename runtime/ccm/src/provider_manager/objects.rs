@@ -71,7 +71,7 @@ impl ProviderObjects {
             let listed = is_listed.wait_for(|is_listed| *is_listed);
             if tokio::time::timeout(FIRST, listed).await.is_err() {
                 tracing::warn!(
-                    "the objects Provider cannot be listed yet: only the file is used meanwhile"
+                    "the objects Provider cannot be listed yet: until then only the file is used"
                 );
             }
         }

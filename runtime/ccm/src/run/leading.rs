@@ -231,7 +231,7 @@ impl Manager {
         }
         match stopped {
             Stopped::Drained => {
-                tracing::info!("nothing is on the wire any more");
+                tracing::info!("all requests have ended");
                 leadership.give_back().await;
             }
             Stopped::OnTheWire => {

@@ -151,7 +151,7 @@ impl AllocatorWatch {
                 node = evidence.node,
                 manager = evidence.manager,
                 condition = ?evidence.condition,
-                "another allocator gives nodes their pod CIDRs; this manager stands back and allocates none"
+                "another allocator sets the pod CIDRs of nodes; this manager allocates none"
             ),
             AllocatorChange::TakesOver(manager, node) => tracing::warn!(
                 controller,

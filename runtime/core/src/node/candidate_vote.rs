@@ -63,7 +63,7 @@ pub(super) fn decide(
         },
         Verdict::FoundBy(names) => Obstacle::Candidates {
             why: format!(
-                "the providers {} all know an instance for this node: nothing is written until only one of them does, or until somebody sets the label {}",
+                "the providers {} all know an instance for this node: nothing is written until only one of them does, or until the label is set: {}",
                 quoted(names),
                 crate::well_known::OWNER_LABEL
             ),

@@ -135,7 +135,7 @@ impl Judge<'_> {
                 _ => Verdict::Foreign(quoted(what)),
             },
             RouteTarget::Node(name) | RouteTarget::Outdated(name) if !self.asked.has(name) => {
-                let what = format!("a node {}, which nobody asked about", quoted(name));
+                let what = format!("a node {}, which the request did not name", quoted(name));
                 Verdict::Foreign(what)
             }
             RouteTarget::Node(name) => match (self.node)(name) {

@@ -109,7 +109,7 @@ impl<P: Holding> Active<P> {
                 },
                 Err(error @ ProviderError::Throttled { .. }) => return Err(error),
                 Err(_) if !tenure.may_begin(now()) => {
-                    let why = "this process does not lead any more".to_owned();
+                    let why = "this process is not the leader any more".to_owned();
                     return Err(ProviderError::Unavailable(why));
                 }
                 Err(error) => {

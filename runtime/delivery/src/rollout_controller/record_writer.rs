@@ -146,7 +146,7 @@ async fn note(
         };
         let Some(note) = note else { return };
         if let Err(error) = carry_out(store_of_record.as_ref(), &note).await {
-            tracing::warn!(target: "rollout", provider = %name, %error, "what was done could not be told");
+            tracing::warn!(target: "rollout", provider = %name, %error, "the result could not be recorded in an Event");
             // Only orders are retried: a late Event is of little value, but an annotation that stays in place could not
             // be used for another order.
             if matches!(note, Note::Clear(_)) {

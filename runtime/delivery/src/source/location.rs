@@ -180,7 +180,7 @@ impl OciPlace {
             .ok_or_else(|| wrong("an `oci://` address has a registry and a repository"))?;
         if registry.contains('@') {
             return Err(wrong(
-                "credentials do not stand in an `oci://` address, but under `registry`",
+                "credentials belong under `registry`, not in an `oci://` address",
             ));
         }
         if !is_host(registry) {

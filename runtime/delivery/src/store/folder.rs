@@ -61,10 +61,7 @@ impl Folder {
         };
         match entry {
             Ok(entry) => Some(entry.into_artifact(digest, wasm.into())),
-            Err(why) => self.discard(
-                digest,
-                &format!("what stands beside it cannot be read: {why}"),
-            ),
+            Err(why) => self.discard(digest, &format!("its companion file cannot be read: {why}")),
         }
     }
 

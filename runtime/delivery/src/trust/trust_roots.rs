@@ -166,7 +166,9 @@ impl Roots {
                 issuer,
                 at: *at,
             }),
-            (None, ..) => Err(EvidenceRefusal::unreadable("its certificate names nobody")),
+            (None, ..) => Err(EvidenceRefusal::unreadable(
+                "its certificate names no identity",
+            )),
             (_, None, _) => Err(EvidenceRefusal::unreadable(
                 "its certificate names no issuer",
             )),

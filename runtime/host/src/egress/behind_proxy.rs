@@ -25,7 +25,7 @@ const METADATA: [&str; 8] = [
 pub fn mistake(endpoint: &Url) -> Option<&'static str> {
     if endpoint.scheme() != "https" {
         return Some(
-            "http goes to loopback only, and behind a proxy nobody here knows what the name leads to: use https, or name it in `noProxy`",
+            "http goes to loopback only, and behind a proxy the address of the name is unknown here: use https, or name it in `noProxy`",
         );
     }
     let Some(Host::Domain(name)) = endpoint.host() else {

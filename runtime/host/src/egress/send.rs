@@ -138,7 +138,7 @@ fn check_head(status: StatusCode, headers: &HeaderMap) -> Result<usize, FetchErr
     // A partial response may end in the middle of a secret and so hide it from the check.
     if status == StatusCode::PARTIAL_CONTENT {
         return Err(FetchError::Unavailable(
-            "status 206: a part of an answer, which nobody asked for".to_owned(),
+            "status 206: a partial response, which was not requested".to_owned(),
         ));
     }
     let bytes: usize = headers
@@ -154,7 +154,7 @@ fn check_head(status: StatusCode, headers: &HeaderMap) -> Result<usize, FetchErr
     };
     if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
         return Err(FetchError::Unavailable(
-            "the answer is compressed, which nobody asked for".to_owned(),
+            "the response is compressed, which was not requested".to_owned(),
         ));
     }
     Ok(bytes)

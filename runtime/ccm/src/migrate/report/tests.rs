@@ -44,7 +44,7 @@ fn a_plan_of_bookkeeping_alone_is_clean() {
     assert_eq!(json["clusterChanges"], json!([]));
     assert_eq!(
         report.to_string(),
-        "Bookkeeping of this program, which nobody else reads:\n  \
+        "Internal records of this program, which no other program reads:\n  \
          node/worker-1  patch node/worker-1 labels(1)\n\n\
          clean: no request that changes a cloud and no visible change would follow\n"
     );

@@ -194,7 +194,7 @@ async fn gone(tested: &ModuleUnderTest, id: &str) -> anyhow::Result<Verdict> {
         (Lookup::Gone, true, true) => Verdict::Pass(format!("beside {} node(s)", before.len())),
         (Lookup::Gone, true, false) => Verdict::Fail(differ(&before, others)),
         (Lookup::Gone, false, _) => Verdict::Fail(
-            "it is gone by an answer that is not complete, which nobody believes".to_owned(),
+            "it is reported gone by an incomplete answer, which proves nothing".to_owned(),
         ),
         (other, _, _) => Verdict::Fail(format!("{id}: {other}")),
     })

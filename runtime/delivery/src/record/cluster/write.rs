@@ -149,7 +149,7 @@ impl ClusterRecordStore {
             // The object exists but was not seen yet.
             Err(409) => self.read_now().await.map(drop),
             Err(_) => Err(RecordStoreError::Refused(
-                "the cluster does not know the kind Provider any more".to_owned(),
+                "the cluster no longer has the kind Provider".to_owned(),
             )),
         }
     }

@@ -43,7 +43,7 @@ fn blocks(text: &str) -> Result<Vec<DerCertificate>, EvidenceRefusal> {
     let blocks = pem::parse_many(text).map_err(EvidenceRefusal::unreadable)?;
     if blocks.len() > MOST_CERTIFICATES || blocks.iter().any(|block| block.tag() != "CERTIFICATE") {
         return Err(EvidenceRefusal::unreadable(
-            "at most 8 certificates are wanted, and nothing else",
+            "expected at most 8 certificates and no other content",
         ));
     }
     Ok(blocks

@@ -431,7 +431,7 @@ async fn attend(shared: Arc<Shared>, mut child: Child, mut from: OwnedReadHalf) 
             Ok(()) => last_words(&mut child).await,
             Err(what) => nonsense(&what),
         },
-        () = shared.stop.notified() => "nobody needs it any more".to_owned(),
+        () = shared.stop.notified() => "no call needs it".to_owned(),
     };
     shared.over(why);
     // The child may have ended already.
