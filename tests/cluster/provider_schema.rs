@@ -32,12 +32,12 @@ fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
         (
             "/spec/source",
             json!("configmap://a/b/c"),
-            "somebody who vouches for them",
+            "need a digest, keys or keyless",
         ),
         (
             "/spec/source",
             json!("oci://registry.example.com/a:1"),
-            "somebody who vouches for them",
+            "need a digest, keys or keyless",
         ),
         ("/spec/source", json!("x".repeat(3000)), "Too long"),
         (

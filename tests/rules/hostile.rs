@@ -49,7 +49,7 @@ const PROGRAMS: [(&str, &[&str]); 16] = [
 
 /// The lines around the totals in `SECURITY.md`.
 const BEGIN: &str =
-    "<!-- Totals of tests/hostile.md; the house rules write them with CCM_BLESS=1. -->\n";
+    "<!-- Totals of tests/hostile.md; `tests/rules` writes them with CCM_BLESS=1. -->\n";
 const END: &str = "<!-- End of the totals. -->\n";
 
 /// Whether it is an ID such as `A1`.

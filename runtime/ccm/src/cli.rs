@@ -249,7 +249,7 @@ fn with_demo(command: clap::Command) -> clap::Command {
                 Arg::new("serve")
                     .long("serve")
                     .action(clap::ArgAction::SetTrue)
-                    .help("Go on at the end, and keep the status page open until Ctrl-C"),
+                    .help("Continue after the demo, and keep the status page open until Ctrl-C"),
             ),
     )
 }

@@ -30,7 +30,7 @@ impl Exit {
             Exit::Failed => {
                 "the command line is wrong, or something could not be read, written or reached"
             }
-            Exit::Refused => "the answer is no: refused, not trusted, mistakes, or changes",
+            Exit::Refused => "the answer is no: a refusal, missing trust, mistakes, or changes",
             Exit::Unjudged => "there is no answer, because not everything could be judged",
         }
     }

@@ -251,8 +251,8 @@ fn the_page_of_exit_codes_is_what_the_commands_say() {
     hold(
         "exit-codes.md",
         "Exit codes",
-        "A command that answers a question says so in its exit code, so that scripts and pipelines can tell a no (2) from a \
-         failure (1). Commands that are not listed end with 0 or 1. The texts are those of `--help`.",
+        "Commands that answer a question report the answer in the exit code, so that scripts and pipelines can distinguish \
+         \"no\" (2) from a failure (1). Commands that are not listed end with 0 or 1. The texts are those of `--help`.",
         &body,
     );
 }
@@ -318,8 +318,8 @@ fn the_page_of_events_is_what_the_table_says() {
     hold(
         "events.md",
         "Events",
-        "Every Event that `ccm` records. `kubectl describe` of the object shows them; their text includes the cloud's words. Any other \
-         Event about a node or a Service comes from the provider: hcloud's are those of Hetzner's own manager, and those in \
+        "Every Event that `ccm` records. `kubectl describe` of the object shows them; their text includes the cloud's error \
+         messages. Any other Event about a node or a Service comes from the provider: hcloud's are those of Hetzner's own manager, and those in \
          [`guests/README.md`](../../../guests/README.md).",
         &body,
     );

@@ -10,7 +10,7 @@ pub const OUR_DOMAIN: &str = "wasm-ccm.dev";
 pub const SERVICE_OWNER: &str = OWNER_LABEL;
 /// Keeps a Service until its load balancer is gone (SVC-031).
 pub const LOAD_BALANCER_FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
-/// Keeps a node out of all load balancers, unless its value is a false truth value (SVC-060).
+/// Keeps a node out of all load balancers, unless its value is `false` or equivalent (SVC-060).
 pub const EXCLUDE_FROM_LOAD_BALANCERS: &str =
     "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Source ranges as an annotation, for Services without `spec.loadBalancerSourceRanges` (SVC-090).
@@ -21,9 +21,9 @@ pub const LOAD_BALANCER_CONDITION: &str = "wasm-ccm.dev/LoadBalancer";
 /// Kubernetes' own condition: ports of a Service that its load balancer does not serve.
 pub const PORTS_CONDITION: &str = "LoadBalancerPortsError";
 
-/// Set by a person. On a node: its deletion is wanted until this time (RFC 3339), even if no known-good node vouches
-/// for the answers or the node has no provider ID, and whatever brake is engaged. On a Service: its load balancer is
-/// given up until then, even if no object that is known to exist was found in the provider's account.
+/// Set by a person. On a node: its deletion is requested until this time (RFC 3339), even if no known-good node
+/// verifies the answers or the node has no provider ID, and despite any brake. On a Service: its load balancer is given
+/// up until then, even if no known object was found in the provider's account.
 pub const DELETE_UNTIL: &str = "wasm-ccm.dev/delete-until";
 
 /// API group of this project's kinds.
@@ -36,7 +36,7 @@ pub const PROVIDER_KIND: &str = "Provider";
 pub const PROVIDER_PLURAL: &str = "providers";
 /// Set by a person on a Provider: only this digest may serve.
 pub const PIN: &str = "wasm-ccm.dev/pin";
-/// Set by a person on a Provider: no new version is tried, unless its value is a false truth value.
+/// Set by a person on a Provider: no new version is tried, unless its value is `false` or equivalent.
 pub const PAUSE: &str = "wasm-ccm.dev/pause";
 /// Set by a person on a Provider: return to the previous version. Removed when done.
 pub const ROLL_BACK: &str = "wasm-ccm.dev/roll-back";

@@ -99,7 +99,7 @@ fn all_mistakes_of_a_configuration_are_told_at_once() {
     assert_eq!(said.code, 2, "{}{}", said.out, said.err);
     let mistakes = [
         "two providers are named \"hcloud\"",
-        "who vouches for them",
+        "need a digest, keys or keyless",
         "target \"other\": endpoint: ",
         "DELETE changes something",
         "/nowhere/token",

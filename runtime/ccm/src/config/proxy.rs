@@ -103,7 +103,7 @@ pub(super) struct RawProxyServer {
         {"rule": "!self.contains('@')", "message": "url: a password does not belong here: `login` has a user and names the Secret"}
     ]))]
     url: String,
-    /// What the proxy wants to know of its user. Default: nothing.
+    /// Login at the proxy. Default: none.
     login: Option<RawLogin>,
     /// Hosts and ranges that are reached without it, as Go reads `NO_PROXY`.
     #[serde(default)]

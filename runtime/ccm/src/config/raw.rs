@@ -47,7 +47,7 @@ pub(super) struct RawProvider {
     /// How the registry of an `oci://` source is reached.
     #[serde(default)]
     pub(super) registry: RawRegistry,
-    /// Who has to vouch for the module. Required for ConfigMaps and registries.
+    /// How the module is verified. Required for ConfigMaps and registries.
     #[serde(default)]
     pub(super) trust: RawTrust,
     /// The module's own keys, as `ccm provider inspect` lists them.
@@ -168,7 +168,7 @@ pub(super) struct RawKeyless {
     /// The identity, as the certificate names it.
     #[schemars(length(min = 1, max = 2048))]
     pub(super) identity: String,
-    /// Who has checked the identity (URL).
+    /// The issuer that has verified the identity (URL).
     #[schemars(length(min = 1, max = 2048))]
     pub(super) issuer: String,
     /// The authorities that the certificate chains to, or a whole `trusted_root.json`.
@@ -186,11 +186,11 @@ pub(super) struct RawKeyless {
 #[derive(Clone, Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RawLimits {
-    /// Memory of one call in MiB, at most 256. Default: what the module asks for, or 64.
+    /// Memory of one call in MiB, at most 256. Default: the module's request, or 64.
     #[serde(rename = "memoryMiB")]
     #[schemars(range(min = 1))]
     pub(super) memory_mib: Option<u32>,
-    /// Seconds of one call, at most 300. Default: what the module asks for, or 60.
+    /// Seconds of one call, at most 300. Default: the module's request, or 60.
     #[schemars(range(min = 1))]
     pub(super) call_seconds: Option<u32>,
 }
@@ -282,7 +282,7 @@ pub(super) struct RawTarget {
     /// The only certificates to trust, in PEM form.
     #[schemars(length(max = 65536))]
     pub(super) ca_pem: Option<String>,
-    /// SHA-256 fingerprints of the server's certificate, as Proxmox and openssl show them. With one, only such a certificate is trusted, whatever its name, dates and signer; with caPem or caFile only if those vouch for it, too. Default: none.
+    /// SHA-256 fingerprints of the server's certificate, as Proxmox and openssl show them. With one, only such a certificate is trusted, whatever its name, dates and signer; with caPem or caFile it must also pass the usual checks against those. Default: none.
     #[serde(default)]
     #[schemars(
         length(max = 8),

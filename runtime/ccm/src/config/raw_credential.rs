@@ -105,7 +105,7 @@ pub(super) struct RawWebIdentity {
 pub(super) struct RawContainer {
     /// The URL of the credentials: at AWS's addresses for it, on this machine, or with https.
     pub(super) issuer: RawIssuer,
-    /// What the header authorization says. A file is read again for each exchange. Default: no such header.
+    /// Value of the header authorization. A file is read again for each exchange. Default: no such header.
     pub(super) authorization: Option<SecretSource>,
 }
 
@@ -153,9 +153,9 @@ pub(super) struct RawIssuer {
 pub(super) struct RawOAuth2 {
     /// The token endpoint.
     pub(super) issuer: RawIssuer,
-    /// Who asks. Default: nobody but who the grant names.
+    /// The client. Default: only the identity in the grant.
     pub(super) client: Option<RawOAuth2Client>,
-    /// What is presented. Default: the client's own credentials.
+    /// The grant that is presented. Default: the client's own credentials.
     pub(super) grant: Option<RawOAuth2Grant>,
     /// Fields that the endpoint wants besides, such as `scope`, `audience` or `resource`.
     #[serde(default)]

@@ -112,7 +112,7 @@ Examples:
   ccm run --config /etc/ccm/ccm.yaml --mode plan --plan-for 2m
 
 Exit codes:
-  0  the process was told to stop, or the plan is empty
+  0  the process was stopped on request, or the plan is empty
   1  an option is wrong, a provider cannot be loaded, or the Lease is lost
   2  the plan is not empty (--plan-for)
   3  no change is known, but not everything could be judged (--plan-for)";

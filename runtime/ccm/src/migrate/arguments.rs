@@ -12,7 +12,7 @@ use crate::provider::{ClusterOptions, Form};
 /// `ccm migrate …`.
 #[derive(Subcommand)]
 pub(crate) enum MigrateCommand {
-    /// Say what would change if this program took the place of a Go manager, while that one still runs
+    /// List the changes that would follow if this program replaced a running Go manager
     #[command(after_help = HELP)]
     Check(Box<MigrateArguments>),
 }
@@ -45,13 +45,13 @@ pub(crate) struct MigrateArguments {
     pub container: Option<String>,
     #[command(flatten)]
     pub cluster: ClusterOptions,
-    /// The longest to wait until everything has been judged; what needs a second answer takes about a minute
+    /// The longest time to wait for all decisions; a change that needs a second answer takes about a minute
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = flags::go_duration)]
     pub timeout: Duration,
     /// How the result is printed
     #[arg(short, long = "output", value_name = "FORM", default_value = "text")]
     pub output: Form,
-    /// Arguments of the Go manager; with --from, further ones, which count more
+    /// Arguments of the Go manager; with --from, further ones, which take precedence
     #[arg(last = true, value_name = "ARGUMENTS")]
     pub arguments: Vec<OsString>,
 }

@@ -20,7 +20,7 @@ pub(crate) enum ProviderCommand {
     /// Make a component loadable: give it its manifest, compress it, put it into a ConfigMap
     #[command(after_help = PACK_HELP)]
     Pack(Pack),
-    /// Say what a module is and what it asks for, without running any of it
+    /// Show what a module is and which rights it requests, without running it
     #[command(
         after_help = "Examples:\n  ccm provider inspect ./provider.wasm\n  ccm provider inspect -o grants oci://registry.example.com/clouds/hcloud:1.2.0\n\nExit codes: 0 it could be loaded, 1 it could not be read, 2 it is refused."
     )]
@@ -30,7 +30,7 @@ pub(crate) enum ProviderCommand {
         after_help = "Examples:\n  ccm provider init embedded:hcloud > provider.yaml\n  ccm provider init oci://registry.example.com/clouds/hcloud:1.2.0 --name hcloud-fsn\n\nThe manager reads such objects with --enable-provider-objects. Exit codes: 0 done, 1 the module could not be read, 2 it is refused."
     )]
     Init(Init),
-    /// Load a module in the sandbox, under limits, and say what it was asked, or why it is refused
+    /// Load a module in the sandbox, under limits, and show the calls made, or the reason for a refusal
     #[command(
         after_help = "Examples:\n  ccm provider check ./provider.wasm\n  ccm provider check --config ccm.yaml --provider hcloud --online ./provider.wasm\n\nExit codes: 0 it loads, 1 it could not be read, 2 it is refused or not trusted, or the cloud could not be asked."
     )]
@@ -38,25 +38,25 @@ pub(crate) enum ProviderCommand {
     /// Let a module answer for nodes and Services without a cluster, and show what the manager would do with it
     #[command(after_help = TRY_HELP)]
     Try(Try),
-    /// Test a module against the laws of the contract, with faults on its way to the cloud
+    /// Test a module against the laws of the contract, with faults injected on its way to the cloud
     #[command(after_help = TEST_HELP)]
     Test(Test),
-    /// Show what a new version asks for that the old one did not, like a plan
+    /// Show the additional requests of a new version, like a plan
     #[command(
-        after_help = "Example:\n  ccm provider diff ./provider-1.wasm oci://registry.example.com/clouds/hcloud:2.0.0\n\nExit codes: 0 the new one asks for nothing more, 1 one of them could not be read, 2 it asks for more, or one of them is refused."
+        after_help = "Example:\n  ccm provider diff ./provider-1.wasm oci://registry.example.com/clouds/hcloud:2.0.0\n\nExit codes: 0 the new version requests nothing more, 1 a version could not be read, 2 it requests more, or a version is refused."
     )]
     Diff(Diff),
-    /// Get a module out of a registry
+    /// Download a module from a registry
     #[command(
-        after_help = "Example:\n  ccm provider pull oci://registry.example.com/clouds/hcloud:1.2.0 --to provider.wasm\n\n`wkg oci push` puts one there. Nobody vouches for it: see `ccm provider verify`. Exit codes: 0 done, 1 it could not be fetched or written, 2 what is there is no module."
+        after_help = "Example:\n  ccm provider pull oci://registry.example.com/clouds/hcloud:1.2.0 --to provider.wasm\n\n`wkg oci push` puts one there. It is not verified: see `ccm provider verify`. Exit codes: 0 done, 1 it could not be fetched or written, 2 the artifact is no module."
     )]
     Pull(Pull),
-    /// Say whether somebody whom you trust vouches for a module
+    /// Check whether a trusted signer or digest verifies a module
     #[command(
-        after_help = "Examples:\n  ccm provider verify --key cosign.pub ./provider.wasm\n  ccm provider verify --config ccm.yaml --provider hcloud\n\ncosign signs modules: `cosign sign` in a registry, `cosign sign-blob --bundle provider.wasm.sigstore.json` for a file.\n\nExit codes: 0 somebody does, 1 it could not be read, 2 nobody does."
+        after_help = "Examples:\n  ccm provider verify --key cosign.pub ./provider.wasm\n  ccm provider verify --config ccm.yaml --provider hcloud\n\ncosign signs modules: `cosign sign` in a registry, `cosign sign-blob --bundle provider.wasm.sigstore.json` for a file.\n\nExit codes: 0 the module is verified, 1 it could not be read, 2 it is not verified."
     )]
     Verify(Verify),
-    /// Say which versions of each provider serve, wait and were rejected in a cluster
+    /// Show the active, waiting and rejected versions of each provider in a cluster
     #[command(
         after_help = "Examples:\n  ccm provider status\n  ccm provider status hcloud -o json\n\nExit codes: 0 done, 1 the cluster could not be asked, or has no such provider."
     )]
@@ -70,7 +70,7 @@ Examples:
 
 A component of the Rust SDK has its manifest inside already, and needs none here.
 
-Exit codes: 0 done, 1 something could not be read or written, 2 what would come out could not be loaded.";
+Exit codes: 0 done, 1 something could not be read or written, 2 the result could not be loaded.";
 
 /// How a result is printed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -144,7 +144,7 @@ pub(crate) struct Pack {
     /// The manifest (JSON) to put at the component's top level; for languages whose SDK cannot
     #[arg(long, value_name = "FILE")]
     pub manifest: Option<PathBuf>,
-    /// Take away a manifest that stands at the component's top level already
+    /// Remove an existing manifest from the component's top level
     #[arg(long, requires = "manifest")]
     pub replace: bool,
     /// Compress the result; sources recognise it by themselves
@@ -196,7 +196,7 @@ pub(crate) struct Check {
     pub module: ModuleOptions,
     #[command(flatten)]
     pub entry: EntryOptions,
-    /// Also ask the cloud: by the module's self-check, otherwise by a look-up of something that nobody has
+    /// Also call the cloud: by the module's self-check, otherwise by a look-up of an object that does not exist
     #[arg(long, requires = "config")]
     pub online: bool,
     #[command(flatten)]
@@ -240,7 +240,7 @@ pub(crate) struct Verify {
     /// The module, as for inspect; without it: the source of the configuration's entry
     #[arg(value_name = "MODULE", value_parser = ModuleReference::parse, required_unless_present = "config")]
     pub place: Option<ModuleReference>,
-    /// Demand what this configuration demands
+    /// Require what this configuration requires
     #[arg(long, value_name = "FILE", conflicts_with_all = ["digest", "key", "certificate_identity", "certificate_identity_regexp", "minimum_version"])]
     pub config: Option<PathBuf>,
     /// Of this entry of the configuration; without it: the only one
@@ -249,7 +249,7 @@ pub(crate) struct Verify {
     /// The module, or the registry's manifest, has to have this digest
     #[arg(long, value_name = "sha256:HEX")]
     pub digest: Option<String>,
-    /// A public key (PEM) that may vouch; may be given several times
+    /// A public key (PEM) to verify signatures with; may be given several times
     #[arg(long, value_name = "FILE")]
     pub key: Vec<PathBuf>,
     /// An identity that may vouch, as its certificate names it
@@ -269,7 +269,7 @@ pub(crate) struct Verify {
         conflicts_with = "certificate_identity"
     )]
     pub certificate_identity_regexp: Option<String>,
-    /// Who has to have checked the identity
+    /// The issuer that must have verified the identity
     #[arg(long, value_name = "URL")]
     pub certificate_oidc_issuer: Option<String>,
     /// The authorities to trust for identities, in Sigstore's form (trusted_root.json)
@@ -354,7 +354,7 @@ pub(crate) struct RegistryArguments {
 /// `ccm config …`.
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Read a configuration as `run` would, and say all that is wrong with it, or what it allows
+    /// Read a configuration as `run` would, and report all mistakes, or what it allows
     #[command(
         after_help = "Example:\n  ccm config check ccm.yaml\n  ccm config check --cloud-provider=aws aws.conf\n\nFiles and variables that it names and this machine does not have are listed, and assumed to be where ccm runs, as Secrets of the cluster are; with --require-inputs they are mistakes. Nothing is fetched, and nothing is sent to a cluster or a cloud.\n\nExit codes: 0 it is valid, 1 it could not be read, 2 it has mistakes."
     )]

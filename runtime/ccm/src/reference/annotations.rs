@@ -86,7 +86,7 @@ fn the_page_of_annotations_is_what_the_constants_say() {
     hold(
         "annotations.md",
         "Labels, annotations and taints",
-        "Every name that other programs and people share with `ccm`. Other programs match on them: none of them changes.",
+        "All names that `ccm` shares with other programs and people. None of them changes, because other programs match on them.",
         &body,
     );
 }

@@ -49,10 +49,10 @@ reasons! {
         "The node is initialised.",
         "";
     INSTANCE_NOT_FOUND = "InstanceNotFound", [Node],
-        "No provider that is responsible for this node knows its machine.",
+        "No responsible provider finds the node's machine.",
         "The machine's name has to be the node's, or the kubelet gets `--provider-id`. Is the credential the right project's?";
     INSTANCE_LOOKUP_FAILED = "InstanceLookupFailed", [Node],
-        "The cloud could not be asked, or its answer was not conclusive.",
+        "The cloud did not answer, or its answer was not conclusive.",
         "See the text: the credential, the network, two machines of one name.";
     NODE_NOT_SERVED = "NodeNotServed", [Node],
         "The node's recorded owner is not configured here.",
@@ -65,10 +65,10 @@ reasons! {
         "Repair the other one.";
     DUPLICATE_PROVIDER_ID = "DuplicateProviderID", [Node],
         "Two nodes have the same machine.",
-        "Delete the node that does not run on it.";
+        "Delete the node that does not run on this machine.";
     INVALID_PROVIDER_ANSWER = "InvalidProviderAnswer", [Node, Service],
         "A part of the provider's answer is not used; the text says why.",
-        "Usually this is a mistake of the cloud or of the module. `safety.md`, \"What is checked of a provider's answers\", lists the rules; `load-balancers.md` has those for Services.";
+        "Usually the cloud or the module is at fault. `safety.md`, \"What is checked of a provider's answers\", lists the rules; `load-balancers.md` has those for Services.";
     INVALID_PROVIDED_NODE_IP = "InvalidProvidedNodeIP", [Node],
         "The kubelet's `--node-ip` is not an address, or not one of the machine's.",
         "Correct the flag, or configure the network that it is in (`HCLOUD_NETWORK`).";
@@ -77,7 +77,7 @@ reasons! {
         "Nothing, unless it lasts.";
     BRAKE_ENGAGED = "BrakeEngaged", [Node, Service],
         "The number of changes allowed in a period is used up.",
-        "Find out why so much changes. `--brake` changes the number.";
+        "Find the reason for the many changes. `--brake` changes the limit.";
     NODE_UPDATE_FAILED = "NodeUpdateFailed", [Node],
         "The API server refuses a write.",
         "Check rights and admission webhooks.";
@@ -91,11 +91,11 @@ reasons! {
         "The API server refused to delete the node.",
         "Check rights and admission webhooks.";
     FAILED_TO_CREATE_ROUTE = "FailedToCreateRoute", [Node],
-        "The cloud refused a route; the text has its words. It is retried with growing delays.",
+        "The cloud refused a route; the text has its error message. It is retried with growing delays.",
         "See the text, and `pod-networks.md`.";
     FOREIGN_ROUTE = "ForeignRoute", [Node],
-        "A route that is not ours occupies the destination of the node's; the text says where it leads.",
-        "Delete it at the cloud if nobody needs it.";
+        "A foreign route occupies the destination of the node's route; the text has its target.",
+        "Delete it at the cloud if it is not needed.";
     CLUSTER_CIDR_MISCONFIGURED = "ClusterCIDRMisconfigured", [Node],
         "The node's pod CIDR lies outside of `--cluster-cidr`, or is not a CIDR: no route is created.",
         "Correct `--cluster-cidr`.";
@@ -106,13 +106,13 @@ reasons! {
         "No node can have these pod CIDRs: nothing is changed.",
         "Delete the node, and let it join again.";
     CIDR_NOT_AVAILABLE = "CIDRNotAvailable", [Node],
-        "The ranges for pods are used up. The next one that becomes free goes to a node that waits.",
+        "All pod ranges are used. The next free range goes to a waiting node.",
         "Remove nodes, or widen `--cluster-cidr`.";
     CIDR_ASSIGNMENT_FAILED = "CIDRAssignmentFailed", [Node],
         "The API server did not accept the node's pod CIDRs; they are free again.",
         "Check rights and admission webhooks.";
     OTHER_POD_CIDR_ALLOCATOR = "OtherPodCIDRAllocator", [Node],
-        "Another allocator gives nodes their pod CIDRs, and `ccm` allocates none meanwhile.",
+        "Another allocator assigns the nodes' pod CIDRs; `ccm` assigns none meanwhile.",
         "Drop `--allocate-node-cidrs` from one of the two.";
     POD_CIDR_ALLOCATION_TAKEN_OVER = "PodCIDRAllocationTakenOver", [Node],
         "The other allocator is gone, and `ccm` allocates.",
@@ -149,19 +149,19 @@ reasons! {
         "Correct the annotation, the class, or the configuration.";
     LOAD_BALANCER_PENDING = "LoadBalancerPending", [Service],
         "The cloud began to create, change or delete the load balancer ten minutes ago and has not finished.",
-        "Look at the cloud's actions. With managed certificates: does their name lead to the load balancer?";
+        "Look at the cloud's actions. With managed certificates: does their name resolve to the load balancer?";
     LOAD_BALANCER_ADOPTED = "LoadBalancerAdopted", [Service],
-        "A load balancer without a living owner was taken over, as `adoptLoadBalancers` allows, or the default of the shipped `hcloud`.",
+        "A load balancer without an existing owner was taken over, as `adoptLoadBalancers` or the default of the shipped `hcloud` allows.",
         "`safety.md` says how to forbid it.";
     LOAD_BALANCER_STATUS_CLEARED = "LoadBalancerStatusCleared", [Service],
-        "The Service's addresses are removed: the provider said twice that there are none.",
+        "The Service's addresses are removed, because two answers of the provider had none.",
         "Look at the load balancer at the cloud.";
     PROVIDER_ACTIVATED = "ProviderActivated", [Provider],
         "This version serves; the text says so if it was not tried because its predecessor is lost.",
         "";
     PERMISSIONS_PENDING = "PermissionsPending", [Provider],
-        "A version asks for more than the grants, or than the active or the lost version.",
-        "`ccm provider status` shows the lines, and the command that approves.";
+        "A version requests more than the grants, or than the active or lost version.",
+        "`ccm provider status` shows the lines, and the command that approves them.";
     PROVIDER_DISTRUSTED = "ProviderDistrusted", [Provider],
         "A version has no valid signature or digest (yet), or it is older than the highest version that has served.",
         "Sign it, or correct `trust`; it is checked again. If the older one is intended: `wasm-ccm.dev/allow-downgrade`.";
@@ -169,14 +169,14 @@ reasons! {
         "A version failed before it answered any call.",
         "Offer a new version, or set `wasm-ccm.dev/retry` if the environment was at fault.";
     PROVIDER_ROLLED_BACK = "ProviderRolledBack", [Provider],
-        "A version that answered calls was worse than the one before, or a person ordered it back.",
+        "A version that answered calls was worse than the one before, or a person requested the roll-back.",
         "Offer a new version, or set `wasm-ccm.dev/retry` if the environment was at fault.";
     REJECTED_VERSION_OFFERED = "RejectedVersionOffered", [Provider],
         "The source offers a version that was rejected before, such as a tag that was moved back.",
         "Offer another version, or set `wasm-ccm.dev/retry`.";
     PROVIDER_NOT_SERVING = "ProviderNotServing", [Provider],
-        "Nothing serves; the text, the condition `Ready` and `trouble` say why.",
-        "Do what the text says. Most often the module of the active version is no longer available from any source: put it back.";
+        "No version serves; the text, the condition `Ready` and `trouble` have the reason.",
+        "Follow the text. Most often no source has the module of the active version any more: restore it.";
     ROLL_BACK_IMPOSSIBLE = "RollBackImpossible", [Provider],
         "No previous version is known, or it cannot be loaded.",
         "Put the old module at the source.";

@@ -139,7 +139,7 @@ fn g15_what_an_object_may_not_say_is_refused_with_its_reason() {
             "/source",
             json!("configmap://a/b/c"),
             "InvalidSpec",
-            "vouches for them",
+            "need a digest, keys or keyless",
         ),
     ];
     for (at, key, value, reason, part) in table {

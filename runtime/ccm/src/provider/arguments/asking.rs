@@ -106,10 +106,10 @@ pub(crate) struct AskedAbout {
     #[arg(long, value_name = "NAME[=PROVIDER_ID]", value_parser = NodeArgument::parse)]
     #[allow(rustdoc::broken_intra_doc_links, reason = "brackets of a usage")]
     pub node: Vec<NodeArgument>,
-    /// What --cluster-name of the manager says
+    /// The manager's --cluster-name
     #[arg(long, value_name = "NAME", default_value = "kubernetes")]
     pub cluster_name: String,
-    /// What --cluster-cidr of the manager says
+    /// The manager's --cluster-cidr
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub cluster_cidr: Vec<String>,
     /// Allow changes at the cloud
