@@ -275,7 +275,7 @@ fn files_are_short() {
         .filter(|(_, lines)| *lines > 500)
         .map(|(file, lines)| format!("{file}: {lines} lines"))
         .collect();
-    assert_none("over 500 lines something wants its own room", long);
+    assert_none("files of more than 500 lines, which are to be split", long);
 }
 
 #[test]
@@ -447,7 +447,7 @@ fn flags_that_the_documents_name_exist() {
                   replicas all-namespaces ignore-not-found key insecure-ignore-tlog certificate-identity certificate-oidc-issuer platform check";
     known.extend(others.split_whitespace().map(str::to_owned));
     let mut unknown = Vec::new();
-    let rooms = [
+    let folders = [
         "README.md",
         "SECURITY.md",
         "deploy/",
@@ -456,7 +456,7 @@ fn flags_that_the_documents_name_exist() {
     ];
     let pages = files().into_iter().filter(|file| {
         let is_page = [".md", ".yaml"].iter().any(|end| file.ends_with(end));
-        is_page && rooms.iter().any(|room| file.starts_with(room))
+        is_page && folders.iter().any(|folder| file.starts_with(folder))
     });
     for file in pages {
         let page = text(&file);

@@ -25,7 +25,7 @@ pub(crate) struct NodeLifecycleController {
     clock: Clock,
     memory: Memory,
     /// The running tasks, each with the names of its nodes.
-    tasks: Workers<Vec<String>, Ended>,
+    tasks: Workers<Vec<String>, LifecycleTaskEnd>,
     is_alone: bool,
     /// When the next pass begins; `None` before the complete list. Deviates from LIFE-003: an incomplete list does not
     /// show which nodes exist, and mass deletions are measured against all nodes.
@@ -36,7 +36,7 @@ pub(crate) struct NodeLifecycleController {
 pub(crate) struct ListComplete;
 
 /// The result of a task.
-pub(crate) enum Ended {
+pub(crate) enum LifecycleTaskEnd {
     /// An answer and the moment it arrived.
     Survey(Box<(Survey, Surveyed)>, Moment),
     /// A reconciliation of one node.
@@ -115,7 +115,9 @@ impl NodeLifecycleController {
             let names = vec![name(&facts.node).to_owned()];
             let (executor, clock) = (self.executor.clone(), self.clock);
             self.tasks.spawn(names, async move {
-                Ended::Reconciliation(Box::new(reconcile(facts, &*executor, clock).await))
+                LifecycleTaskEnd::Reconciliation(Box::new(
+                    reconcile(facts, &*executor, clock).await,
+                ))
             });
         }
     }
@@ -136,16 +138,16 @@ impl NodeLifecycleController {
     }
 }
 
-async fn ask(survey: Survey, executor: &EffectExecutor, clock: Clock) -> Ended {
+async fn ask(survey: Survey, executor: &EffectExecutor, clock: Clock) -> LifecycleTaskEnd {
     let surveyed = executor.survey(&survey).await;
     let (controller, provider, object) = (NODE_LIFECYCLE_CONTROLLER, executor.name(), "nodes");
     tracing::debug!(target: "decision", controller, provider, object, effect = %survey, outcome = %surveyed);
-    Ended::Survey(Box::new((survey, surveyed)), clock.now())
+    LifecycleTaskEnd::Survey(Box::new((survey, surveyed)), clock.now())
 }
 
 impl Controller for NodeLifecycleController {
     type Key = Vec<String>;
-    type Ended = Ended;
+    type Ended = LifecycleTaskEnd;
     type Change = ListComplete;
 
     fn clock(&self) -> Clock {
@@ -171,17 +173,17 @@ impl Controller for NodeLifecycleController {
         Some(Input::Ended(names, ended))
     }
 
-    fn conclude(&mut self, names: Vec<String>, ended: Option<Ended>) {
+    fn conclude(&mut self, names: Vec<String>, ended: Option<LifecycleTaskEnd>) {
         let now = self.clock.now();
         match ended {
-            Some(Ended::Survey(answered, at)) => {
+            Some(LifecycleTaskEnd::Survey(answered, at)) => {
                 let (survey, Surveyed(answer)) = *answered;
                 self.memory.absorb(&survey, &answer, at);
                 let nodes = self.executor.cluster.sorted_nodes();
                 self.share_lookup_results();
                 self.start_reconciliations(&nodes);
             }
-            Some(Ended::Reconciliation(conclusion)) => {
+            Some(LifecycleTaskEnd::Reconciliation(conclusion)) => {
                 self.memory
                     .conclude(&conclusion.facts, &conclusion.when, now);
             }

@@ -37,7 +37,7 @@ pub(crate) struct RouteController {
     clock: Clock,
     retained: RetainedState,
     /// The running tasks, each with the key of its reconciliation; `None` for the listing.
-    tasks: Workers<Option<Key>, Ended>,
+    tasks: Workers<Option<Key>, RouteTaskEnd>,
     /// The foreign routes that were logged last.
     told: Foreign,
     has_listed: bool,
@@ -49,7 +49,7 @@ pub(crate) struct RouteController {
 }
 
 /// The result of a task.
-pub(crate) enum Ended {
+pub(crate) enum RouteTaskEnd {
     Listing(Box<Result<ListRoutesReply, ProviderError>>),
     Reconciliation(Box<Conclusion<Facts>>),
 }
@@ -118,7 +118,7 @@ impl RouteController {
             let key = facts.key();
             let (executor, clock) = (self.executor.clone(), self.clock);
             self.tasks.spawn(Some(key), async move {
-                Ended::Reconciliation(Box::new(reconcile(facts, &*executor, clock).await))
+                RouteTaskEnd::Reconciliation(Box::new(reconcile(facts, &*executor, clock).await))
             });
         }
     }
@@ -198,7 +198,7 @@ impl RouteController {
 
 impl Controller for RouteController {
     type Key = Option<Key>;
-    type Ended = Ended;
+    type Ended = RouteTaskEnd;
     type Change = NodeChange;
 
     fn clock(&self) -> Clock {
@@ -220,10 +220,10 @@ impl Controller for RouteController {
         }
     }
 
-    fn conclude(&mut self, key: Option<Key>, ended: Option<Ended>) {
+    fn conclude(&mut self, key: Option<Key>, ended: Option<RouteTaskEnd>) {
         match ended {
-            Some(Ended::Listing(answer)) => self.listed(&answer),
-            Some(Ended::Reconciliation(conclusion)) => {
+            Some(RouteTaskEnd::Listing(answer)) => self.listed(&answer),
+            Some(RouteTaskEnd::Reconciliation(conclusion)) => {
                 let Conclusion {
                     facts, retained, ..
                 } = *conclusion;
@@ -276,13 +276,13 @@ impl Controller for RouteController {
     }
 }
 
-async fn ask(nodes: Arc<[Arc<Node>]>, executor: &EffectExecutor) -> Ended {
+async fn ask(nodes: Arc<[Arc<Node>]>, executor: &EffectExecutor) -> RouteTaskEnd {
     let listing = RouteListing(nodes);
     let listed = executor.list_routes(&listing).await;
     let (controller, provider, object) = (ROUTE_CONTROLLER, executor.name(), LISTING);
     tracing::debug!(target: "decision", controller, provider, object, effect = %listing, outcome = %listed);
     let RoutesListed(answer) = listed;
-    Ended::Listing(Box::new(answer))
+    RouteTaskEnd::Listing(Box::new(answer))
 }
 
 impl reconcile::Facts for Facts {

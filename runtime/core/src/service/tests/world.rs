@@ -479,10 +479,8 @@ impl Run {
     }
 
     pub(super) fn said(&self) -> Vec<&str> {
-        self.events
-            .iter()
-            .map(|(reason, _)| reason.as_str())
-            .collect()
+        let reasons = self.events.iter().map(|(reason, _)| reason.as_str());
+        reasons.collect()
     }
 
     /// The delay until the next reconciliation.
