@@ -72,14 +72,14 @@ fn release(folder: &Path) -> Release {
 /// Runs a script of `deploy/release` with the registry's tools, CA and login.
 fn script(registry: &Registry, name: &str, arguments: &[&str]) -> Output {
     let tools = registry::tool("crane").unwrap();
+    let helm = Helm::new().unwrap();
     let path = std::env::var("PATH").unwrap();
+    let folders = [tools.parent(), helm.folder()].map(|folder| folder.unwrap().display());
+    let [tools, helm] = folders;
     Command::new(checkout().join("deploy/release").join(name))
         .args(arguments)
         .current_dir(registry.folder())
-        .env(
-            "PATH",
-            format!("{}:{path}", tools.parent().unwrap().display()),
-        )
+        .env("PATH", format!("{tools}:{helm}:{path}"))
         .env("DOCKER_CONFIG", registry.docker_config())
         .env("SSL_CERT_FILE", registry.ca_file())
         .env("HOME", registry.folder())
@@ -120,6 +120,7 @@ async fn an_image_is_made_twice_published_verified_and_run() {
     text(&script(&registry, "publish", &arguments));
     text(&registry.crane(["validate", "--remote", &pinned]).unwrap());
     by_itself(&registry, &release.version).await;
+    chart_by_itself(&registry, &first, &release);
 
     let believed = ["--key", "cosign.pub", "--insecure-ignore-tlog=true"];
     let verified = script(
@@ -185,6 +186,26 @@ async fn by_itself(registry: &Registry, version: &str) {
         arguments.extend(["--insecure-ignore-tlog=true", &reference]);
         text(&registry.cosign(arguments).unwrap());
     }
+}
+
+/// The chart in the registry is the packaged one, and signed.
+fn chart_by_itself(registry: &Registry, published: &Path, release: &Release) {
+    let version = &release.version;
+    let packed = format!("ccm-{version}.tgz");
+    let reference = format!("{}/ccm/charts/ccm:{version}", registry.host());
+    let manifest = json(&registry.crane(["manifest", &reference]).unwrap());
+    let layer = &manifest["layers"][0];
+    assert_eq!(
+        layer["mediaType"],
+        "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+    );
+    let mut sum = Command::new("sha256sum");
+    let sum = text(&sum.arg(published.join(&packed)).output().unwrap());
+    let sum = sum.split(' ').next().unwrap();
+    assert_eq!(layer["digest"], format!("sha256:{sum}"));
+    let mut arguments = vec!["verify", "--output=text", "--key", "cosign.pub"];
+    arguments.extend(["--insecure-ignore-tlog=true", &reference]);
+    text(&registry.cosign(arguments).unwrap());
 }
 
 /// crane reads the container's configuration in the registry.

@@ -50,6 +50,11 @@ impl Helm {
         })
     }
 
+    /// The folder of the program, for scripts that find it in `PATH`.
+    pub fn folder(&self) -> Option<&Path> {
+        self.program.parent()
+    }
+
     /// Writes a file with values, and returns its path.
     ///
     /// # Errors
