@@ -25,11 +25,13 @@
 #[doc(hidden)]
 pub mod bindings;
 
+pub mod annotations;
 pub mod clock;
 pub mod compare;
 pub mod config;
 pub mod error;
 pub mod event;
+pub mod events;
 #[doc(hidden)]
 pub mod export;
 pub mod hint;

@@ -1,5 +1,13 @@
-//! Looks machines up with few requests: by list, one by one or both, whichever costs less. For clouds that list their
-//! machines; a cloud that answers about many machines by their IDs in one request needs nothing from here.
+//! Looks machines up with few requests: by list, one by one or both, whichever costs less.
+//!
+//! # Which clouds it is for
+//! Those that list all their machines, usually in pages, and that find one by its ID or by the name of its node. Of the
+//! shipped providers, hcloud uses it: Hetzner's API has no request for a set of servers. It is not for a cloud
+//! - that answers about all machines of a call in one request, as AWS and Proxmox do: there is nothing to choose, and a
+//!   provider with that one request is shorter;
+//! - whose list can lack machines that exist, as DigitalOcean's lists lack those with GPUs: two such lists would pass as
+//!   proof of absence;
+//! - where a node without provider ID is found by anything but its machine's name, such as an address or a UUID.
 //!
 //! # Guarantees
 //! - A machine is absent only after the cloud said so: in the answer about that machine, in a list of one page that no
@@ -14,8 +22,9 @@ use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
 use std::time::Duration;
 
+use crate::events::Events;
 use crate::http::{Request, Response};
-use crate::{Error, Event, FindReply, Instance, Lookup, MachineId, Node, NodeEvent};
+use crate::{Error, Event, FindReply, Instance, Lookup, MachineId, Node};
 use search::Search;
 
 pub use search::{Answers, List};
@@ -23,10 +32,6 @@ pub use search::{Answers, List};
 mod search;
 #[cfg(test)]
 mod tests;
-
-/// The contract's maximum number of events per reply, and per node.
-const MAX_EVENTS: usize = 256;
-const MAX_EVENTS_PER_NODE: usize = 8;
 
 /// The machines of one account, as the cloud's API shows them.
 pub trait Machines: Sized {
@@ -215,29 +220,5 @@ impl<Id: Display> Display for Ask<Id> {
             Ask::Id(id) => write!(f, "the id {id}"),
             Ask::Name(name) => write!(f, "the name {name:?}"),
         }
-    }
-}
-
-/// Events about nodes, within the contract's limits: events beyond them are dropped.
-#[derive(Debug, Default)]
-pub struct Events {
-    events: Vec<NodeEvent>,
-}
-
-impl Events {
-    /// Adds an event about the node at this index of the call.
-    pub fn add(&mut self, node: usize, event: Event) {
-        let Ok(node) = u32::try_from(node) else {
-            return;
-        };
-        let same = self.events.iter().rev().take_while(|one| one.node == node);
-        if self.events.len() < MAX_EVENTS && same.count() < MAX_EVENTS_PER_NODE {
-            self.events.push(NodeEvent { node, event });
-        }
-    }
-
-    /// The events, for [`FindReply::with_events`].
-    pub fn into_vec(self) -> Vec<NodeEvent> {
-        self.events
     }
 }

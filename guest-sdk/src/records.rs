@@ -3,7 +3,7 @@
 
 use crate::{
     Address, AddressType, AnnotationChange, Error, Failure, Ingress, Instance, IpMode,
-    LoadBalancerStatus, NamespacedName, Owner, PortStatus, load_balancer, routes,
+    LoadBalancerStatus, NamespacedName, Owner, PortStatus, Protocol, load_balancer, routes,
 };
 
 #[cfg(test)]
@@ -132,6 +132,27 @@ impl Ingress {
     #[must_use]
     pub fn with_ports(self, ports: Vec<PortStatus>) -> Ingress {
         Ingress { ports, ..self }
+    }
+}
+
+impl PortStatus {
+    /// The status of a port that works.
+    pub fn new(port: u16, protocol: Protocol) -> PortStatus {
+        PortStatus {
+            port,
+            protocol,
+            error: None,
+        }
+    }
+
+    /// Sets why the port does not work: a CamelCase word such as `NoCertificate`, or a qualified name such as
+    /// `acme.example/no-certificate`.
+    #[must_use]
+    pub fn with_error(self, error: impl Into<String>) -> PortStatus {
+        PortStatus {
+            error: Some(error.into()),
+            ..self
+        }
     }
 }
 

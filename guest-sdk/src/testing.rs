@@ -1,8 +1,9 @@
 //! A scripted host for native tests: [`TestHost`] answers the provider's requests and records them.
 //!
 //! It belongs to the thread that created it, so tests can run in parallel. It is as strict as the real host, and uses
-//! the same messages: about requests (targets, rules, paths, headers, sizes), about what `init` may do, and, for a
-//! provider that is called through it ([`TestHost::find`] and the others), about answers. It is no sandbox: it neither
+//! the same messages: about requests (targets, rules, paths, headers, sizes), about the cloud's answers (status, sizes),
+//! about what `init` may do, and, for a provider that is called through it ([`TestHost::init`], [`TestHost::find`] and
+//! the others), about its configuration, the number of its requests and its answers. It is no sandbox: it neither
 //! isolates nor limits memory and computing time.
 
 use std::cell::RefCell;
@@ -14,10 +15,12 @@ use crate::bindings::host::ccm::provider::http as raw;
 use crate::http::{FetchError, method_name};
 use crate::log::Level;
 
+mod answer;
 mod calls;
 mod fields;
 mod headers;
 pub(crate) mod host;
+mod keys;
 mod manifest;
 mod path;
 mod request;
@@ -117,6 +120,8 @@ struct World {
     manifest: Option<manifest::Manifest>,
     /// Whether `init` is running: it may send no requests.
     is_closed: bool,
+    /// The number of requests of the call that is running; `None` outside of the calls of [`TestHost`].
+    requests_of_call: Option<usize>,
     /// How long the cloud takes for each answer.
     latency: Duration,
     seen: Vec<Seen>,
@@ -158,6 +163,7 @@ impl TestHost {
             script,
             manifest,
             is_closed: false,
+            requests_of_call: None,
             latency: Duration::ZERO,
             seen: Vec::new(),
             lines: Vec::new(),

@@ -23,12 +23,13 @@ mod moto;
 #[path = "aws/world.rs"]
 mod world;
 
-use world::{NLB, REGION, World, brief, changes, known, reading, writing};
+use world::{CLUSTER, NLB, REGION, World, brief, changes, known, reading, writing};
 
 #[test]
 fn aws_is_served_by_a_simulator_of_others_and_driven_by_its_own_client() {
     let mut world = World::new();
     nodes(&mut world);
+    own_instance(&mut world);
     load_balancers::check(&mut world);
     classic::check(&mut world);
     routes(&mut world);
@@ -189,6 +190,62 @@ fn nodes(world: &mut World) {
         "terminate_instances",
         json!({"InstanceIds": [stopped]}),
     );
+}
+
+/// No setting names the cluster: the tags of the manager's own instance do.
+fn own_instance(world: &mut World) {
+    let own = world.launch(0);
+    let load = |world: &World| world.load_with(&[("Region", REGION), ("InstanceID", &own)]);
+    let checked = |world: &World, provider: &ccm_host::Provider| {
+        world.runtime.block_on(provider.self_check(reading()))
+    };
+    let provider = load(world);
+    world.moto.requests();
+    checked(world, &provider).unwrap();
+    let read = ["DescribeAvailabilityZones", "DescribeInstances"];
+    assert_eq!(world.moto.requests(), read);
+    // The tags are known, and the node's instance has the cluster's.
+    let described = json!({"InstanceIds": [own]});
+    let answer = world.moto.call("ec2", "describe_instances", described);
+    let name = &answer["Reservations"][0]["Instances"][0]["PrivateDnsName"];
+    let node = super::node(name.as_str().unwrap(), None);
+    let reply = world.runtime.block_on(provider.find(&[node], reading()));
+    assert_eq!(brief(&reply.unwrap()), ["found"]);
+    assert_eq!(world.moto.requests(), ["DescribeInstances"]);
+
+    let tag = |world: &mut World, method: &str, key: &str| {
+        let tag = match method {
+            "create_tags" => json!({"Key": key, "Value": "shared"}),
+            _ => json!({"Key": key}),
+        };
+        let tags = json!({"Resources": [own], "Tags": [tag]});
+        world.moto.call("ec2", method, tags);
+    };
+    for (method, key, expected) in [
+        (
+            "create_tags",
+            "kubernetes.io/cluster/test",
+            "name several clusters, prod, test",
+        ),
+        ("delete_tags", "kubernetes.io/cluster/test", ""),
+        (
+            "delete_tags",
+            CLUSTER,
+            "has no tag kubernetes.io/cluster/ID",
+        ),
+    ] {
+        tag(world, method, key);
+        let told = match checked(world, &load(world)) {
+            Ok(()) => String::new(),
+            Err(ProviderError::Invalid(told)) => told,
+            Err(other) => panic!("{other:?}"),
+        };
+        assert_eq!(told.is_empty(), expected.is_empty(), "{told}");
+        assert!(told.contains(expected), "{told}");
+    }
+    let ended = json!({"InstanceIds": [own]});
+    world.moto.call("ec2", "terminate_instances", ended);
+    world.moto.requests();
 }
 
 fn routes(world: &mut World) {

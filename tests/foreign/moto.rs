@@ -15,7 +15,7 @@ use bytes::Bytes;
 use ccm_core::moment::Moment;
 use ccm_core::permit::Permit;
 use ccm_host::egress::{
-    Egress, EgressLimits, FetchError, FetchRequest, FetchResponse, instance_region,
+    Egress, EgressLimits, FetchError, FetchRequest, FetchResponse, instance_id, instance_region,
 };
 use ccm_host::grant::{
     AwsKeys, AwsSigV4, AwsSource, Credential, Issuer, Presented, Secret, WebIdentity,
@@ -206,8 +206,10 @@ async fn moto_recomputes_our_signatures_and_finds_them_right() {
 }
 
 #[tokio::test]
-async fn the_region_is_that_of_motos_instance() {
+async fn the_region_and_the_id_are_those_of_motos_instance() {
     let moto = Moto::start();
     let region = instance_region(&moto.issuer()).await;
     assert_eq!(region.as_deref(), Ok("us-east-1"));
+    let id = instance_id(&moto.issuer()).await;
+    assert_eq!(id.as_deref(), Ok("i-fake"));
 }

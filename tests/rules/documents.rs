@@ -6,18 +6,23 @@ use ccm_tests::documents::{Mark, Page, is_as_shown};
 
 use crate::lists::{assert_none, files, functions, root};
 
-/// Every page for people who run `ccm` or write a provider, relative to the repository.
+/// Every page but those of the benchmarks, relative to the repository.
 fn pages() -> Vec<Page> {
-    let mut paths: Vec<String> = ["README.md", "SECURITY.md", "CONTRIBUTING.md"]
-        .map(str::to_owned)
-        .into();
+    let mut paths: Vec<String> = [
+        "ARCHITECTURE.md",
+        "README.md",
+        "SECURITY.md",
+        "CONTRIBUTING.md",
+    ]
+    .map(str::to_owned)
+    .into();
     let prefix = format!("{}/", root().display());
-    let folders = ["deploy", "guest-sdk", "guests", "wit"];
+    let folders = ["deploy", "guest-sdk", "guests", "tests", "wit"];
     let found = files(&folders, "md");
     let found = found.iter().filter_map(|path| path.strip_prefix(&prefix));
     paths.extend(
         found
-            .filter(|path| !path.contains("/target/"))
+            .filter(|path| !path.contains("/target/") && !path.starts_with("tests/bench/"))
             .map(str::to_owned),
     );
     paths

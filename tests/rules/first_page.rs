@@ -1,5 +1,7 @@
 //! Texts that the first pages for operators must have, because the program says nothing about them in time.
 
+use ccm_core::rollout::RolloutRules;
+
 use crate::lists::root;
 
 /// The text between the heading and the next one of the same level.
@@ -58,4 +60,44 @@ fn the_first_pages_say_what_the_first_service_the_first_module_and_the_last_comm
     let base = root().join("deploy/kustomize/base/configuration.yaml");
     let base = std::fs::read_to_string(base).unwrap();
     assert!(base.contains("HCLOUD_LOAD_BALANCERS_LOCATION"), "{base}");
+}
+
+/// The text on one line, as far as it is prose.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn authors_are_told_how_long_a_swap_takes() {
+    let rules = RolloutRules::default();
+    let [shadow, canary] = [rules.shadow_time, rules.canary_time].map(|time| time.as_secs());
+    let said = format!(
+        "up to {} s by default: {shadow} s of comparison (`shadowTime`) and {canary} s of answering a part of the calls \
+         (`canaryTime`)",
+        shadow + canary
+    );
+    let page = unwrapped(&section("deploy/docs/providers.md", "For authors"));
+    assert!(page.contains(&said), "{said}");
+}
+
+#[test]
+fn each_provider_is_listed_with_what_it_does_not_do() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let row = readme
+        .lines()
+        .find(|line| line.starts_with("| providers |"));
+    let row = row.unwrap();
+    for provider in ["aws", "digitalocean", "hcloud", "proxmox", "static"] {
+        let (_, clauses) = row.split_once(&format!("`{provider}` (")).unwrap();
+        let (clauses, _) = clauses.split_once(')').unwrap();
+        let is_limit = |clause: &str| {
+            let words = ["no ", "does not ", "cannot "];
+            words
+                .iter()
+                .any(|word| clause.trim_start().starts_with(word))
+        };
+        assert!(clauses.split(';').any(is_limit), "README.md: {clauses}");
+        let text = section("guests/README.md", provider);
+        assert!(text.contains("does not do"), "guests/README.md: {provider}");
+    }
 }

@@ -26,3 +26,15 @@ fn an_address_has_the_type_that_its_constructor_says() {
         assert_eq!(address.address_type, expected, "{address:?}");
     }
 }
+
+#[test]
+fn a_port_works_unless_an_error_says_otherwise() {
+    let well = PortStatus::new(443, Protocol::Tcp);
+    assert_eq!((well.port, well.protocol), (443, Protocol::Tcp));
+    assert_eq!(well.error, None);
+    let broken = PortStatus::new(53, Protocol::Udp).with_error("NoListener");
+    assert_eq!((broken.port, broken.protocol), (53, Protocol::Udp));
+    assert_eq!(broken.error.as_deref(), Some("NoListener"));
+    let ingress = Ingress::ip("203.0.113.7").with_ports(vec![well, broken]);
+    assert_eq!(ingress.ports.len(), 2);
+}

@@ -1,10 +1,10 @@
-//! Calls a provider as the host does: `init` sends no request, every answer is checked, and no call takes longer than
-//! the manifest's `callSeconds`.
+//! Calls a provider as the host does: the configuration is checked before `init`, which sends no request, every answer
+//! is checked, and no call sends too many requests or takes longer than the manifest's `callSeconds`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{TestHost, shape};
+use super::{TestHost, keys, shape};
 use crate::load_balancer::{
     self, EnsureReply, EnsureRequest, Found, LoadBalancer, Service, UpdateRequest,
 };
@@ -20,8 +20,12 @@ impl TestHost {
     /// Calls [`Provider::init`]. Requests are refused meanwhile.
     ///
     /// # Errors
-    /// As [`Provider::init`].
+    /// As [`Provider::init`], and [`Error::Invalid`] for a configuration that the host would refuse: with keys that the
+    /// manifest does not declare, or without required ones.
     pub fn init<P: Provider>(&self, config: &Config) -> Result<P, Error> {
+        if let Some(manifest) = &self.world.borrow().manifest {
+            keys::check(manifest, &config.values).map_err(Error::invalid)?;
+        }
         self.world.borrow_mut().is_closed = true;
         let provider = P::init(config);
         self.world.borrow_mut().is_closed = false;
@@ -160,7 +164,9 @@ impl TestHost {
         check: impl FnOnce(&R) -> Result<(), String>,
     ) -> Result<R, E> {
         let began = self.world.borrow().now;
+        self.world.borrow_mut().requests_of_call = Some(0);
         let answer = call();
+        self.world.borrow_mut().requests_of_call = None;
         let (took, allowed) = {
             let world = self.world.borrow();
             let limits = world.manifest.as_ref().map(|manifest| &manifest.limits);

@@ -11,13 +11,15 @@ fn world<T>(f: impl FnOnce(&mut World) -> T) -> Option<T> {
 }
 
 pub(crate) mod http {
-    use super::super::{Seen, headers, request};
+    use super::super::{Seen, answer, request};
     use super::{World, world};
     use crate::bindings::host::ccm::provider::http::{FetchError, Request, Response};
 
     /// Maximum number of requests in one `fetch-all`, and of those sent side by side.
     const BATCH: usize = 64;
     const SIDE_BY_SIDE: usize = 8;
+    /// Maximum number of requests in one call.
+    const PER_CALL: usize = 2000;
 
     type Outcome = Result<Response, FetchError>;
 
@@ -31,6 +33,7 @@ pub(crate) mod http {
 
     pub(crate) fn fetch_all(requests: &[Request]) -> Vec<Outcome> {
         if requests.len() > BATCH {
+            world(count);
             let why = format!("{} requests at once, at most {BATCH}", requests.len());
             let refused = |_: &Request| Err(FetchError::Invalid(why.clone()));
             return requests.iter().map(refused).collect();
@@ -59,13 +62,22 @@ pub(crate) mod http {
             let why = "no requests are sent during init".to_owned();
             return Err(FetchError::Denied(why));
         }
+        if count(world) >= PER_CALL {
+            let why = format!("a call makes at most {PER_CALL} requests");
+            return Err(FetchError::Denied(why));
+        }
         request::check(world.manifest.as_ref(), request)?;
         let (status, headers, body) = (world.script)(&seen)?;
-        Ok(Response {
-            status,
-            headers: headers::shown(headers),
-            body,
-        })
+        answer::shown(status, headers, body)
+    }
+
+    /// Counts one more request of the call that is running; returns the number of those before it.
+    fn count(world: &mut World) -> usize {
+        let Some(before) = world.requests_of_call else {
+            return 0;
+        };
+        world.requests_of_call = Some(before + 1);
+        before
     }
 }
 

@@ -14,9 +14,13 @@ use crate::http::method_name;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Manifest {
     #[serde(default)]
+    pub(super) name: String,
+    #[serde(default)]
     pub(super) schemes: Vec<String>,
     #[serde(default)]
     targets: Vec<Target>,
+    #[serde(default)]
+    pub(super) config: Vec<ConfigKey>,
     #[serde(default)]
     pub(super) annotation_prefixes: Vec<String>,
     #[serde(default)]
@@ -27,6 +31,15 @@ pub(super) struct Manifest {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Limits {
     pub(super) call_seconds: Option<u64>,
+}
+
+/// A key of the operator's configuration.
+#[derive(Debug, Deserialize)]
+pub(super) struct ConfigKey {
+    pub(super) key: String,
+    pub(super) why: String,
+    #[serde(default)]
+    pub(super) required: bool,
 }
 
 #[derive(Debug, Deserialize)]

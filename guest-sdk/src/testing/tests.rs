@@ -3,10 +3,11 @@
 
 use super::*;
 use crate::http::{Request, send_in_windows};
-use crate::{Error, clock, log, random, state};
+use crate::{Config, Error, FindReply, Instances, Node, Provider, clock, log, random, state};
 
 const MANIFEST: &str = r#"{
     "name": "test",
+    "config": [{ "key": "REGION", "why": "where", "required": true }, { "key": "ZONES", "why": "which" }],
     "targets": [{ "name": "api", "endpoint": "https://api.example", "auth": "none", "why": "test", "rules": [
         { "methods": ["GET"], "path": "/things/{id}", "access": "read" },
         { "methods": ["GET", "POST"], "path": "/", "query": { "Action": ["List", "Get"] }, "access": "read" },
@@ -171,4 +172,73 @@ fn lines_time_and_randomness_are_those_of_the_test() {
         (Duration::from_millis(1500), Duration::from_millis(1500))
     );
     assert_eq!(random::bytes(3), [1, 2, 3]);
+}
+
+/// Sends as many requests in a call as it is told.
+struct Busy(usize);
+
+impl Provider for Busy {
+    fn init(_: &Config) -> Result<Busy, Error> {
+        Ok(Busy(1))
+    }
+}
+
+impl Instances for Busy {
+    fn find(&self, _: Vec<Node>) -> Result<FindReply, Error> {
+        (0..self.0).try_for_each(|_| Request::get("api", "/").send().map(drop))?;
+        Ok(FindReply::new(Vec::new()))
+    }
+}
+
+#[test]
+fn a_configuration_has_the_manifests_keys_and_no_others() {
+    let table = [
+        (config(&[("REGION", "")]), Ok(())),
+        (config(&[("REGION", "a"), ("ZONES", "b")]), Ok(())),
+        (config(&[]), Err("REGION is required: where")),
+        (
+            config(&[("REGION", "a"), ("ZONE", "b")]),
+            Err("test has no key ZONE; did you mean ZONES?"),
+        ),
+        (
+            config(&[("OTHER", "a")]),
+            Err("test has no key OTHER; REGION is required: where"),
+        ),
+    ];
+    for (config, expected) in table {
+        let host = TestHost::new(MANIFEST, |_| json(200, "{}"));
+        let end = host.init::<Busy>(&config).map(drop);
+        let expected = expected.map_err(Error::invalid);
+        assert_eq!(format!("{end:?}"), format!("{expected:?}"), "{config:?}");
+    }
+    let host = TestHost::open(|_| json(200, "{}"));
+    assert!(host.init::<Busy>(&config(&[("OTHER", "a")])).is_ok());
+}
+
+#[test]
+fn an_answer_that_the_host_would_not_take_is_an_error() {
+    const MOST: usize = 16 << 20;
+    let _host = TestHost::open(|seen| match seen.path.as_str() {
+        "/partial" => status(206),
+        "/largest" => Ok((200, Vec::new(), vec![0; MOST])),
+        "/larger" => Ok((200, Vec::new(), vec![0; MOST + 1])),
+        _ => panic!("{}", seen.path),
+    });
+    let ask = |path| Request::get("api", path).send();
+    assert!(matches!(ask("/partial"), Err(Error::Unavailable(why)) if why.contains("206")));
+    assert!(ask("/largest").is_ok());
+    assert!(
+        matches!(ask("/larger"), Err(Error::Unavailable(why)) if why.contains("more than 16777216 bytes"))
+    );
+}
+
+#[test]
+fn a_call_makes_a_limited_number_of_requests() {
+    let host = TestHost::open(|_| json(200, "{}"));
+    for (count, is_allowed) in [(2000, true), (2001, false), (2000, true)] {
+        let end = host.find(&Busy(count), Vec::new());
+        assert_eq!(end.is_ok(), is_allowed, "{count}: {end:?}");
+    }
+    // Outside of a call, nothing says where the next one begins.
+    assert!(Busy(2001).find(Vec::new()).is_ok());
 }

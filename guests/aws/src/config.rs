@@ -1,9 +1,16 @@
 //! The configuration: keys of the Go provider's `[Global]` section, under their own names.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use ccm_guest::config::Values;
 use ccm_guest::{Config, Error, IpFamily};
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::own_instance;
+use crate::provider_id::is_instance_id;
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +20,16 @@ const CLUSTER: &str = "kubernetes.io/cluster/";
 /// Tag whose value names a cluster, older than [`CLUSTER`].
 const LEGACY: &str = "KubernetesCluster";
 
-/// The parsed configuration.
+/// The parsed configuration, which may leave the cluster's ID to the tags of an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configuration {
+    /// The settings; their cluster is empty if `own_instance` names it.
+    settings: Settings,
+    /// The instance whose tags name the cluster; `None`: the configuration names it.
+    own_instance: Option<String>,
+}
+
+/// The settings of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The AWS region of every object and request.
@@ -52,7 +68,7 @@ pub struct SharedHealth {
 }
 
 /// The cluster's ID, and which tags name it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
     /// The ID: the end of the key of `kubernetes.io/cluster/ID`, and the value of the older `KubernetesCluster`.
     pub id: String,
@@ -79,17 +95,45 @@ impl Cluster {
     pub fn claim<'a>(&self, tags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Claim {
         let mut claim = Claim::Nobody;
         for (key, value) in tags {
-            let named = match key.strip_prefix(CLUSTER) {
-                Some(id) => Some(id),
-                None => (key == LEGACY).then_some(value),
-            };
-            match named {
+            match named(key, value) {
                 Some(id) if id == self.id => return Claim::Ours,
                 Some(_) => claim = Claim::Others,
                 None => {}
             }
         }
         claim
+    }
+
+    /// The cluster that an instance's tags name. As in the Go provider, both tags have to name the same one.
+    ///
+    /// # Errors
+    /// The IDs that they name: none, or several.
+    pub fn of_instance<'a>(
+        tags: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Cluster, BTreeSet<&'a str>> {
+        let (mut ids, mut legacy) = (BTreeSet::new(), false);
+        for (key, value) in tags {
+            if let Some(id) = named(key, value).filter(|id| !id.is_empty()) {
+                ids.insert(id);
+                legacy |= key == LEGACY;
+            }
+        }
+        let mut all = ids.iter();
+        match (all.next(), all.next()) {
+            (Some(id), None) => Ok(Cluster {
+                id: (*id).to_owned(),
+                legacy,
+            }),
+            _ => Err(ids),
+        }
+    }
+}
+
+/// The cluster that a tag names.
+fn named<'a>(key: &'a str, value: &'a str) -> Option<&'a str> {
+    match key.strip_prefix(CLUSTER) {
+        Some(id) => Some(id),
+        None => (key == LEGACY).then_some(value),
     }
 }
 
@@ -104,12 +148,12 @@ pub enum Claim {
     Nobody,
 }
 
-impl Settings {
+impl Configuration {
     /// Reads and checks the configuration.
     ///
     /// # Errors
     /// [`Error::Invalid`] with every mistake.
-    pub fn read(config: &Config) -> Result<Settings, Error> {
+    pub fn read(config: &Config) -> Result<Configuration, Error> {
         let mut values = config.values();
         let zone = values.text("Zone");
         // A zone's name is that of its region and a letter.
@@ -126,25 +170,7 @@ impl Settings {
                 "Region: is required, AWS_REGION or Zone: there is no metadata service to ask",
             );
         }
-        let (id, legacy) = (
-            values.text("KubernetesClusterID"),
-            values.text("KubernetesClusterTag"),
-        );
-        match (&id, &legacy) {
-            (None, None) => {
-                values.mistake("KubernetesClusterID: is required: it marks this cluster's objects. It is the ID in the tag kubernetes.io/cluster/ID of the nodes' instances")
-            }
-            (Some(id), Some(legacy)) if id != legacy => {
-                values.mistake(format_args!(
-                    "KubernetesClusterTag: is not KubernetesClusterID, {id}"
-                ));
-            }
-            _ => {}
-        }
-        let cluster = Cluster {
-            legacy: legacy.is_some(),
-            id: id.or(legacy).unwrap_or_default().to_owned(),
-        };
+        let (cluster, own_instance) = cluster(&mut values);
         let mut families = Vec::new();
         for family in values
             .list("NodeIPFamilies")
@@ -193,9 +219,66 @@ impl Settings {
             pod_ranges,
         };
         values.finish()?;
-        Ok(settings)
+        Ok(Configuration {
+            settings,
+            own_instance,
+        })
     }
 
+    /// The settings of a call. If the configuration names no cluster, reads the tags of the instance, once an hour.
+    ///
+    /// # Errors
+    /// The tags cannot be read, or do not name one cluster.
+    pub fn settings(&self) -> Result<Cow<'_, Settings>, Error> {
+        let Some(instance) = &self.own_instance else {
+            return Ok(Cow::Borrowed(&self.settings));
+        };
+        let mut settings = self.settings.clone();
+        settings.cluster = own_instance::cluster(instance)?;
+        Ok(Cow::Owned(settings))
+    }
+
+    /// The AWS region of every object and request.
+    pub fn region(&self) -> &str {
+        &self.settings.region
+    }
+
+    /// Whether `--cluster-cidr` says which routes are the cluster's.
+    pub fn has_pod_ranges(&self) -> bool {
+        !self.settings.pod_ranges.is_empty()
+    }
+}
+
+/// The cluster that the configuration names; without one an empty cluster, and the instance whose tags name it.
+fn cluster(values: &mut Values<'_>) -> (Cluster, Option<String>) {
+    let (id, legacy) = (
+        values.text("KubernetesClusterID"),
+        values.text("KubernetesClusterTag"),
+    );
+    let instance = values.text("InstanceID");
+    if instance.is_some_and(|id| !is_instance_id(id)) {
+        let _: Option<()> = values.wrong("InstanceID", "must be the ID of an instance, i-…");
+    }
+    match (id, legacy, instance) {
+        (None, None, Some(instance)) => return (Cluster::default(), Some(instance.to_owned())),
+        (None, None, None) => {
+            values.mistake("KubernetesClusterID: is required: it marks this cluster's objects. It is the ID in the tag kubernetes.io/cluster/ID of the nodes' instances")
+        }
+        (Some(id), Some(legacy), _) if id != legacy => {
+            values.mistake(format_args!(
+                "KubernetesClusterTag: is not KubernetesClusterID, {id}"
+            ));
+        }
+        _ => {}
+    }
+    let cluster = Cluster {
+        legacy: legacy.is_some(),
+        id: id.or(legacy).unwrap_or_default().to_owned(),
+    };
+    (cluster, None)
+}
+
+impl Settings {
     /// Whether a range lies in those of the pods.
     pub fn is_pods(&self, network: &IpNet) -> bool {
         self.pod_ranges.iter().any(|range| range.contains(network))

@@ -34,11 +34,13 @@ pub type Tags = List<Tag>;
 impl Tags {
     /// The owner of the object.
     pub fn claim(&self, cluster: &Cluster) -> Claim {
-        let pairs = self
-            .items
-            .iter()
-            .map(|tag| (tag.key.as_str(), tag.value.as_str()));
-        cluster.claim(pairs)
+        cluster.claim(self.pairs())
+    }
+
+    /// The tags as pairs of key and value.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let tags = self.items.iter();
+        tags.map(|tag| (tag.key.as_str(), tag.value.as_str()))
     }
 
     /// The value of a tag.
@@ -271,6 +273,21 @@ fn listed(
     }
     let instances = reservations.into_iter().map(|one| one.instances_set.items);
     Ok(instances.flatten().collect())
+}
+
+/// The tags of an instance, or `None` if it does not exist. Proves nothing about nodes.
+///
+/// # Errors
+/// A refusal by AWS, or no answer.
+pub fn tags_of(id: &str) -> Result<Option<Tags>, Error> {
+    let query = Query::ec2("DescribeInstances").supplementary();
+    let filter = ("instance-id".to_owned(), vec![id.to_owned()]);
+    let reservations: Vec<Reservation> = query.filters([filter]).pages()?;
+    let mut instances = reservations
+        .into_iter()
+        .flat_map(|one| one.instances_set.items);
+    let found = instances.find(|one| one.instance_id == id);
+    Ok(found.map(|one| one.tag_set))
 }
 
 /// The zones of the region by name, kept for an hour.

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ccm_guest::machines::Events;
+use ccm_guest::events::Events;
 use ccm_guest::{
     Address, AddressType, Error, Event, FindReply, Instance, IpFamily, Lookup, Node, event, log,
 };

@@ -1,7 +1,8 @@
 //! The AWS provider: EC2 instances as nodes, load balancers, and routes to the nodes' pods in a VPC's route table.
 //!
 //! This file only exports. In reading order: [`config`], [`provider_id`], [`query`] (the only file that speaks HTTP),
-//! [`ec2`], [`instances`] (which requests answer which nodes), [`routes`], [`load_balancer`] and [`provider`].
+//! [`ec2`], [`own_instance`] (the cluster's ID where the configuration lacks it), [`instances`] (which requests answer
+//! which nodes), [`routes`], [`load_balancer`] and [`provider`].
 
 pub mod config;
 pub mod ec2;
@@ -9,6 +10,7 @@ pub mod ec2;
 mod fixtures;
 pub mod instances;
 pub mod load_balancer;
+pub mod own_instance;
 pub mod provider;
 pub mod provider_id;
 pub mod query;

@@ -9,7 +9,7 @@ use ccm_guest::{
     SelfCheck,
 };
 
-use crate::config::Settings;
+use crate::config::Configuration;
 use crate::load_balancer::{deletion, ensure};
 use crate::{ec2, instances};
 
@@ -19,40 +19,44 @@ mod tests;
 /// The AWS provider with its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aws {
-    settings: Settings,
+    configuration: Configuration,
 }
 
 impl Provider for Aws {
     fn init(config: &Config) -> Result<Aws, Error> {
-        let settings = Settings::read(config)?;
-        Ok(Aws { settings })
+        let configuration = Configuration::read(config)?;
+        Ok(Aws { configuration })
     }
 
     /// Routes only with `--cluster-cidr`: without it the cluster's routes cannot be told from others.
     fn enabled(&self, exported: &[Capability]) -> Vec<Capability> {
         let mut enabled = exported.to_vec();
-        enabled.retain(|one| *one != Capability::Routes || !self.settings.pod_ranges.is_empty());
+        enabled.retain(|one| *one != Capability::Routes || self.configuration.has_pod_ranges());
         enabled
     }
 }
 
 impl Instances for Aws {
     fn find(&self, nodes: Vec<Node>) -> Result<FindReply, Error> {
-        instances::find(&self.settings, &nodes)
+        let settings = self.configuration.settings()?;
+        instances::find(&settings, &nodes)
     }
 }
 
 impl LoadBalancer for Aws {
     fn ensure(&self, request: EnsureRequest) -> Result<EnsureReply, Failure> {
-        ensure::ensure(&self.settings, &request)
+        let settings = self.configuration.settings()?;
+        ensure::ensure(&settings, &request)
     }
 
     fn update_targets(&self, request: UpdateRequest) -> Result<ProgressReply, Failure> {
-        ensure::update_targets(&self.settings, &request)
+        let settings = self.configuration.settings()?;
+        ensure::update_targets(&settings, &request)
     }
 
     fn delete(&self, request: DeleteRequest) -> Result<ProgressReply, Failure> {
-        Ok(deletion::delete(&self.settings, &request)?)
+        let settings = self.configuration.settings()?;
+        Ok(deletion::delete(&settings, &request)?)
     }
 
     fn get(&self, service: Service) -> Result<Found, Failure> {
@@ -62,25 +66,28 @@ impl LoadBalancer for Aws {
 
 impl Routes for Aws {
     fn list(&self, nodes: Vec<Node>) -> Result<Vec<Route>, Failure> {
-        Ok(crate::routes::list(&self.settings, &nodes)?)
+        let settings = self.configuration.settings()?;
+        Ok(crate::routes::list(&settings, &nodes)?)
     }
 
     fn create(&self, request: routes::CreateRequest) -> Result<routes::ProgressReply, Failure> {
-        Ok(crate::routes::create(&self.settings, &request)?)
+        let settings = self.configuration.settings()?;
+        Ok(crate::routes::create(&settings, &request)?)
     }
 
     fn delete(&self, request: routes::DeleteRequest) -> Result<routes::ProgressReply, Failure> {
-        Ok(crate::routes::delete(&self.settings, &request)?)
+        let settings = self.configuration.settings()?;
+        Ok(crate::routes::delete(&settings, &request)?)
     }
 }
 
 impl SelfCheck for Aws {
-    /// Reads the zones: this proves the credential, the endpoint and the region's name.
+    /// Reads the zones: this proves the credential, the endpoint and the region's name. And finds the cluster's ID.
     fn check(&self) -> Result<(), Error> {
         let zones = ec2::zones()?;
-        let region = &self.settings.region;
+        let region = self.configuration.region();
         match zones.keys().any(|zone| zone.starts_with(region)) {
-            true => Ok(()),
+            true => self.configuration.settings().map(drop),
             false => {
                 let zones = zones.into_keys().collect::<Vec<_>>().join(", ");
                 Err(Error::invalid(format!(

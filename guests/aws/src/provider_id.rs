@@ -59,7 +59,8 @@ pub fn in_name(name: &str) -> Option<&str> {
     is_instance_id(first).then_some(first)
 }
 
-fn is_instance_id(text: &str) -> bool {
+/// Whether the text is an instance ID, and so no wildcard in a filter.
+pub fn is_instance_id(text: &str) -> bool {
     let rest = text.strip_prefix("i-").unwrap_or_default();
     (1..=62).contains(&rest.len()) && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }

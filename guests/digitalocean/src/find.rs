@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use ccm_guest::machines::Events;
+use ccm_guest::events::Events;
 use ccm_guest::provider_id::{MachineId, number};
 use ccm_guest::{Error, Event, FindReply, Lookup, Node};
 

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use ccm_guest::machines::Events;
+use ccm_guest::events::Events;
 use ccm_guest::{Error, Event, FindReply, Instance, Lookup, Node, log};
 
 use crate::api::{self, Ask};

@@ -18,6 +18,7 @@ use ccm_host::Digest;
 use ccm_host::grant::{Credential, Grants, Issuer, Secret, TargetGrant};
 use ccm_host::manifest::Manifest;
 
+pub(crate) use self::aws::add_instance;
 pub(crate) use self::cloud_config::{CloudConfig, cloud_config};
 pub(crate) use self::metrics::{MetricsMistake, metrics_address};
 use self::profile::{Login, PROFILES, PrivateServer, Profile, Switch, TargetProfile};
@@ -187,13 +188,28 @@ pub(crate) fn region_issuer(
     config: &ProviderConfig,
     surroundings: &Surroundings<'_>,
 ) -> Option<Issuer> {
+    let is_named = aws::region(&config.values, surroundings).is_some();
+    metadata_issuer(config, surroundings).filter(|_| !is_named)
+}
+
+/// The metadata service that knows the ID of the instance that this machine is, if the module of the provider's
+/// built-in profile finds the cluster's ID in its tags and no setting names either ID.
+pub(crate) fn instance_issuer(
+    config: &ProviderConfig,
+    surroundings: &Surroundings<'_>,
+) -> Option<Issuer> {
+    let is_named = aws::names_cluster(&config.values, surroundings);
+    metadata_issuer(config, surroundings).filter(|_| !is_named)
+}
+
+/// The metadata service of this machine, if the provider has a built-in profile of AWS.
+fn metadata_issuer(config: &ProviderConfig, surroundings: &Surroundings<'_>) -> Option<Issuer> {
     let Location::Embedded(guest) = &config.source else {
         return None;
     };
     let profile = profile_of(guest).filter(|_| config.grants.is_none())?;
     let mut logins = profile.targets.iter().map(|target| &target.login);
-    let is_needed = logins.any(|login| matches!(login, Login::Aws { .. }));
-    if !is_needed || aws::region(&config.values, surroundings).is_some() {
+    if !logins.any(|login| matches!(login, Login::Aws { .. })) {
         return None;
     }
     // A mistake in its URL is reported with the credentials.

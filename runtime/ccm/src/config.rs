@@ -73,6 +73,9 @@ pub(crate) struct ProviderConfig {
     /// The region of this machine, for a built-in profile that needs it and has no variable for it; or why it is
     /// unknown.
     pub region: Option<Result<String, String>>,
+    /// The ID of the instance that this machine is, for a built-in profile whose module finds the cluster's ID in its
+    /// tags; or why it is unknown.
+    pub instance: Option<Result<String, String>>,
 }
 
 impl ProviderConfig {
@@ -95,6 +98,7 @@ impl ProviderConfig {
             rollout: RolloutRules::default(),
             ambient: Vec::new(),
             region: None,
+            instance: None,
         }
     }
 }
@@ -349,6 +353,7 @@ fn provider(
         rollout,
         ambient: Vec::new(),
         region: None,
+        instance: None,
     })
 }
 

@@ -102,6 +102,7 @@ fn profile(
 ) -> (builtin_grants::BuiltinGrants, BTreeMap<String, String>) {
     let mut values = builtin_grants::values(manifest, &PROCESS);
     values.extend(config.values.clone());
+    let unknown_instance = builtin_grants::add_instance(&mut values, config.instance.as_ref());
     let mut policy =
         builtin_grants::grants(guest, manifest, &values, config.region.as_ref(), &PROCESS);
     for target in &mut policy.grants.targets {
@@ -111,6 +112,7 @@ fn profile(
         }
     }
     let unknown = builtin_grants::unknown(guest, manifest, &variable_names());
+    policy.warnings.extend(unknown_instance);
     policy.warnings.extend(unknown);
     (policy, values)
 }

@@ -201,6 +201,7 @@ async fn prepare(flags: RunFlags, examination: Option<Examination>) -> anyhow::R
             accepted: Default::default(),
         }),
         region: Default::default(),
+        instance: Default::default(),
     };
     let wanted = configuration.read().await?;
     let providers = wanted.all();

@@ -168,6 +168,21 @@ pub fn check_issuer(issuer: &Issuer, reach: IssuerReach) -> Result<(), String> {
 /// # Errors
 /// Why the region is not known, with the URL.
 pub async fn instance_region(issuer: &Issuer) -> Result<String, String> {
+    of_instance(issuer, async |metadata| metadata.region().await).await
+}
+
+/// The ID of the EC2 instance that this process runs on, from its metadata service. Takes a few seconds at most.
+///
+/// # Errors
+/// Why the ID is not known, with the URL.
+pub async fn instance_id(issuer: &Issuer) -> Result<String, String> {
+    of_instance(issuer, async |metadata| metadata.id().await).await
+}
+
+async fn of_instance(
+    issuer: &Issuer,
+    ask: impl AsyncFnOnce(InstanceMetadata) -> Result<String, String>,
+) -> Result<String, String> {
     let settings = IssuerSettings {
         user_agent: concat!("ccm/", env!("CARGO_PKG_VERSION")),
         limits: &EgressLimits::standard(),
@@ -175,9 +190,9 @@ pub async fn instance_region(issuer: &Issuer) -> Result<String, String> {
         clock: Arc::new(SystemTime::now),
     };
     let metadata = InstanceMetadata::new(issuer, &settings).map_err(|error| error.to_string())?;
-    let region = tokio::time::timeout(MACHINE_ANSWERS, metadata.region()).await;
-    let region = region.unwrap_or_else(|_| Err(format!("no answer in {MACHINE_ANSWERS:?}")));
-    region.map_err(|why| format!("{}: {why}", issuer.endpoint))
+    let answer = tokio::time::timeout(MACHINE_ANSWERS, ask(metadata)).await;
+    let answer = answer.unwrap_or_else(|_| Err(format!("no answer in {MACHINE_ANSWERS:?}")));
+    answer.map_err(|why| format!("{}: {why}", issuer.endpoint))
 }
 
 /// Checks that the address of a proxy, if it is written as one, can be granted.

@@ -88,8 +88,18 @@ impl World {
             .ec2("run_instances", instance, "/Instances/0/InstanceId")
     }
 
-    /// Loads the guest with an operator's grants; the host signs with these keys, which the guest never sees.
+    /// Loads the guest with an operator's grants; its self-check has to succeed.
     pub(crate) fn load(&self, more: &[(&str, &str)]) -> Provider {
+        let values = [("Region", REGION), ("KubernetesClusterID", "prod")];
+        let provider = self.load_with(&[&values, more].concat());
+        self.runtime
+            .block_on(provider.self_check(reading()))
+            .unwrap();
+        provider
+    }
+
+    /// Loads the guest with these values; the host signs with these keys, which the guest never sees.
+    pub(crate) fn load_with(&self, values: &[(&str, &str)]) -> Provider {
         let inspection = ccm_host::inspect("aws", embedded_guests::AWS).unwrap();
         let grant = |target: &ccm_host::manifest::Target| {
             let service = if target.name == "ec2" {
@@ -120,8 +130,7 @@ impl World {
             source: "embedded:aws".to_owned(),
             wasm: embedded_guests::AWS.to_vec(),
         };
-        let values = [("Region", REGION), ("KubernetesClusterID", "prod")];
-        let values = values.iter().chain(more);
+        let values = values.iter();
         let config = GuestConfig {
             schemes: Vec::new(),
             cluster_name: "kubernetes".to_owned(),
@@ -130,14 +139,9 @@ impl World {
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect(),
         };
-        let provider = self
-            .runtime
-            .block_on(host().load(module, grants, config))
-            .unwrap();
         self.runtime
-            .block_on(provider.self_check(reading()))
-            .unwrap();
-        provider
+            .block_on(host().load(module, grants, config))
+            .unwrap()
     }
 
     pub(crate) fn nodes(&self) -> Vec<CloudNode> {

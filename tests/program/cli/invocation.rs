@@ -3,6 +3,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
+use ccm_fixtures::http_server::{Server, ok};
 use ccm_tests::log::severity;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -112,13 +113,9 @@ fn the_manifest_of_aws_starts_without_a_warning() {
     }
 }
 
-/// The file that its Go provider reads with `--cloud-config`. Port 9 (discard) is closed: every mistake is reported
-/// before.
+/// The file that its Go provider reads with `--cloud-config`. Every mistake is reported before the API server is asked.
 #[test]
 fn the_cloud_config_of_aws_is_read_or_refused_key_by_key() {
-    let folder = TempDir::new().unwrap();
-    let away = "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: 'http://127.0.0.1:9'}}], users: [{name: x, user: {}}]}";
-    let away = file(&folder, "kubeconfig", away.as_bytes());
     for (config, expected) in [
         (
             "[Global]\nKubernetesClusterID = prod\nNodeIPFamilies = ipv5\n",
@@ -137,25 +134,63 @@ fn the_cloud_config_of_aws_is_read_or_refused_key_by_key() {
             ],
         ),
     ] {
-        let config = file(&folder, "cloud.conf", config.as_bytes());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
-        let command = command.arg0(AWS).args(OF_AWS).arg("--secure-port=0");
-        let command = command
-            .args([
-                format!("--kubeconfig={}", text(&away)),
-                format!("--cloud-config={}", text(&config)),
-            ])
-            .envs([
-                ("AWS_REGION", "eu-west-1"),
-                ("AWS_ACCESS_KEY_ID", "x"),
-                ("AWS_SECRET_ACCESS_KEY", "x"),
-            ]);
-        let said = ended(command);
-        assert_eq!(said.code, 1, "{}", said.err);
+        let said = aws_with(config, &[("AWS_EC2_METADATA_DISABLED", "true")]);
         for part in expected {
             assert!(said.err.contains(part), "{part}: {}", said.err);
         }
     }
+}
+
+/// The Go provider's manifest names no cluster: the tags of the instance do, which the module reads later. The other
+/// mistake ends the program.
+#[test]
+fn the_manifest_of_aws_needs_no_cluster_id_on_an_instance_that_tells_its_own() {
+    const REQUIRED: &str = "KubernetesClusterID: is required";
+    const SILENT: &str =
+        "the instance, whose tags would name it, does not tell its own ID: http://127.0.0.1:9/";
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let metadata = runtime.block_on(Server::start(|request| match request.line.as_str() {
+        "GET /latest/meta-data/instance-id" => ok("i-1234567890abcdef0"),
+        _ => ok("session"),
+    }));
+    let service = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
+    let here = format!("http://{}", metadata.address);
+    for (variable, present, absent) in [
+        ((service, here.as_str()), "NodeIPFamilies", REQUIRED),
+        ((service, "http://127.0.0.1:9"), REQUIRED, "InstanceID"),
+        ((service, "http://127.0.0.1:9"), SILENT, "InstanceID"),
+        (("AWS_EC2_METADATA_DISABLED", "true"), REQUIRED, "own ID"),
+    ] {
+        let said = aws_with("[Global]\nNodeIPFamilies = ipv5\n", &[variable]);
+        assert!(said.err.contains(present), "{variable:?}: {}", said.err);
+        assert!(!said.err.contains(absent), "{variable:?}: {}", said.err);
+    }
+    assert_eq!(metadata.arrived().len(), 2, "{:?}", metadata.lines());
+}
+
+/// Runs the manager of AWS with this `--cloud-config` and these variables; it has to end with an error. Port 9
+/// (discard) is closed.
+fn aws_with(config: &str, more: &[(&str, &str)]) -> Said {
+    let folder = TempDir::new().unwrap();
+    let away = "{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: 'http://127.0.0.1:9'}}], users: [{name: x, user: {}}]}";
+    let away = file(&folder, "kubeconfig", away.as_bytes());
+    let config = file(&folder, "cloud.conf", config.as_bytes());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ccm"));
+    let command = command.arg0(AWS).args(OF_AWS).arg("--secure-port=0");
+    let command = command
+        .args([
+            format!("--kubeconfig={}", text(&away)),
+            format!("--cloud-config={}", text(&config)),
+        ])
+        .envs([
+            ("AWS_REGION", "eu-west-1"),
+            ("AWS_ACCESS_KEY_ID", "x"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+        ])
+        .envs(more.iter().copied());
+    let said = ended(command);
+    assert_eq!(said.code, 1, "{}", said.err);
+    said
 }
 
 #[test]

@@ -14,8 +14,11 @@ use tempfile::TempDir;
 
 use super::{ccm, ccm_reading, file, other_module, text};
 
-/// The manifest that the shipped module has inside.
-const MANIFEST: &str = include_str!("../../../guests/hcloud/manifest.json");
+/// The manifest of the shipped module with a version, which the SDK's macro adds to the module.
+fn manifest_of(version: &str) -> String {
+    const SHIPPED: &str = include_str!("../../../guests/hcloud/manifest.json");
+    SHIPPED.replacen('{', &format!("{{\n  \"version\": \"{version}\","), 1)
+}
 
 /// The shipped module without a manifest: its section has another name of the same length.
 fn unmarked() -> Vec<u8> {
@@ -70,7 +73,7 @@ fn digest_of(file: &std::path::Path) -> String {
 fn a_component_that_is_given_its_manifest_loads() {
     let folder = TempDir::new().unwrap();
     let component = file(&folder, "guest.wasm", &unmarked());
-    let manifest = file(&folder, "manifest.json", MANIFEST.as_bytes());
+    let manifest = file(&folder, "manifest.json", manifest_of("0.2.0").as_bytes());
     let packed = folder.path().join("provider.wasm");
 
     let said = ccm(&["provider", "pack", text(&component), "--to", text(&packed)]);
@@ -102,10 +105,8 @@ fn a_component_that_is_given_its_manifest_loads() {
 fn a_manifest_at_the_top_is_replaced_only_when_that_is_said() {
     let folder = TempDir::new().unwrap();
     let component = file(&folder, "guest.wasm", &unmarked());
-    let manifest = file(&folder, "manifest.json", MANIFEST.as_bytes());
-    let newer = MANIFEST.replacen(r#""version": "0.2.0""#, r#""version": "0.3.0""#, 1);
-    assert_ne!(newer, MANIFEST);
-    let newer = file(&folder, "newer.json", newer.as_bytes());
+    let manifest = file(&folder, "manifest.json", manifest_of("0.2.0").as_bytes());
+    let newer = file(&folder, "newer.json", manifest_of("0.3.0").as_bytes());
     let packed = folder.path().join("provider.wasm");
     let pack = |from: &std::path::Path, manifest: &std::path::Path, more: &[&str]| {
         let mut arguments = vec!["provider", "pack", text(from)];
@@ -140,7 +141,7 @@ fn every_mistake_in_a_manifest_is_told_before_anything_is_written() {
     let folder = TempDir::new().unwrap();
     let component = file(&folder, "guest.wasm", &unmarked());
     let packed = folder.path().join("provider.wasm");
-    let large = format!("{}{}", " ".repeat(64 << 10), MANIFEST);
+    let large = format!("{}{}", " ".repeat(64 << 10), manifest_of("0.2.0"));
     for (manifest, code, reasons) in [
         (
             r#"{"contract":"0.1","name":"No","version":"","colour":"red"}"#,
@@ -188,7 +189,7 @@ fn every_mistake_in_a_manifest_is_told_before_anything_is_written() {
 #[test]
 fn what_is_no_component_cannot_be_packed() {
     let folder = TempDir::new().unwrap();
-    let manifest = file(&folder, "manifest.json", MANIFEST.as_bytes());
+    let manifest = file(&folder, "manifest.json", manifest_of("0.2.0").as_bytes());
     let whole = unmarked();
     for (bytes, reason) in [
         (&b"\0asm\x01\0\0\0"[..], "core module"),

@@ -43,11 +43,27 @@ const DRIFT: Row = row("drift check, once an hour", 1, "0");
 const RESTART: Row = row("restart, for each Service", 1, "-");
 const MANY: Row = row("100 created at once, each", 3, "19");
 
+/// The changes that cost more than a third of the Go manager's requests, and how many requests change something. Each of
+/// those is followed by a poll of its action, and one look comes before them.
+const MORE_THAN_A_THIRD: &[(Row, usize)] = &[
+    (NODE_PORT, 1),
+    (PORT, 2),
+    (NODE_ADDED, 1),
+    (NODE_REMOVED, 1),
+];
+
 const fn row(event: &'static str, most: usize, peer: &'static str) -> Row {
     Row { event, most, peer }
 }
 
 impl Row {
+    /// The requests that change something, of a row that costs [more than a third](MORE_THAN_A_THIRD).
+    fn changes(&self) -> Option<usize> {
+        let mut rows = MORE_THAN_A_THIRD.iter();
+        let (_, changes) = rows.find(|(row, _)| row.event == self.event)?;
+        Some(*changes)
+    }
+
     /// Asserts and prints the count, for `services` Services together.
     fn hold(&self, requests: &[Request], services: usize) -> Result<(), Failed> {
         let count = |is_it: fn(&&Request) -> bool| requests.iter().filter(is_it).count();
@@ -60,6 +76,9 @@ impl Row {
             self.peer,
             requests.len() - writes - polls,
         ));
+        if self.changes().is_some_and(|changes| changes != writes) {
+            return Err(format!("{}: {writes} requests that change something", self.event).into());
+        }
         if each <= self.most {
             return Ok(());
         }
@@ -95,9 +114,39 @@ pub(crate) fn trials() -> Vec<Trial> {
         }),
         trial("counts::the_readme_has_the_same_calls", || {
             documented();
+            at_most_a_third();
             Ok(())
         }),
     ]
+}
+
+/// Each row is at most a third of the Go manager's requests, apart from a deletion with its proof and from changes
+/// that cannot be: their least is more.
+fn at_most_a_third() {
+    let all = [
+        CREATE,
+        CREATE_IN_NETWORK,
+        ANNOTATION_IN_NETWORK,
+        ANNOTATION,
+        NODE_PORT,
+        PORT,
+        NODE_ADDED,
+        NODE_REMOVED,
+        DELETE,
+        MANY,
+    ];
+    for row in all {
+        let peer: usize = row.peer.parse().unwrap();
+        let least = match row.changes() {
+            Some(changes) => 1 + 2 * changes,
+            // A look, the request, the proof, and a server that is known to exist.
+            None if row.event == DELETE.event => 4,
+            None => 0,
+        };
+        let is_third = row.most * 3 <= peer;
+        assert!(is_third || row.most == least, "{}", row.event);
+        assert_eq!(is_third, least == 0, "{}", row.event);
+    }
 }
 
 /// The table in `guests/README.md` has these figures.

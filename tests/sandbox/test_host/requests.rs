@@ -1,16 +1,16 @@
-//! One table of requests, for the real egress and for the `TestHost`.
+//! One table of requests and the cloud's answers, for the real egress and for the `TestHost`.
 
 use std::sync::Arc;
 
 use ccm_guest::bindings::host::ccm::provider::http as guest;
 use ccm_guest::http::Request;
-use ccm_guest::testing::{TestHost, status};
-use ccm_host::egress::{Egress, EgressLimits, FetchError, FetchRequest};
+use ccm_guest::testing::TestHost;
+use ccm_host::egress::{CallScope, Egress, EgressLimits, FetchError, FetchRequest};
 use ccm_host::grant::{Credential, Secret};
 use ccm_host::manifest::Manifest;
 use ccm_tests::harness::Test;
 
-use crate::misbehaving::target::{Mood, Target};
+use super::cloud::{self, Cloud};
 use crate::misbehaving::world::{TIMEOUT, TOKEN, block_on};
 use crate::permits;
 
@@ -20,7 +20,7 @@ pub(crate) const TESTS: &[Test] = &[(
 )];
 
 /// A manifest of this version of the contract. `absence` exists in the later one alone.
-fn manifest(contract: &str) -> String {
+pub(super) fn manifest(contract: &str) -> String {
     let absence = match contract {
         FIRST => "",
         _ => r#", "absence": [{ "status": 400, "contains": "NoSuchThing" }]"#,
@@ -31,7 +31,7 @@ fn manifest(contract: &str) -> String {
 }
 
 const FIRST: &str = "0.1.0";
-const SECOND: &str = "0.2.0";
+pub(super) const SECOND: &str = "0.2.0";
 
 const MANIFEST: &str = r#"{
     "contract": "CONTRACT", "name": "test", "version": "1",
@@ -51,11 +51,28 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     Sent,
     /// Nothing was sent; the reason contains this text.
     Denied(String),
     Invalid(String),
+    /// The answer was refused; the reason contains this text.
+    Unavailable(String),
+    TooLarge(String),
+}
+
+impl End {
+    /// Whether this is the same end, for a reason that contains the expected text.
+    fn is_as(&self, expected: &End) -> bool {
+        match (expected, self) {
+            (End::Sent, End::Sent) => true,
+            (End::Denied(part), End::Denied(text))
+            | (End::Invalid(part), End::Invalid(text))
+            | (End::Unavailable(part), End::Unavailable(text))
+            | (End::TooLarge(part), End::TooLarge(text)) => text.contains(part),
+            _ => false,
+        }
+    }
 }
 
 fn sent() -> End {
@@ -68,6 +85,14 @@ fn denied(why: &str) -> End {
 
 fn invalid(why: &str) -> End {
     End::Invalid(why.to_owned())
+}
+
+fn unavailable(why: &str) -> End {
+    End::Unavailable(why.to_owned())
+}
+
+fn large(why: &str) -> End {
+    End::TooLarge(why.to_owned())
 }
 
 fn get(path: &str) -> Request {
@@ -275,6 +300,17 @@ fn cases() -> Vec<(Request, End)> {
                 .body("application/json; charset=latin1", "{}"),
             denied("a body is application/json or"),
         ),
+        // Answers of the cloud.
+        (get(cloud::PARTIAL), unavailable("a partial response")),
+        (
+            get(cloud::NO_STATUS),
+            unavailable("status 600 is no answer"),
+        ),
+        (get(cloud::COMPRESSED), unavailable("is compressed")),
+        (get(cloud::IDENTITY), sent()),
+        (get(cloud::MANY_HEADERS), large("bytes of headers")),
+        (get(cloud::LARGEST), sent()),
+        (get(cloud::TOO_LARGE), large("more than 16777216 bytes")),
     ];
     for name in [
         "authorization",
@@ -332,18 +368,11 @@ fn each_is_sent_or_refused_alike() {
 fn alike(contract: &str, cases: &[(Request, End)]) {
     let manifest = manifest(contract);
     let real = block_on(really(&manifest, cases));
-    let test_host = TestHost::new(&manifest, |_| status(200));
+    let test_host = TestHost::new(&manifest, cloud::answer);
     let mut wrong = Vec::new();
     for ((request, expected), real) in cases.iter().zip(real) {
         let answer = guest_fetch(request);
-        let is_expected = match (expected, &real) {
-            (End::Sent, End::Sent) => true,
-            (End::Denied(part), End::Denied(text)) | (End::Invalid(part), End::Invalid(text)) => {
-                text.contains(part)
-            }
-            _ => false,
-        };
-        if answer != real || !is_expected {
+        if answer != real || !real.is_as(expected) {
             let shown: String = format!("{request:?}").chars().take(300).collect();
             wrong.push(format!(
                 "{contract}: {shown}: TestHost {answer:?}, real {real:?}, expected {expected:?}"
@@ -355,18 +384,36 @@ fn alike(contract: &str, cases: &[(Request, End)]) {
 }
 
 /// The `TestHost`'s result of a request.
-fn guest_fetch(request: &Request) -> End {
+pub(super) fn guest_fetch(request: &Request) -> End {
     match ccm_guest::testing::fetch(&request.to_raw()) {
         Ok(_) => End::Sent,
         Err(guest::FetchError::Denied(why)) => End::Denied(why),
         Err(guest::FetchError::Invalid(why)) => End::Invalid(why),
+        Err(guest::FetchError::Unavailable(why)) => End::Unavailable(why),
+        Err(guest::FetchError::TooLarge(why)) => End::TooLarge(why),
         Err(other) => panic!("{other:?}"),
     }
 }
 
 /// The real host's result of each request.
 async fn really(manifest: &str, cases: &[(Request, End)]) -> Vec<End> {
-    let cloud = Target::start(Mood::Well).await;
+    let cloud = Cloud::start().await;
+    let scope = scope(manifest, &cloud);
+    let mut ends = Vec::new();
+    for (request, _) in cases {
+        ends.push(host_fetch(&scope, request).await);
+    }
+    let is_refused = |end: &&End| matches!(end, End::Denied(_) | End::Invalid(_));
+    let reached = ends.len() - ends.iter().filter(is_refused).count();
+    assert!(
+        cloud.requests() <= reached && cloud.requests() > 10,
+        "kept answers may be shared"
+    );
+    ends
+}
+
+/// The egress of one call of the real host.
+pub(super) fn scope(manifest: &str, cloud: &Cloud) -> CallScope {
     let manifest = Manifest::parse(manifest.as_bytes()).unwrap();
     let mut grants = manifest.as_grants();
     grants.targets[0].endpoint = cloud.endpoint().parse().unwrap();
@@ -375,25 +422,22 @@ async fn really(manifest: &str, cases: &[(Request, End)]) -> Vec<End> {
     let egress = Arc::new(Egress::new("test", &granted, EgressLimits::standard()).unwrap());
     let permit = permits::permit(TIMEOUT, ccm_core::permit::Mode::Enforce, 1000);
     let deadline = tokio::time::Instant::now() + TIMEOUT;
-    let scope = egress.scope(permit, deadline, false);
-    let mut ends = Vec::new();
-    for (request, _) in cases {
-        ends.push(match scope.fetch(translated(request)).await {
-            Ok(answer) => {
-                assert_eq!(answer.status, 200);
-                End::Sent
-            }
-            Err(FetchError::Denied(why)) => End::Denied(why),
-            Err(FetchError::Invalid(why)) => End::Invalid(why),
-            Err(other) => panic!("{request:?}: {other:?}"),
-        });
+    egress.scope(permit, deadline, false)
+}
+
+/// The real host's result of a request.
+pub(super) async fn host_fetch(scope: &CallScope, request: &Request) -> End {
+    match scope.fetch(translated(request)).await {
+        Ok(answer) => {
+            assert_eq!(answer.status, 200);
+            End::Sent
+        }
+        Err(FetchError::Denied(why)) => End::Denied(why),
+        Err(FetchError::Invalid(why)) => End::Invalid(why),
+        Err(FetchError::Unavailable(why)) => End::Unavailable(why),
+        Err(FetchError::TooLarge(why)) => End::TooLarge(why),
+        Err(other) => panic!("{request:?}: {other:?}"),
     }
-    let reached = ends.iter().filter(|end| **end == End::Sent).count();
-    assert!(
-        cloud.requests() <= reached && cloud.requests() > 10,
-        "kept answers may be shared"
-    );
-    ends
 }
 
 /// The request as the real host gets it from a guest.

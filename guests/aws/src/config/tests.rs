@@ -17,7 +17,8 @@ fn keys_of_the_go_provider_are_read() {
         ("DisableSecurityGroupIngress", "true"),
         ("VPC", "vpc-1"),
     ]);
-    let settings = Settings::read(&given).unwrap();
+    let configuration = Configuration::read(&given).unwrap();
+    let settings = configuration.settings().unwrap();
     assert_eq!(
         (settings.region.as_str(), settings.vpc.as_deref()),
         ("eu-west-1", Some("vpc-1"))
@@ -49,7 +50,7 @@ fn all_mistakes_are_told_at_once() {
         ("ClusterServiceSharedLoadBalancerHealthProbePort", "0"),
         ("DisableSecurityGroupIngress", "perhaps"),
     ]);
-    let Err(Error::Invalid(told)) = Settings::read(&given) else {
+    let Err(Error::Invalid(told)) = Configuration::read(&given) else {
         panic!()
     };
     for key in [
@@ -68,7 +69,7 @@ fn all_mistakes_are_told_at_once() {
         ("KubernetesClusterID", "a"),
         ("KubernetesClusterTag", "b"),
     ]);
-    assert!(Settings::read(&given).is_err(), "two clusters");
+    assert!(Configuration::read(&given).is_err(), "two clusters");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use ccm_guest::testing::Answer;
+use ccm_guest::testing::{Answer, TestHost};
 use ccm_guest::{AddressType, Instance};
 
 use super::*;
@@ -278,6 +278,60 @@ fn network_nodes_are_labels_and_their_absence_is_no_error() {
     assert_eq!(found(&look_up(&[], &[known()])[0]).labels, []);
 }
 
+/// AWS, where every instance exists that is asked for, of this type.
+fn existing(kind: &'static str) -> TestHost {
+    host(move |action, form| {
+        let item = |id: &String| {
+            format!(
+                "<item><instanceId>{id}</instanceId><instanceType>{kind}</instanceType><instanceState><name>running</name></instanceState></item>"
+            )
+        };
+        let ids = form
+            .iter()
+            .filter(|(key, _)| key.starts_with("Filter.1.Value"))
+            .map(|(_, id)| item(id));
+        let items: String = ids.collect();
+        let body = format!(
+            "<DescribeInstancesResponse><reservationSet><item><instancesSet>{items}</instancesSet></item></reservationSet></DescribeInstancesResponse>"
+        );
+        (action == "DescribeInstances").then(|| xml(200, body))
+    })
+}
+
+/// The calls of aws in the table of `guests/README.md`.
+#[test]
+fn what_has_requests_of_its_own_costs_what_the_readme_says() {
+    let readme = include_str!("../../../README.md");
+    let documented = |call: &str, gone: usize, sent: &[String], most: usize| {
+        let row = format!("| aws | {call} | – | {gone} | {} | {most} |", sent.len());
+        assert!(
+            readme.contains(&row),
+            "guests/README.md lacks\n{row}\n{sent:?}"
+        );
+    };
+    let id = |number: usize| format!("aws:///eu-west-1c/i-{number:017x}");
+    let nodes: Vec<Node> = (0..1000)
+        .map(|number| node("n", Some(&id(number))))
+        .collect();
+    for (kind, topologies) in [("p4d.24xlarge", 10), ("t3.large", 0)] {
+        let there = existing(kind);
+        look_up(&[], &nodes);
+        let sent = actions(&there);
+        let of_topology = sent.iter().filter(|one| *one == "DescribeInstanceTopology");
+        assert_eq!(of_topology.count(), topologies, "{kind}");
+        if topologies > 0 {
+            let call = "1000 new ones of the type `p`, `trn` or `hpc`";
+            documented(call, 0, &sent, 1000_usize.div_ceil(200) + 2);
+        }
+    }
+    let there = host(|_, _| None);
+    let lookups = look_up(&[], &[node("gone", Some(&id(1))), node(NAME, None)]);
+    assert_eq!(lookups[0], Lookup::Gone);
+    found(&lookups[1]);
+    let call = "2, one of them new and without provider ID";
+    documented(call, 1, &actions(&there), 3);
+}
+
 /// N nodes cost at most as many requests as their pages, and two.
 #[test]
 fn many_nodes_cost_few_requests() {
@@ -298,22 +352,7 @@ fn many_nodes_cost_few_requests() {
         );
         drop(gone);
         // All instances exist and are new: the zones are asked for.
-        let there = host(|action, form| {
-            let item = |id: &String| {
-                format!(
-                    "<item><instanceId>{id}</instanceId><instanceState><name>running</name></instanceState></item>"
-                )
-            };
-            let ids = form
-                .iter()
-                .filter(|(key, _)| key.starts_with("Filter.1.Value"))
-                .map(|(_, id)| item(id));
-            let items: String = ids.collect();
-            let body = format!(
-                "<DescribeInstancesResponse><reservationSet><item><instancesSet>{items}</instancesSet></item></reservationSet></DescribeInstancesResponse>"
-            );
-            (action == "DescribeInstances").then(|| xml(200, body))
-        });
+        let there = existing("t3.large");
         for lookup in look_up(&[], &nodes) {
             found(&lookup);
         }

@@ -1,31 +1,20 @@
 //! The Go provider's annotations of Services: the only table of their support by this provider. Pure.
 
 use ccm_guest::Event;
+use ccm_guest::annotations::Report;
+use ccm_guest::annotations::Treatment::{self, Ignored, Refused, Supported};
 use ccm_guest::load_balancer::Service;
 use ccm_guest::values::MAX_ANNOTATION;
 
 /// Prefix of all annotations.
 pub const PREFIX: &str = "service.beta.kubernetes.io/aws-load-balancer-";
 
-/// How an annotation is treated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Support {
-    /// It has the same meaning as in the Go provider.
-    Supported,
-    /// It has no effect; an event says so, with this reason.
-    Ignored(&'static str),
-    /// The Service is refused, with this reason.
-    Refused(&'static str),
-}
+const CLASSIC: Treatment = Ignored("it is about classic load balancers");
+const NETWORK: Treatment = Ignored("it is about network load balancers");
 
-use Support::{Ignored, Refused, Supported};
-
-const CLASSIC: Support = Ignored("it is about classic load balancers");
-const NETWORK: Support = Ignored("it is about network load balancers");
-
-/// Every annotation, without [`PREFIX`], in the order of the Go provider's source: its support for network load
+/// Every annotation, without [`PREFIX`], in the order of the Go provider's source: its treatment for network load
 /// balancers, and for classic ones.
-pub const ALL: &[(&str, Support, Support)] = &[
+pub const ALL: &[(&str, Treatment, Treatment)] = &[
     (TYPE, Supported, Supported),
     (INTERNAL, Supported, Supported),
     (
@@ -167,26 +156,29 @@ pub fn pairs(service: &Service, name: &str) -> Vec<(String, String)> {
 
 /// Mistakes and events about annotations that are refused, ignored or unknown.
 pub fn judge(service: &Service, is_classic: bool) -> (Vec<String>, Vec<Event>) {
-    let (mut mistakes, mut ignored) = (Vec::new(), Vec::new());
+    let mut report = Report::default();
     for (key, value) in &service.annotations {
         let Some(name) = key.strip_prefix(PREFIX) else {
             continue;
         };
         if value.len() > MAX_ANNOTATION {
-            mistakes.push(format!(
-                "{name}: at most {MAX_ANNOTATION} bytes are allowed"
-            ));
+            report.refuse(
+                name,
+                format_args!("at most {MAX_ANNOTATION} bytes are allowed"),
+            );
         }
-        let row = ALL.iter().find(|(known, ..)| *known == name);
-        match row.map(|(_, network, classic)| if is_classic { classic } else { network }) {
-            Some(Supported) => {}
-            Some(Ignored(why)) => ignored.push(format!("{name}: {why}")),
-            Some(Refused(why)) => mistakes.push(format!("{name}: {why}")),
-            // AWS Load Balancer Controller has many more of this prefix.
-            None => ignored.push(format!("{name}: unknown")),
-        }
+        report.add(name, treatment(name, is_classic));
     }
-    let event =
-        (!ignored.is_empty()).then(|| Event::warning("AnnotationIgnored", ignored.join("; ")));
-    (mistakes, event.into_iter().collect())
+    let event = report.event("AnnotationIgnored");
+    (report.mistakes().to_vec(), event.into_iter().collect())
+}
+
+fn treatment(name: &str, is_classic: bool) -> Treatment {
+    let row = ALL.iter().find(|(known, ..)| *known == name);
+    match row {
+        Some((_, _, classic)) if is_classic => *classic,
+        Some((_, network, _)) => *network,
+        // AWS Load Balancer Controller has many more of this prefix.
+        None => Ignored("unknown"),
+    }
 }

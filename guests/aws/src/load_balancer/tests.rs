@@ -1,9 +1,10 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use ccm_guest::annotations::Treatment;
 use ccm_guest::load_balancer::{EnsureRequest, Service, TrafficPolicy};
 use ccm_guest::{Error, Failure, Protocol};
 
-use super::annotations::{ALL, PREFIX, Support};
+use super::annotations::{ALL, PREFIX};
 use super::wanted::{Groups, Wanted};
 use super::{ensure, subnets};
 use crate::fixtures::{THROTTLED, actions, host, known, service, settings, xml};
@@ -27,10 +28,11 @@ fn mistakes(service: &Service) -> String {
 fn the_table_of_annotations_and_the_readme_agree() {
     assert_eq!(ALL.len(), 30, "as many as the Go provider has");
     let readme = include_str!("../../../README.md");
-    let word = |support: &Support| match support {
-        Support::Supported => "yes".to_owned(),
-        Support::Ignored(why) => format!("ignored, with an Event: {why}"),
-        Support::Refused(why) => format!("refused: {why}"),
+    let word = |treatment: &Treatment| match treatment {
+        Treatment::Supported => "yes".to_owned(),
+        Treatment::AtCreation(why) => format!("at creation: {why}"),
+        Treatment::Ignored(why) => format!("ignored, with an Event: {why}"),
+        Treatment::Refused(why) => format!("refused: {why}"),
     };
     for (name, network, classic) in ALL {
         let row = format!("| `{name}` | {} | {} |", word(network), word(classic));
@@ -179,7 +181,7 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
     bad.session_affinity_seconds = Some(60);
     let told = mistakes(&bad);
     for part in [
-        "extra-security-groups",
+        "extra-security-groups: network load balancers take security-groups only",
         "healthcheck-interval",
         "healthcheck-protocol",
         "healthcheck-port",
@@ -188,7 +190,7 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
         "stickiness",
         "several protocols",
         "no node port",
-        "additional-resource-tags: at most",
+        "additional-resource-tags: at most 4096 bytes are allowed",
         "loadBalancerIP",
         "sessionAffinity",
     ] {
@@ -201,14 +203,14 @@ fn mistakes_are_told_together_and_what_is_ignored_by_an_event() {
     ]);
     let mut events = Vec::new();
     let wanted = Wanted::read(&settings(&[]), &odd, &mut events).unwrap();
-    let said: String = events.iter().map(|event| event.message.as_str()).collect();
-    for part in [
-        "connection-idle-timeout: it is about classic",
-        "scheme: unknown",
-        "NLBSecurityGroupMode=Managed",
-    ] {
-        assert!(said.contains(part), "{said}");
-    }
+    let said: Vec<&str> = events.iter().map(|event| event.message.as_str()).collect();
+    assert_eq!(
+        said,
+        [
+            "connection-idle-timeout: it is about classic load balancers; scheme: unknown",
+            "security-groups: without NLBSecurityGroupMode=Managed it has no effect, as with the Go provider",
+        ]
+    );
     assert_eq!(wanted.groups, Groups::Unmanaged);
     let managed = settings(&[("NLBSecurityGroupMode", "Managed")]);
     assert_eq!(

@@ -1,12 +1,14 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use ccm_guest::testing::config;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::{actions, host};
+use crate::fixtures::{NOT_FOUND, actions, host, known, service, settings, xml};
 
 /// Actions that AWS requires in addition to those that are sent, and why.
 const IMPLIED: &[&str] = &[
@@ -48,9 +50,16 @@ fn requested() -> BTreeSet<String> {
 #[test]
 fn the_policy_is_what_the_manifest_requests() {
     let policy: Value = serde_json::from_str(include_str!("../../iam-policy.json")).unwrap();
+    let (only_with_it, usual): (BTreeSet<String>, BTreeSet<String>) = requested()
+        .into_iter()
+        .partition(|action| LACKING.contains(&action.as_str()));
+    let sid = "OnlyForTheAnnotationTargetGroupAttributes";
     let expected = json!({
         "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Action": requested(), "Resource": "*"}],
+        "Statement": [
+            {"Effect": "Allow", "Action": usual, "Resource": "*"},
+            {"Sid": sid, "Effect": "Allow", "Action": only_with_it, "Resource": "*"},
+        ],
     });
     assert_eq!(policy, expected, "iam-policy.json has to be\n{expected:#}");
 }
@@ -69,6 +78,53 @@ fn it_needs_no_more_than_the_go_provider() {
         .filter(|action| !published.contains(action.as_str()))
         .collect();
     assert_eq!(more, LACKING);
+}
+
+#[test]
+fn what_the_go_providers_policy_lacks_is_sent_only_with_the_annotation() {
+    let with_it = ("target-group-attributes", "preserve_client_ip.enabled=true");
+    for (annotations, expected) in [
+        (&[][..], &[][..]),
+        (&[("healthcheck-healthy-threshold", "5")], &[]),
+        (&[with_it], LACKING),
+    ] {
+        let sent = sent_for(annotations);
+        let lacking = LACKING.iter().filter(|action| {
+            let (_, action) = action.split_once(':').unwrap();
+            sent.contains(action)
+        });
+        let lacking: Vec<&str> = lacking.copied().collect();
+        assert_eq!(lacking, expected, "{annotations:?}: {sent:?}");
+        assert!(sent.contains("CreateLoadBalancer") && sent.contains("DeleteLoadBalancer"));
+    }
+}
+
+/// The actions from the creation of a Service's load balancer to its deletion.
+fn sent_for(annotations: &[(&str, &str)]) -> BTreeSet<String> {
+    const ATTRIBUTES: &str = include_str!("../../fixtures/attributes.xml");
+    let is_made = Rc::new(Cell::new(false));
+    let made = is_made.clone();
+    let host = host(move |action, _| match action {
+        "DescribeLoadBalancers" if !made.get() => Some(xml(400, NOT_FOUND)),
+        "DescribeTargetGroupAttributes" => {
+            let body = ATTRIBUTES.replace("DescribeLoadBalancerA", "DescribeTargetGroupA");
+            Some(xml(200, body))
+        }
+        _ => None,
+    });
+    let settings = settings(&[]);
+    let web = service(annotations);
+    let mut edited = web.clone();
+    edited.ports[0].node_port = Some(30081);
+    for service in [&web, &web, &edited] {
+        let request = EnsureRequest::new(service.clone(), vec![known()]);
+        ensure::ensure(&settings, &request).unwrap();
+        is_made.set(true);
+    }
+    let request = UpdateRequest::new(edited.clone(), vec![known()]);
+    ensure::update_targets(&settings, &request).unwrap();
+    deletion::delete(&settings, &DeleteRequest::new(edited)).unwrap();
+    actions(&host).into_iter().collect()
 }
 
 #[test]

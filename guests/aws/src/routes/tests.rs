@@ -3,7 +3,12 @@
 use ccm_guest::testing::listed;
 
 use super::*;
-use crate::fixtures::{INSTANCE, actions, changes, forms, host, known, node, settings, xml};
+use crate::fixtures::{
+    INSTANCE, INSTANCES, actions, changes, forms, host, known, node, settings, xml,
+};
+
+const NO_TABLE: &str =
+    "<DescribeRouteTablesResponse><routeTableSet/></DescribeRouteTablesResponse>";
 
 fn routes() -> Vec<Route> {
     list(&settings(&[]), &[listed(known())]).unwrap()
@@ -40,12 +45,7 @@ fn the_table_is_the_one_of_the_configuration_or_the_only_one() {
     list(&settings(&[("RouteTableID", "rtb-1")]), &[]).unwrap();
     assert_eq!(forms(&by_id)[0]["Filter.1.Value.1"], "rtb-1");
     drop(by_id);
-    let none = host(|_, _| {
-        Some(xml(
-            200,
-            "<DescribeRouteTablesResponse><routeTableSet/></DescribeRouteTablesResponse>",
-        ))
-    });
+    let none = host(|_, _| Some(xml(200, NO_TABLE)));
     assert!(matches!(
         list(&settings(&[]), &[]),
         Err(Error::Unavailable(_))
@@ -84,8 +84,7 @@ fn a_route_is_made_once_and_never_in_place_of_another() {
     drop(new);
 
     let off = host(|action, _| {
-        let off =
-            crate::fixtures::INSTANCES.replace("<sourceDestCheck>true", "<sourceDestCheck>false");
+        let off = INSTANCES.replace("<sourceDestCheck>true", "<sourceDestCheck>false");
         (action == "DescribeInstances").then(|| xml(200, off))
     });
     make("10.244.1.0/24", known()).unwrap();
@@ -108,6 +107,53 @@ fn a_route_is_made_once_and_never_in_place_of_another() {
             .iter()
             .any(|form| form.contains_key("DestinationIpv6CidrBlock"))
     );
+}
+
+/// The table of `guests/README.md`, and what the older tag adds.
+#[test]
+fn each_event_costs_what_the_readme_says() {
+    let readme = include_str!("../../../README.md");
+    let listed = {
+        let _host = host(|_, _| None);
+        routes().remove(0)
+    };
+    let make = || {
+        let request = CreateRequest::new(known(), "10.244.9.0/24");
+        drop(create(&settings(&[]), &request).unwrap());
+    };
+    let remove = || drop(delete(&settings(&[]), &DeleteRequest::new(listed.clone())).unwrap());
+    // Requests for an event, where the instance passes on traffic already, and where the table has the older tag.
+    let costs = |event: &dyn Fn(), passes_on: bool, has_older_tag: bool| {
+        let host = host(move |action, form| match action {
+            "DescribeInstances" if passes_on => {
+                let on = "<sourceDestCheck>false";
+                Some(xml(200, INSTANCES.replace("<sourceDestCheck>true", on)))
+            }
+            "DescribeRouteTables" if has_older_tag && form["Filter.1.Name"] == "tag-key" => {
+                Some(xml(200, NO_TABLE))
+            }
+            _ => None,
+        });
+        event();
+        actions(&host).len()
+    };
+    let list = || drop(routes());
+    let events: [(&str, &dyn Fn()); 3] = [
+        ("routes of a VPC are listed", &list),
+        ("a route in a VPC is made", &make),
+        ("a route in a VPC is removed", &remove),
+    ];
+    for (event, happens) in events {
+        let usual = costs(happens, false, false);
+        let row = match costs(happens, true, false) {
+            fewer if fewer == usual => format!("| {event} | {usual} |"),
+            fewer => {
+                format!("| {event} | {usual}; {fewer} if the instance passes on traffic already |")
+            }
+        };
+        assert!(readme.contains(&row), "guests/README.md lacks\n{row}");
+        assert_eq!(costs(happens, false, true), usual + 1, "{event}");
+    }
 }
 
 #[test]

@@ -115,6 +115,35 @@ fn n_nodes_cost_one_list() {
     }
 }
 
+/// The calls of digitalocean in the table of `guests/README.md`: nodes, other droplets in the account, nodes whose
+/// droplets are gone.
+#[test]
+fn missing_droplets_and_others_in_the_account_cost_what_the_readme_says() {
+    let readme = include_str!("../../../README.md");
+    for (nodes, others, gone, requests) in [
+        (1000, 0, 8, 13),
+        (1000, 0, 30, 35),
+        (1000, 0, 500, 503),
+        (40, 960, 0, 5),
+        (40, 960, 8, 13),
+    ] {
+        // The nodes' droplets are spread over all pages, and so are the missing ones.
+        let id = |node: u64| (node + 1) * (nodes + others) / nodes;
+        let lost: BTreeSet<u64> = (0..gone).map(|index| id(index * nodes / gone)).collect();
+        let mut account = Account::of(nodes + others);
+        account.droplets.retain(|(id, _)| !lost.contains(id));
+        let asked: Vec<Node> = (0..nodes).map(|node| by_id(id(node))).collect();
+        let (reply, seen) = ask(account, &asked);
+        let told = brief(&reply.unwrap());
+        let are_gone = told.iter().filter(|one| *one == "gone").count() as u64;
+        assert_eq!(are_gone, gone);
+        assert_eq!(seen.len(), requests, "{nodes} {others} {gone}");
+        let pages = nodes.div_ceil(200) + 2;
+        let row = format!("| digitalocean | {nodes} | {others} | {gone} | {requests} | {pages} |");
+        assert!(readme.contains(&row), "guests/README.md lacks\n{row}");
+    }
+}
+
 #[test]
 fn one_node_is_looked_up_by_itself_and_a_few_in_a_long_list_too() {
     let (reply, seen) = ask(Account::of(3), &[by_id(2)]);

@@ -3,24 +3,12 @@
 //! length.
 
 use ccm_guest::Error;
+use ccm_guest::annotations::Treatment::{self, AtCreation, Ignored, Supported};
 use ccm_guest::load_balancer::Service;
 use ccm_guest::values::Values;
 
 #[cfg(test)]
 mod tests;
-
-/// How an annotation is treated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Treatment {
-    /// It has the same meaning as in the Go manager.
-    Supported,
-    /// It has the Go manager's meaning when a load balancer is created; a later change is refused, for this reason.
-    AtCreation(&'static str),
-    /// It has no effect, and an Event gives this reason.
-    Ignored(&'static str),
-}
-
-use Treatment::{AtCreation, Ignored, Supported};
 
 /// Declares the annotations with their Go names, and [`TABLE`] of all of them.
 macro_rules! annotations {

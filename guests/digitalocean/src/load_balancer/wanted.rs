@@ -6,13 +6,14 @@
 
 use std::collections::BTreeSet;
 
+use ccm_guest::annotations::{Report, Treatment};
 use ccm_guest::event::listed;
 use ccm_guest::load_balancer::{Service, TrafficPolicy};
 use ccm_guest::values::Values;
 use ccm_guest::{Error, Event, Node, Protocol};
 use serde_json::{Map, Value, json};
 
-use super::annotations::{self as annotation, TABLE, Treatment, number, ports, trimmed, word};
+use super::annotations::{self as annotation, TABLE, number, ports, trimmed, word};
 use super::api::LoadBalancer;
 use super::owner;
 use super::rules::{self, Certificate, Rule};
@@ -364,16 +365,12 @@ fn size(read: &mut Values<'_>) -> Option<(&'static str, Value)> {
 const NO_EFFECT: &str = "UnsupportedFieldConfigured";
 
 fn events(service: &Service, targets: &Targets) -> Vec<Event> {
-    let ignored = TABLE.iter().filter_map(|(key, treatment)| match treatment {
-        Treatment::Ignored(why) => {
-            service.annotation(key)?;
-            Some(Event::warning(
-                NO_EFFECT,
-                format!("annotation {key} has no effect: {why}"),
-            ))
+    let mut report = Report::default();
+    for (key, treatment) in TABLE {
+        if service.annotation(key).is_some() {
+            report.add(key, *treatment);
         }
-        Treatment::Supported | Treatment::AtCreation(_) => None,
-    });
+    }
     let ip = service.requested_ip.as_ref().map(|ip| {
         let key = annotation::IP;
         let message = format!("loadBalancerIP {ip} has no effect: addresses of your own are chosen with the annotation {key}");
@@ -389,5 +386,7 @@ fn events(service: &Service, targets: &Targets) -> Vec<Event> {
         let message = format!("nodes without a provider ID of a droplet are left out: {names}");
         Event::warning("UnknownProviderIDPrefix", message)
     });
-    ignored.chain(ip).chain(affinity).chain(unknown).collect()
+    let mut events = report.events(NO_EFFECT);
+    events.extend(ip.into_iter().chain(affinity).chain(unknown));
+    events
 }

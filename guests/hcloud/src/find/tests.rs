@@ -137,6 +137,43 @@ fn n_nodes_cost_their_pages_and_at_most_two_requests_more() {
     }
 }
 
+/// The calls of hcloud in the table of `guests/README.md`: nodes, other servers in the project, nodes whose servers are
+/// gone.
+#[test]
+fn missing_servers_and_others_in_the_project_cost_what_the_readme_says() {
+    let readme = include_str!("../../../README.md");
+    for (nodes, others, gone, requests) in [
+        (1000, 0, 8, 28),
+        (1000, 0, 30, 40),
+        (1000, 0, 500, 20),
+        (13, 987, 0, 14),
+        (40, 960, 0, 20),
+        (40, 960, 8, 28),
+    ] {
+        // The nodes' servers are spread over all pages, and so are the missing ones.
+        let id = |node: u64| (node + 1) * (nodes + others) / nodes;
+        let lost = (0..gone).map(|index| id(index * nodes / gone));
+        let host = lost.fold(Project::of(nodes + others), Project::without);
+        let host = host.serve();
+        for is_ready in [true, false] {
+            let mut asked = by_id((0..nodes).map(id));
+            asked
+                .iter_mut()
+                .for_each(|node| node.ready = Some(is_ready));
+            host.forget_state();
+            let before = host.requests().len();
+            let told = brief(&find_with(&[], &asked).unwrap());
+            let are_gone = told.iter().filter(|one| *one == "gone").count() as u64;
+            assert_eq!(are_gone, gone);
+            let sent = host.requests().len() - before;
+            assert_eq!(sent, requests, "{nodes} {others} {gone}");
+        }
+        let pages = nodes.div_ceil(50) + 2;
+        let row = format!("| hcloud | {nodes} | {others} | {gone} | {requests} | {pages} |");
+        assert!(readme.contains(&row), "guests/README.md lacks\n{row}");
+    }
+}
+
 #[test]
 fn a_list_that_is_known_to_be_long_is_not_begun_for_a_few() {
     let host = Project::of(1000).serve();

@@ -21,6 +21,10 @@ pub(super) const SECRETS: [&str; 3] = [
 ];
 /// Configuration keys and variables of the region; the first one that is set counts, as in the module.
 const REGIONS: [&str; 3] = ["Region", "AWS_REGION", "AWS_DEFAULT_REGION"];
+/// Configuration key and variable of the instance whose tags name the cluster.
+const INSTANCE: &str = "InstanceID";
+/// Configuration keys and variables of which one is enough for the module to know the cluster.
+const CLUSTERS: [&str; 3] = ["KubernetesClusterID", "KubernetesClusterTag", INSTANCE];
 /// Replaces every endpoint that has no variable of its own.
 pub(super) const ANY_ENDPOINT: &str = "AWS_ENDPOINT_URL";
 const STS_ENDPOINT: &str = "AWS_ENDPOINT_URL_STS";
@@ -33,12 +37,46 @@ pub(super) fn region(
     values: &BTreeMap<String, String>,
     surroundings: &Surroundings<'_>,
 ) -> Option<String> {
-    let set = |key: &str| {
-        let written = values.get(key).cloned();
-        written.or_else(|| (surroundings.variable)(key))
-    };
+    let set = |key| setting(key, values, surroundings);
     let region = REGIONS.into_iter().find_map(set)?;
     Some(region.trim().to_owned())
+}
+
+/// Whether the configuration or a variable names the cluster, or the instance whose tags do. An empty value counts as
+/// not set, as in the module.
+pub(super) fn names_cluster(
+    values: &BTreeMap<String, String>,
+    surroundings: &Surroundings<'_>,
+) -> bool {
+    let set = |key| setting(key, values, surroundings);
+    let mut set = CLUSTERS.into_iter().filter_map(set);
+    set.any(|value| !value.trim().is_empty())
+}
+
+fn setting(
+    key: &str,
+    values: &BTreeMap<String, String>,
+    surroundings: &Surroundings<'_>,
+) -> Option<String> {
+    let written = values.get(key).cloned();
+    written.or_else(|| (surroundings.variable)(key))
+}
+
+/// Adds the ID of the instance that this machine is to the module's configuration, or returns a warning why it is not
+/// known. `asked` is the answer of [`instance_issuer`](super::instance_issuer).
+pub(crate) fn add_instance(
+    values: &mut BTreeMap<String, String>,
+    asked: Option<&Result<String, String>>,
+) -> Option<String> {
+    match asked? {
+        Ok(id) => {
+            values.insert(INSTANCE.to_owned(), id.clone());
+            None
+        }
+        Err(why) => Some(format!(
+            "KubernetesClusterID is not set, and the instance, whose tags would name it, does not tell its own ID: {why}"
+        )),
+    }
 }
 
 /// The metadata service of the instance, unless a variable disables it.

@@ -117,3 +117,6 @@ async fn of_services(kubernetes: &Config) -> Vec<Difference> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

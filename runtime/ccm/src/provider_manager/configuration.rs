@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use ccm_delivery::record::{RefusalReason, SpecRefusal, Specification};
 use ccm_delivery::source::Location;
-use ccm_host::egress::instance_region;
-use ccm_host::grant::Issuer;
+use ccm_host::egress::{instance_id, instance_region};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::objects::{ObjectSpec, ProviderObjects};
@@ -70,26 +69,32 @@ pub(crate) struct Configuration {
     /// `--enable-provider-objects`.
     pub objects: Option<ObjectConfiguration>,
     /// The region of this machine.
-    pub region: MachineRegion,
+    pub region: MachineAnswer,
+    /// The ID of the instance that this machine is.
+    pub instance: MachineAnswer,
 }
 
-/// The region of this machine, asked for once. After a failure the next look asks again, half a minute later at the
-/// earliest.
+/// An answer of this machine's metadata service, asked for once. After a failure the next look asks again, half a
+/// minute later at the earliest.
 #[derive(Default)]
-pub(crate) struct MachineRegion(AsyncMutex<Option<(Instant, Result<String, String>)>>);
+pub(crate) struct MachineAnswer(AsyncMutex<Option<(Instant, Result<String, String>)>>);
 
-impl MachineRegion {
+impl MachineAnswer {
     const AGAIN: Duration = Duration::from_secs(30);
 
-    async fn ask(&self, issuer: &Issuer) -> Result<String, String> {
+    /// The known answer, or that of `ask`.
+    async fn get(
+        &self,
+        ask: impl Future<Output = Result<String, String>>,
+    ) -> Result<String, String> {
         let mut known = self.0.lock().await;
         match &*known {
-            Some((_, Ok(region))) => Ok(region.clone()),
-            Some((at, Err(why))) if at.elapsed() < MachineRegion::AGAIN => Err(why.clone()),
+            Some((_, Ok(answer))) => Ok(answer.clone()),
+            Some((at, Err(why))) if at.elapsed() < MachineAnswer::AGAIN => Err(why.clone()),
             _ => {
-                let region = instance_region(issuer).await;
-                *known = Some((Instant::now(), region.clone()));
-                region
+                let answer = ask.await;
+                *known = Some((Instant::now(), answer.clone()));
+                answer
             }
         }
     }
@@ -159,7 +164,10 @@ impl Configuration {
             // Included in comparisons: a rotated file counts as a change.
             provider.ambient = builtin_grants::ambient(provider, &PROCESS);
             if let Some(issuer) = builtin_grants::region_issuer(provider, &PROCESS) {
-                provider.region = Some(self.region.ask(&issuer).await);
+                provider.region = Some(self.region.get(instance_region(&issuer)).await);
+            }
+            if let Some(issuer) = builtin_grants::instance_issuer(provider, &PROCESS) {
+                provider.instance = Some(self.instance.get(instance_id(&issuer)).await);
             }
             if provider.grants.is_none() && provider.proxy == ProxyChoice::Unset {
                 provider.proxy = self.proxy(&PROCESS).map_err(anyhow::Error::msg)?;
@@ -356,7 +364,8 @@ mod tests {
                 cloud_proxy: CloudProxy::Direct,
                 secrets: Secrets::of(None),
                 objects: None,
-                region: MachineRegion::default(),
+                region: MachineAnswer::default(),
+                instance: MachineAnswer::default(),
             };
             let picked = configuration.pick(configured).unwrap();
             let adoption = picked[0].load_balancers.adoption;

@@ -229,6 +229,7 @@ fn has_same_terms(one: &ProviderConfig, other: &ProviderConfig) -> bool {
         && one.proxy == other.proxy
         && one.ambient == other.ambient
         && one.region == other.region
+        && one.instance == other.instance
         && one.values == other.values
         && one.limits == other.limits
 }

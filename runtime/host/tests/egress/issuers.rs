@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccm_fixtures::http_server::{Arrived, Reply, Server, answer, ok};
-use ccm_host::egress::{CallScope, Egress, EgressLimits, FetchError};
+use ccm_host::egress::{CallScope, Egress, EgressLimits, FetchError, instance_id, instance_region};
 use ccm_host::grant::{
     AwsSource, Credential, Grants, Issuer, Keystone, KeystoneMethod, OAuth2, OAuth2Client,
     OAuth2Grant, Presented, Secret, WebIdentity,
@@ -138,6 +138,8 @@ fn metadata(request: &Arrived) -> Reply {
         }
         "GET /latest/meta-data/iam/security-credentials/" => ok("node-role\n"),
         "GET /latest/meta-data/iam/security-credentials/node-role" => ok(&keys_json(&in_an_hour())),
+        "GET /latest/meta-data/instance-id" => ok("i-1234567890abcdef0"),
+        "GET /latest/meta-data/placement/region" => ok("eu-central-1"),
         _ => answer(404, &[], ""),
     }
 }
@@ -196,6 +198,25 @@ async fn containers_and_instances_get_theirs_from_the_metadata_service() {
     }
     assert_eq!(of_container.arrived()[0].header("authorization"), CANARY);
     assert_eq!(of_instance.lines().len(), 3, "{:?}", of_instance.lines());
+}
+
+#[tokio::test]
+async fn the_metadata_service_tells_the_region_and_the_id_of_the_instance() {
+    let service = Server::start(metadata).await;
+    let issuer = at(&service, "");
+    assert_eq!(
+        instance_region(&issuer).await.as_deref(),
+        Ok("eu-central-1")
+    );
+    let id = instance_id(&issuer).await;
+    assert_eq!(id.as_deref(), Ok("i-1234567890abcdef0"));
+
+    let other = Server::start(|_| ok("<html>")).await;
+    let why = instance_id(&at(&other, "")).await.unwrap_err();
+    assert!(
+        why.ends_with("answered something else than a name"),
+        "{why}"
+    );
 }
 
 #[tokio::test]

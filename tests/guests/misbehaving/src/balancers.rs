@@ -288,11 +288,7 @@ fn ways_in(balancing: Balancing) -> Vec<Ingress> {
 }
 
 fn port(port: u16, error: &str) -> PortStatus {
-    PortStatus {
-        port,
-        protocol: Protocol::Tcp,
-        error: Some(error.to_owned()),
-    }
+    PortStatus::new(port, Protocol::Tcp).with_error(error)
 }
 
 fn annotations(balancing: Balancing) -> Vec<AnnotationChange> {

@@ -390,6 +390,14 @@ fn what_has_no_effect_is_told() {
         reasons,
         [[NO_EFFECT; 4].as_slice(), &["UnknownProviderIDPrefix"]].concat()
     );
+    let messages = [0, 1].map(|index| wanted.events[index].message.as_str());
+    assert_eq!(
+        messages,
+        [
+            "annotation service.beta.kubernetes.io/do-loadbalancer-algorithm has no effect: DigitalOcean ignores the algorithm of load balancers",
+            "annotation kubernetes.digitalocean.com/firewall-managed has no effect: this provider manages no firewall of nodes",
+        ]
+    );
 }
 
 #[test]

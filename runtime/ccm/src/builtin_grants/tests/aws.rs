@@ -201,6 +201,63 @@ fn nobody_is_asked_for_the_region_where_a_variable_names_it_or_forbids_it() {
 }
 
 #[test]
+fn nobody_is_asked_for_the_instance_where_a_setting_names_the_cluster() {
+    let asked = |config: &ProviderConfig, variables: &[(&str, &str)]| {
+        let issuer = with(variables, |surroundings| {
+            instance_issuer(config, surroundings)
+        });
+        issuer.map(|issuer| issuer.endpoint.to_string())
+    };
+    let config = ProviderConfig::unwritten("aws");
+    let usual = Some("http://169.254.169.254/".to_owned());
+    for (variables, expected) in [
+        (&[][..], &usual),
+        (&[REGION, KEYS[0], KEYS[1]], &usual),
+        (&[("KubernetesClusterID", " ")], &usual),
+        (&[("KubernetesClusterID", "prod")], &None),
+        (&[("KubernetesClusterTag", "prod")], &None),
+        (&[("InstanceID", "i-0abc123")], &None),
+        (&[("AWS_EC2_METADATA_DISABLED", "true")], &None),
+    ] {
+        assert_eq!(asked(&config, variables), *expected, "{variables:?}");
+    }
+    let values = BTreeMap::from([("KubernetesClusterID".to_owned(), "prod".to_owned())]);
+    let named = ProviderConfig {
+        values,
+        ..config.clone()
+    };
+    assert_eq!(asked(&named, &[]), None);
+    let granted = ProviderConfig {
+        grants: Some(Grants::default()),
+        ..config
+    };
+    assert_eq!(asked(&granted, &[]), None);
+    assert_eq!(asked(&ProviderConfig::unwritten("hcloud"), &[]), None);
+}
+
+#[test]
+fn the_module_is_told_the_instance_or_a_person_why_not() {
+    let mut values = BTreeMap::new();
+    assert_eq!(add_instance(&mut values, None), None);
+    let why = "http://169.254.169.254/: no answer in 3s";
+    let warning = add_instance(&mut values, Some(&Err(why.to_owned()))).unwrap();
+    assert!(
+        warning.starts_with("KubernetesClusterID is not set, and "),
+        "{warning}"
+    );
+    assert!(warning.ends_with(why), "{warning}");
+    assert_eq!(values, BTreeMap::new());
+
+    let id = Ok("i-0abc123".to_owned());
+    assert_eq!(add_instance(&mut values, Some(&id)), None);
+    assert_eq!(values.values().collect::<Vec<_>>(), ["i-0abc123"]);
+    let manifest = manifest_of("aws");
+    for key in values.keys() {
+        assert!(manifest.config.iter().any(|one| one.key == *key), "{key}");
+    }
+}
+
+#[test]
 fn every_mistake_is_told_once() {
     let disabled = ("AWS_EC2_METADATA_DISABLED", "true");
     for (variables, asked, expected) in [

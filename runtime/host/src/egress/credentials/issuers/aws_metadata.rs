@@ -18,7 +18,7 @@ use crate::grant::{Issuer, Secret};
 
 /// Validity of a session with the instance's metadata service, in seconds: longer than the few requests take.
 const SESSION_SECONDS: &str = "60";
-/// Longest name of a role or a region.
+/// Longest name of a role or a region, and longest ID.
 const MAX_NAME: usize = 128;
 
 /// Client of the container's metadata service, with the token for its `authorization` header, if it needs one.
@@ -96,11 +96,20 @@ impl InstanceMetadata {
     /// # Errors
     /// Why the region is not known.
     pub(in crate::egress) async fn region(&self) -> Result<String, String> {
+        self.named("latest/meta-data/placement/region").await
+    }
+
+    /// The ID of the instance, `i-…`.
+    ///
+    /// # Errors
+    /// Why the ID is not known.
+    pub(in crate::egress) async fn id(&self) -> Result<String, String> {
+        self.named("latest/meta-data/instance-id").await
+    }
+
+    async fn named(&self, path: &str) -> Result<String, String> {
         let session = self.session().await?;
-        let region = self
-            .get("latest/meta-data/placement/region", &session)
-            .await?;
-        name(&region)
+        name(&self.get(path, &session).await?)
     }
 
     /// Requests a session token, which the next requests carry.
@@ -136,7 +145,7 @@ impl InstanceMetadata {
     }
 }
 
-/// The first line of an answer: the name of a role or a region, which can be a part of a path.
+/// The first line of an answer: an ID, or the name of a role or a region, which can be a part of a path.
 fn name(answer: &Answer) -> Result<String, String> {
     let text = answer.success(|_| None)?;
     let name = text.lines().next().unwrap_or_default().trim();

@@ -1,0 +1,43 @@
+//! The host takes what is left within the limits.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::testing::{TestHost, json, node};
+use crate::{Config, Error, FindReply, Instances, Lookup, Node, Provider};
+
+/// Adds this many events about each node.
+struct Talkative(usize);
+
+impl Provider for Talkative {
+    fn init(_: &Config) -> Result<Talkative, Error> {
+        Ok(Talkative(0))
+    }
+}
+
+impl Instances for Talkative {
+    fn find(&self, nodes: Vec<Node>) -> Result<FindReply, Error> {
+        let mut events = Events::default();
+        for index in 0..nodes.len() {
+            (0..self.0).for_each(|_| events.add(index, Event::warning("Twin", "two of a name")));
+        }
+        let lookups = nodes.iter().map(|_| Lookup::NotMine).collect();
+        Ok(FindReply::new(lookups).with_events(events.into_vec()))
+    }
+}
+
+#[test]
+fn events_beyond_the_limits_are_dropped() {
+    let host = TestHost::open(|_| json(200, "{}"));
+    // Nodes, events added about each, and those left.
+    for (nodes, each, left) in [
+        (1, 3, 3),
+        (1, 9, 8),
+        (3, 9, 24),
+        (300, 1, 256),
+        (40, 8, 256),
+    ] {
+        let nodes = (0..nodes).map(|index| node(&format!("node-{index}"), None));
+        let reply = host.find(&Talkative(each), nodes.collect()).unwrap();
+        assert_eq!(reply.events.len(), left, "{each} of each");
+    }
+}

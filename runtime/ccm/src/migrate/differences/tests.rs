@@ -1,0 +1,92 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::ffi::OsString;
+
+use super::*;
+use crate::migrate::flags_of;
+
+const HCLOUD: &str = "--cloud-provider=hcloud";
+
+/// Of these flags and variables, each as `name=value`.
+fn found(flags: &[&str], variables: &[&str]) -> Vec<Difference> {
+    let flags = flags_of(flags.iter().map(OsString::from).collect()).unwrap();
+    let pairs = variables.iter().map(|one| one.split_once('=').unwrap());
+    let variables: Vec<(&str, &str)> = pairs.collect();
+    of_settings(&flags, &|name| {
+        let mut given = variables.iter().filter(|(one, _)| *one == name);
+        given.next().map(|(_, value)| (*value).to_owned())
+    })
+}
+
+#[test]
+fn each_setting_that_means_something_else_is_listed_and_no_other() {
+    let waits = "Robot is left alone for 5m after its rate limit";
+    let lacks = "without credentials dedicated servers are targets of load balancers alone";
+    let no_election = ("--leader-elect=false", "stop the Go manager before");
+    let allocates = (
+        "--allocate-node-cidrs",
+        "here nodes without a pod CIDR get one",
+    );
+    let range = "--cluster-cidr=10.244.0.0/16";
+    let login = ["ROBOT_USER=u", "ROBOT_PASSWORD=p"];
+    for (flags, variables, expected) in [
+        (&[HCLOUD][..], &[][..], &[][..]),
+        (&[HCLOUD, range], &login, &[]),
+        (&[HCLOUD, "--leader-elect=false"], &[], &[no_election]),
+        (&[HCLOUD, "--allocate-node-cidrs", range], &[], &[allocates]),
+        (
+            &[
+                HCLOUD,
+                "--leader-elect=false",
+                "--allocate-node-cidrs",
+                range,
+            ],
+            &["ROBOT_ENABLED=t"],
+            &[no_election, allocates, ("ROBOT_ENABLED", lacks)],
+        ),
+        (
+            &[HCLOUD],
+            &["ROBOT_ENABLED=true", "ROBOT_USER=u", "ROBOT_PASSWORD=p"],
+            &[("ROBOT_ENABLED", waits)],
+        ),
+        (
+            &[HCLOUD],
+            &[
+                "ROBOT_ENABLED=1",
+                "ROBOT_USER_FILE=/u",
+                "ROBOT_PASSWORD_FILE=/p",
+            ],
+            &[("ROBOT_ENABLED", waits)],
+        ),
+        (
+            &[HCLOUD],
+            &["ROBOT_ENABLED=True", "ROBOT_USER=u"],
+            &[("ROBOT_ENABLED", lacks)],
+        ),
+        (&[HCLOUD], &["ROBOT_ENABLED=yes"], &[]),
+        (
+            &[HCLOUD, "--webhook-secure-port=10300"],
+            &[],
+            &[("flags", "--webhook-secure-port has no effect")],
+        ),
+        // The vendor's settings are none of another cloud's.
+        (
+            &[
+                "--cloud-provider=digitalocean",
+                "--leader-elect=false",
+                "--allocate-node-cidrs",
+                range,
+            ],
+            &["ROBOT_ENABLED=true"],
+            &[no_election],
+        ),
+    ] {
+        let found = found(flags, variables);
+        let is_as_expected = found.len() == expected.len()
+            && found
+                .iter()
+                .zip(expected)
+                .all(|(one, (about, part))| one.about == *about && one.what.contains(part));
+        assert!(is_as_expected, "{flags:?} {variables:?}: {found:?}");
+    }
+}

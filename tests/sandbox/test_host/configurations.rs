@@ -1,0 +1,94 @@
+//! One table of configurations, for the real host and for the `TestHost`.
+
+use ccm_guest::testing::{TestHost, config, status};
+use ccm_guest::{Config, Error, Provider};
+use ccm_host::GuestConfig;
+use ccm_host::manifest::Manifest;
+use ccm_tests::harness::Test;
+
+pub(crate) const TESTS: &[Test] = &[(
+    "configurations::are_taken_or_refused_alike",
+    are_taken_or_refused_alike,
+)];
+
+const MANIFEST: &str = r#"{
+    "contract": "0.2.0", "name": "test", "version": "1",
+    "config": [
+        { "key": "REGION", "why": "where machines are looked up", "required": true },
+        { "key": "ACCOUNT", "why": "whose they are", "required": true },
+        { "key": "ZONES", "why": "those of the region" }
+    ]
+}"#;
+
+/// Values, by their keys.
+type Given<'a> = &'a [(&'a str, &'a str)];
+
+/// Takes every configuration.
+struct Content;
+
+impl Provider for Content {
+    fn init(_: &Config) -> Result<Content, Error> {
+        Ok(Content)
+    }
+}
+
+fn are_taken_or_refused_alike() {
+    let manifest = Manifest::parse(MANIFEST.as_bytes()).unwrap();
+    let host = TestHost::new(MANIFEST, |_| status(200));
+    let needed = [("REGION", "north"), ("ACCOUNT", "")];
+    let many: Vec<String> = (0..300).map(|index| format!("KEY_{index}")).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|key| (key.as_str(), "")).collect();
+    let long = "x".repeat(256 << 10);
+    // Values beside the required ones, or instead of them, and what is said of them; nothing if they are taken.
+    let table: [(Given<'_>, bool, &[&str]); 9] = [
+        (&[], true, &[]),
+        (&[("ZONES", "a,b")], true, &[]),
+        (&[("OTHER", "x")], true, &["test has no key OTHER"]),
+        (
+            &[("ZONE", "a")],
+            true,
+            &["no key ZONE; did you mean ZONES?"],
+        ),
+        (&[("region", "north")], true, &["test has no key region"]),
+        (
+            &[("ACCOUNT", "me")],
+            false,
+            &["REGION is required: where machines are looked up"],
+        ),
+        (
+            &[("ACCOUNTS", "me")],
+            false,
+            &[
+                "did you mean ACCOUNT?",
+                "; REGION is required",
+                "; ACCOUNT is required: whose",
+            ],
+        ),
+        (&many, true, &["302 values with", "at most 256 and 256 KiB"]),
+        (
+            &[("ZONES", &long)],
+            true,
+            &["3 values with 262", "at most 256 and 256 KiB"],
+        ),
+    ];
+    for (values, has_needed, expected) in table {
+        let needed = if has_needed { &needed[..] } else { &[] };
+        let given = config(&[needed, values].concat());
+        let real = GuestConfig {
+            values: given.values.clone(),
+            ..GuestConfig::default()
+        };
+        let real = real.mistakes(&manifest).join("; ");
+        let said = match host.init::<Content>(&given) {
+            Ok(Content) => String::new(),
+            Err(Error::Invalid(text)) => text,
+            Err(other) => panic!("{other:?}"),
+        };
+        let shown: String = format!("{values:?}").chars().take(200).collect();
+        assert_eq!(said, real, "{shown}");
+        assert_eq!(said.is_empty(), expected.is_empty(), "{shown}: {said}");
+        for part in expected {
+            assert!(said.contains(part), "{shown}: {part:?} is not in {said:?}");
+        }
+    }
+}
