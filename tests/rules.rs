@@ -20,6 +20,8 @@ mod fixtures;
 mod hostile;
 #[path = "rules/lists.rs"]
 mod lists;
+#[path = "rules/manifests.rs"]
+mod manifests;
 #[path = "rules/monitoring.rs"]
 mod monitoring;
 #[path = "rules/sizes.rs"]

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use ccm_core::rollout::{Phase, RolloutState};
 use ccm_tests::apiserver::ApiServer;
-use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
@@ -27,6 +26,9 @@ const FOLDERS: [&str; 6] = [
 
 /// The variant whose providers are objects: the only one without a configuration file.
 const PROVIDER_OBJECTS: &str = "variants/provider-objects";
+
+/// The only folder whose pods have no part in the network of their node.
+const POD_NETWORK: &str = "examples/deployment";
 
 /// Needs an API server that mounts images as volumes.
 const IMAGE_VOLUME: &str = "variants/image-volume";
@@ -89,9 +91,12 @@ pub(crate) async fn define(admin: &Client, definition: &Value) {
     }
 }
 
-fn daemon_set(objects: &[Value]) -> DaemonSet {
-    let mut sets = objects.iter().filter(|one| one["kind"] == "DaemonSet");
-    serde_json::from_value(sets.next().unwrap().clone()).unwrap()
+/// The pod of the DaemonSet or Deployment.
+fn pod(objects: &[Value]) -> Pod {
+    let mut templates = objects
+        .iter()
+        .filter_map(|one| one.pointer("/spec/template"));
+    serde_json::from_value(templates.next().unwrap().clone()).unwrap()
 }
 
 /// The files that are mounted at `/etc/ccm`, by name.
@@ -117,7 +122,7 @@ async fn mounts_images(admin: &Client) -> bool {
 async fn every_way_to_deploy_applies_to_a_real_api_server() {
     let server = ApiServer::start().await.unwrap();
     let admin = server.client_for("admin").await.unwrap();
-    for folder in FOLDERS.into_iter().chain([PROVIDER_OBJECTS]) {
+    for folder in FOLDERS.into_iter().chain([PROVIDER_OBJECTS, POD_NETWORK]) {
         let objects = built(folder);
         assert!(objects.len() > 10, "{folder}: {}", objects.len());
         for object in &objects {
@@ -282,18 +287,19 @@ async fn the_pod_is_restricted_in_everything_but_the_hosts_network() {
     let params = PostParams::default();
     namespaces.create(&params, &namespace).await.unwrap();
     let pods: Api<Pod> = Api::namespaced(admin.clone(), "strict");
-    for folder in FOLDERS {
+    for folder in FOLDERS.into_iter().chain([POD_NETWORK]) {
         if folder == IMAGE_VOLUME && !mounts_images(&admin).await {
             continue;
         }
-        let template = daemon_set(&built(folder)).spec.unwrap().template;
-        let mut pod = Pod {
-            spec: template.spec,
-            ..Pod::default()
-        };
+        let mut pod = pod(&built(folder));
         pod.metadata.name = Some("ccm".to_owned());
         // The priority class exists in kube-system alone.
         pod.spec.as_mut().unwrap().priority_class_name = None;
+        if folder == POD_NETWORK {
+            pods.create(&params, &pod).await.unwrap();
+            pods.delete("ccm", &Default::default()).await.unwrap();
+            continue;
+        }
         let refusal = match pods.create(&params, &pod).await.unwrap_err() {
             kube::Error::Api(status) => status.message.clone(),
             other => panic!("{folder}: {other}"),
@@ -353,7 +359,7 @@ fn the_grants_in_every_variant_are_what_the_shipped_module_requests() {
 
 #[test]
 fn rights_to_read_objects_of_others_are_for_one_name_each() {
-    for folder in FOLDERS.into_iter().chain([PROVIDER_OBJECTS]) {
+    for folder in FOLDERS.into_iter().chain([PROVIDER_OBJECTS, POD_NETWORK]) {
         for role in built(folder) {
             for rule in role["rules"].as_array().into_iter().flatten() {
                 // A rule about paths has no resources.

@@ -5,6 +5,7 @@
 //! fakepve stands in for Proxmox and moto for AWS; others make them (`tests/foreign`). The test needs Python 3.11 with
 //! pip.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ccm_sim::hetzner::ServerSpec;
@@ -220,6 +221,45 @@ async fn owned(world: &World) -> BTreeMap<String, (Option<String>, Option<String
     owned.collect()
 }
 
+/// The owner that is recorded on each Service.
+async fn owners(services: &Services<'_>) -> BTreeMap<String, Option<String>> {
+    let all = services.api.list(&Default::default()).await.unwrap();
+    let owners = all.into_iter().map(|service| {
+        let annotations = service.metadata.annotations.unwrap_or_default();
+        let name = service.metadata.name.unwrap();
+        (name, annotations.get(OWNER).cloned())
+    });
+    owners.collect()
+}
+
+/// Both Services get another port, and their load balancers follow.
+async fn are_edited(services: &Services<'_>, ccm: &mut Process, moto: &mut Moto) {
+    let ports = load_balancer(&[8080])["ports"].take();
+    for name in ["web", "inside"] {
+        let patch = json!({"spec": {"ports": ports}});
+        services.change(name, patch).await;
+    }
+    until(ccm, "web on another port", async || {
+        let web = services.balancer("web").await?;
+        (web["services"][0]["listen_port"] == 8080).then_some(())
+    })
+    .await;
+    let listed = moto.elb("describe_load_balancers", json!({}), "LoadBalancers");
+    let arn = &listed[0]["LoadBalancerArn"];
+    let moto = RefCell::new(moto);
+    until(ccm, "inside on another port", async || {
+        let of_it = json!({"LoadBalancerArn": arn});
+        let listeners = moto
+            .borrow_mut()
+            .elb("describe_listeners", of_it, "Listeners");
+        let [listener] = listeners.as_slice() else {
+            return None;
+        };
+        (listener["Port"] == 8080).then_some(())
+    })
+    .await;
+}
+
 fn with_aws<'a>(owners: &[(&'a str, &'a str)], name: &'a str) -> Vec<(&'a str, &'a str)> {
     [owners, &[(name, "aws")]].concat()
 }
@@ -327,6 +367,15 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
     ]);
     assert_eq!(addresses(&node), expected);
     let before = owned(&world).await;
+    let owners_of_services = [
+        ("inside", Some("aws")),
+        ("kubernetes", None),
+        ("nobodys", None),
+        ("web", Some("hcloud")),
+    ]
+    .map(|(name, owner)| (name.to_owned(), owner.map(str::to_owned)));
+    let owners_of_services = BTreeMap::from(owners_of_services);
+    assert_eq!(owners(&services).await, owners_of_services);
 
     // After a restart in the middle the other nodes join.
     world.stop(ccm).await;
@@ -369,6 +418,9 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
         assert_eq!(now[name].1.as_deref(), Some(id));
     }
     assert_eq!(now[LAPTOP], (None, None));
+    assert_eq!(owners(&services).await, owners_of_services);
+    are_edited(&services, &mut ccm, &mut aws.moto).await;
+    assert_eq!(owners(&services).await, owners_of_services);
 
     // The second machine of each provider ends in its own way, and the laptop stops reporting, too.
     pve.calls(
@@ -408,14 +460,9 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
     let now = owned(&world).await;
     assert_eq!(now, before);
     let nobodys = services.api.get("nobodys").await.unwrap();
-    assert!(
-        !nobodys
-            .metadata
-            .annotations
-            .unwrap_or_default()
-            .contains_key(OWNER)
-    );
     assert_eq!(nobodys.metadata.finalizers, None);
+    let nobody_owns = ["kubernetes", "nobodys"].map(|name| (name.to_owned(), None));
+    assert_eq!(owners(&services).await, nobody_owns.into());
     // Proxmox was read and never written to.
     let requests = pve.requests();
     assert!(!requests.is_empty());
@@ -424,8 +471,8 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
         "{requests:?}"
     );
     assert_eq!(world.cloud.load_balancers(), Vec::<Value>::new());
-    // AWS has made one load balancer with its parts, has removed its security group rule again, and has changed nothing
-    // else.
+    // AWS has made one load balancer with its parts, has moved its port, has removed its security group rule again, and
+    // has changed nothing else.
     let changes: BTreeSet<String> = aws
         .moto
         .requests()
@@ -438,6 +485,7 @@ async fn every_node_of_a_hybrid_cluster_has_one_owner_and_nobody_touches_another
         "CreateListener",
         "CreateLoadBalancer",
         "CreateTargetGroup",
+        "DeleteListener",
         "DeleteLoadBalancer",
         "DeleteTargetGroup",
         "RegisterTargets",

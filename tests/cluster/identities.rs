@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use ccm_tests::apiserver::AuditEntry;
 
 use crate::pod_network::{DOCUMENTED, Network, names, setup};
+use crate::record::{granted_to, used};
+use crate::rights::{LISTS, assert_every_right_is_used, use_every_right};
 use crate::services::{Services, load_balancer};
 use crate::world::{Setup, World};
 
@@ -88,4 +90,46 @@ async fn proc_031_controllers_act_as_their_service_accounts_and_watches_and_elec
     let refused = log.iter().filter(|entry| entry.code == 403);
     let refused: Vec<_> = refused.filter(|one| one.user.starts_with(PREFIX)).collect();
     assert!(refused.is_empty(), "{refused:?}");
+}
+
+/// Does what needs every right of the base, and compares what each account used with what is granted to it.
+#[tokio::test]
+async fn the_rights_of_the_accounts_are_exactly_what_is_used() {
+    let world = World::start(Setup {
+        server_flags: LISTS.map(str::to_owned).into(),
+        rights: &["../components/identities/rbac.yaml"],
+        without: WITHOUT,
+        ..Setup::default()
+    })
+    .await;
+    let ccm = use_every_right(&world, &["--use-service-account-credentials"]).await;
+    world.stop(ccm).await;
+
+    let mut log = world.api.audit_log().unwrap();
+    log.retain(|entry| entry.user.starts_with(PREFIX));
+    let own = |account: &str| {
+        let user = format!("{PREFIX}{account}");
+        let own = log.iter().filter(|entry| entry.user == user);
+        used(&own.cloned().collect::<Vec<_>>())
+    };
+    assert_eq!(own("ccm"), granted_to("ccm", &world.rights));
+    let right = |resource: &str, verb: &str| (String::new(), resource.to_owned(), verb.to_owned());
+    // The account of the pod watches for all: the same roles are for a pod without other accounts.
+    for (account, watched) in [
+        (
+            "node-controller",
+            &[("nodes", "list"), ("nodes", "watch")][..],
+        ),
+        (
+            "service-controller",
+            &[("nodes", "list"), ("nodes", "watch"), ("services", "watch")],
+        ),
+    ] {
+        let mut used = own(account);
+        used.extend(watched.iter().map(|(resource, verb)| right(resource, verb)));
+        // Counting up an Event, which all controllers do.
+        used.insert(right("events", "patch"));
+        assert_eq!(used, granted_to(account, &world.rights), "{account}");
+    }
+    assert_every_right_is_used(&world, log);
 }

@@ -139,6 +139,7 @@ async fn there(world: &World, variant: Variant, go_ends: impl AsyncFnOnce()) -> 
     assert_eq!(checked.code, Some(0), "{:#}", checked.report);
     assert_eq!(checked.report["verdict"], "clean");
     assert_eq!(checked.requests(), [""; 0]);
+    assert_eq!(checked.differences(), variant.differences());
     assert_same(&state(world).await, &left, "the check");
     let announced: BTreeSet<String> = checked.objects("bookkeeping").into_iter().collect();
     go_ends().await;

@@ -37,7 +37,7 @@ pub(crate) fn object(entry: &Value, secret: &Value) -> Value {
 }
 
 /// A command of kubectl.
-fn kubectl(kubeconfig: &std::path::Path, arguments: &[&str]) -> Command {
+pub(crate) fn kubectl(kubeconfig: &std::path::Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(ccm_tests::kubernetes::kubectl().unwrap());
     command
         .arg(format!("--kubeconfig={}", kubeconfig.display()))

@@ -109,6 +109,25 @@ pub(crate) fn granted(manifests: &[Value]) -> BTreeSet<Right> {
     rights
 }
 
+/// The rights of one ServiceAccount: those of the roles among these manifests that are bound to it.
+pub(crate) fn granted_to(account: &str, manifests: &[Value]) -> BTreeSet<Right> {
+    let is_bound = |role: &Value| {
+        manifests.iter().any(|binding| {
+            let subjects = binding["subjects"].as_array().into_iter().flatten();
+            let mut names = subjects.map(|subject| &subject["name"]);
+            binding["roleRef"]["kind"] == role["kind"]
+                && binding["roleRef"]["name"] == role["metadata"]["name"]
+                && names.any(|name| name == account)
+        })
+    };
+    let roles: Vec<_> = manifests
+        .iter()
+        .filter(|one| is_bound(one))
+        .cloned()
+        .collect();
+    granted(&roles)
+}
+
 /// The rights that a log shows as requested, whether allowed or not.
 pub(crate) fn used(log: &[AuditEntry]) -> BTreeSet<Right> {
     let right = |entry: &AuditEntry| {

@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use ccm_sim::hetzner::{Fault, ServerSpec, Trouble};
+use ccm_tests::apiserver::AuditEntry;
 use ccm_tests::process::Process;
 use serde_json::json;
 
+use crate::delivered::Delivered;
 use crate::deploy::define_providers;
 use crate::kubelet::uninitialized;
 use crate::lifecycle::YOUNG;
 use crate::namespaces::Leaving;
 use crate::pod_cidrs::{Ban, contended};
 use crate::pod_network::{Network, pod_cidrs, setup};
+use crate::provider_objects::{has, kubectl, said};
 use crate::record::{granted, used};
 use crate::services::{PLACE, Services, load_balancer};
 use crate::world::{Setup, World, until};
@@ -19,17 +22,26 @@ use crate::world::{Setup, World, until};
 #[tokio::test]
 async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     let world = World::start(Setup {
-        // An API server that does not stream lists: listing needs one verb more.
-        server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
+        server_flags: LISTS.map(str::to_owned).into(),
         ..Setup::default()
     })
     .await;
+    let mut ccm = use_every_right(&world, &[]).await;
+    shows_what_serves(&world, &mut ccm).await;
+    assert_every_right_is_used(&world, world.asked());
+}
+
+/// An API server that does not stream lists: listing needs one verb more.
+pub(crate) const LISTS: [&str; 1] = ["--feature-gates=WatchList=false"];
+
+/// Starts `ccm` with these flags, and gives it something to do for every right of the base.
+pub(crate) async fn use_every_right(world: &World, flags: &[&str]) -> Process {
     // The manager writes the active versions into objects of the kind Provider.
     define_providers(&world.api.client_for("admin").await.unwrap()).await;
-    let server = first_node(&world).await;
-    let flags = [YOUNG, SMALL_BUDGET].concat();
+    let server = first_node(world).await;
+    let flags = [YOUNG, SMALL_BUDGET, flags].concat();
     let mut ccm = world.ccm(&world.configuration(json!(BTreeMap::from([PLACE]))), &flags);
-    let last = nodes_join(&world, &mut ccm).await;
+    let last = nodes_join(world, &mut ccm).await;
 
     // A node is deleted with its machine; the other one is the witness.
     world.cloud.remove_server(server);
@@ -37,7 +49,7 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
         .nodes_until(&mut ccm, "worker-1 to go", |nodes| nodes.len() == 1)
         .await;
 
-    services_come_and_go(&world, &mut ccm).await;
+    services_come_and_go(world, &mut ccm).await;
 
     // The last machine of a scheme goes, whose node was drained.
     let cordon = json!({"spec": {"unschedulable": true}});
@@ -46,8 +58,18 @@ async fn the_roles_in_deploy_are_exactly_what_the_controllers_use() {
     world
         .nodes_until(&mut ccm, "worker-2 to go", |nodes| nodes.is_empty())
         .await;
+    ccm
+}
 
-    assert_every_right_is_used(&world);
+/// What `kubectl get ccmp` prints of a base install, whose manager has written it with the base's rights alone.
+async fn shows_what_serves(world: &World, ccm: &mut Process) {
+    let delivered = Delivered::of(world).await;
+    let status = has(&delivered, ccm, "hcloud", ("Ready", "True", "Serving")).await;
+    let version = status["active"]["version"].as_str().unwrap();
+    let admin = world.api.kubeconfig("admin").unwrap();
+    let table = said(kubectl(&admin, &["get", "ccmp", "--no-headers"])).await;
+    let words: Vec<_> = table.split_whitespace().collect();
+    assert_eq!(words[..4], ["hcloud", version, "True", "Active"], "{table}");
 }
 
 /// A budget so small that a namespace's load balancers wait, unless the namespace is known to be deleted.
@@ -145,8 +167,7 @@ pub(crate) async fn services_come_and_go(world: &World, ccm: &mut Process) {
 }
 
 /// No request was refused for lack of a right, and every granted right was used.
-pub(crate) fn assert_every_right_is_used(world: &World) {
-    let mut log = world.asked();
+pub(crate) fn assert_every_right_is_used(world: &World, mut log: Vec<AuditEntry>) {
     // No client may create an Event in a namespace that is being deleted.
     log.retain(|entry| {
         !(entry.code == 403 && entry.namespace == "leaving" && entry.resource == "events")
@@ -159,7 +180,7 @@ pub(crate) fn assert_every_right_is_used(world: &World) {
 /// A world in which `ccm` has exactly one role.
 async fn only(role: &'static str) -> World {
     World::start(Setup {
-        server_flags: vec!["--feature-gates=WatchList=false".to_owned()],
+        server_flags: LISTS.map(str::to_owned).into(),
         only_role: Some(role),
         ..setup()
     })

@@ -1,5 +1,6 @@
 //! `ccm migrate check`, run by a user who may only read, and the requests that it made.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -37,6 +38,12 @@ impl Checked {
         let all = self.report[of].as_array().unwrap().iter();
         all.map(|one| one["object"].as_str().unwrap().to_owned())
             .collect()
+    }
+
+    /// The settings, and the Services with settings, that mean something else here.
+    pub(super) fn differences(&self) -> BTreeSet<&str> {
+        let all = self.report["differences"].as_array().unwrap().iter();
+        all.map(|one| one["about"].as_str().unwrap()).collect()
     }
 
     /// The requests, as method and path.

@@ -1,7 +1,7 @@
 //! The cluster and the cloud before any manager runs: servers, networks and certificates, nodes as their kubelets
 //! register them, and Services. Asserts nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ccm_sim::hetzner::ServerSpec;
 use k8s_openapi::api::core::v1::Service;
@@ -54,6 +54,19 @@ impl Variant {
                 "--leader-elect=false",
             ],
         }
+    }
+
+    /// What of all this means something else to this manager: flags, and imports of load balancers.
+    pub(super) fn differences(self) -> BTreeSet<&'static str> {
+        let mut all = BTreeSet::from([
+            "--leader-elect=false",
+            "service/default/imported",
+            "service/default/named",
+        ]);
+        if self == Variant::Network {
+            all.insert("--allocate-node-cidrs");
+        }
+        all
     }
 
     /// The variables of the Go manager's own manifest, apart from token and endpoint.
