@@ -67,7 +67,8 @@ fn next_version(wasm: &[u8], version: &str) -> anyhow::Result<(Vec<u8>, String)>
         .parse()
         .context("the version does not end in a digit")?;
     let next = format!("{rest}{}", (digit + 1) % 10);
-    let said = |version: &str| format!("\"version\": \"{version}\"");
+    // As the SDK's macro writes it.
+    let said = |version: &str| format!("\"version\":\"{version}\"");
     let (from, to) = (said(version), said(&next));
     let mut other = wasm.to_vec();
     let mut found = false;
