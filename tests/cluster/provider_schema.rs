@@ -48,7 +48,7 @@ fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
         (
             "/spec/trust",
             json!({"unsigned": true, "digest": format!("sha256:{}", "0".repeat(64))}),
-            "one of them has to go",
+            "remove one of them",
         ),
         (
             "/spec/trust",

@@ -229,7 +229,7 @@ async fn nodes_that_join_under_two_allocators_never_share_a_range_and_ours_takes
     assert_eq!(told(&world, "OtherPodCIDRAllocator").await.len(), 1);
     assert_eq!(told(&world, "PodCIDRAllocationTakenOver").await.len(), 1);
     let log = world.log();
-    assert_eq!(log.matches("this manager stands back").count(), 1);
+    assert_eq!(log.matches("this manager allocates none").count(), 1);
     assert_eq!(log.matches("the other allocator is gone").count(), 1);
 }
 
