@@ -155,8 +155,10 @@ impl Controller for NodeLifecycleController {
     }
 
     fn start_due(&mut self) -> Option<Moment> {
+        // Before the first pass there is nothing to report.
+        let due = self.next_pass?;
         let now = self.clock.now();
-        if self.next_pass.is_some_and(|at| at <= now) {
+        if due <= now {
             self.pass();
             self.next_pass = Some(now.after(self.settings.monitor_period));
         }
