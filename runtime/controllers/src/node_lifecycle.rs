@@ -204,3 +204,6 @@ impl Controller for NodeLifecycleController {
         self.tasks.drain().await;
     }
 }
+
+#[cfg(test)]
+mod tests;
