@@ -105,9 +105,9 @@ impl ProviderControllers {
         let service = serves.then(|| {
             let (told, changes) = mpsc::unbounded_channel();
             services = Some(told);
-            let (said, heard) = node_changes(ownership);
-            changes_of_nodes = Some(said);
-            let targets = NodeSet::new(executor.clone(), heard, &settings.service);
+            let (filter, receiver) = node_changes(ownership);
+            changes_of_nodes = Some(filter);
+            let targets = NodeSet::new(executor.clone(), receiver, &settings.service);
             let settings = settings.service.clone();
             ServiceController::new(executor.clone(), settings, claims, changes, targets)
         });
