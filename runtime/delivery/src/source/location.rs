@@ -34,7 +34,7 @@ pub enum Location {
 pub struct FilePlace {
     /// The absolute path.
     pub path: PathBuf,
-    /// Whether it was written with a trailing slash and so must be a folder. Otherwise this is determined on access.
+    /// Whether it was written with a trailing `/` or `/.` and so must be a folder. Otherwise this is determined on access.
     pub is_folder: bool,
 }
 
@@ -133,7 +133,7 @@ impl FilePlace {
             return Err(wrong("a `file://` path is written without `..`"));
         }
         Ok(Self {
-            is_folder: bytes.ends_with(b"/"),
+            is_folder: bytes.ends_with(b"/") || bytes.ends_with(b"/."),
             path: path.components().collect(),
         })
     }

@@ -34,8 +34,17 @@ fn every_form_is_read_and_shown_as_it_was_written() {
 
 #[test]
 fn a_path_is_read_without_what_says_nothing() {
-    let location = Location::parse("file:///a//./b/").unwrap();
-    assert_eq!(location.to_string(), "file:///a/b/");
+    for (text, shown) in [
+        ("file:///a//./b/", "file:///a/b/"),
+        ("file:///a/b/.", "file:///a/b/"),
+        ("file:///a/b.", "file:///a/b."),
+        ("file:////", "file:///"),
+        ("file:///.", "file:///"),
+    ] {
+        let location = Location::parse(text).unwrap();
+        assert_eq!(location.to_string(), shown);
+        assert_eq!(Location::parse(shown), Ok(location), "{text}");
+    }
 }
 
 #[test]
