@@ -6,6 +6,7 @@
 
 mod arguments;
 mod differences;
+mod pod_template;
 mod report;
 mod workload;
 

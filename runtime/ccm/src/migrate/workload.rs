@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::{
-    ConfigMap, Container, EnvVarSource, KeyToPath, PodSpec, Secret, Volume,
-};
+use k8s_openapi::api::core::v1::{ConfigMap, EnvVarSource, KeyToPath, Secret};
+use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client};
 use zeroize::Zeroizing;
+
+use super::pod_template::{self, Container, PodSpec, Volume};
 
 use crate::provider_loading::WorkloadSurroundings;
 
@@ -72,21 +73,14 @@ pub(super) async fn read(
         namespace,
         name,
     } = wanted;
-    let pod = match kind {
-        Kind::DaemonSet => {
-            let api: Api<DaemonSet> = Api::namespaced(client.clone(), namespace);
-            let found = api.get(name).await;
-            let found = found.with_context(|| format!("DaemonSet {namespace}/{name}"))?;
-            found.spec.and_then(|spec| spec.template.spec)
-        }
-        Kind::Deployment => {
-            let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-            let found = api.get(name).await;
-            let found = found.with_context(|| format!("Deployment {namespace}/{name}"))?;
-            found.spec.and_then(|spec| spec.template.spec)
-        }
+    let resource = match kind {
+        Kind::DaemonSet => ApiResource::erase::<DaemonSet>(&()),
+        Kind::Deployment => ApiResource::erase::<Deployment>(&()),
     };
-    let pod = pod.ok_or_else(|| anyhow!("{namespace}/{name} has no pod template"))?;
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    let label = || format!("{kind:?} {namespace}/{name}");
+    let found = api.get(name).await.with_context(label)?;
+    let pod = pod_template::of(&found).with_context(label)?;
     let container = pick(&pod, container)?;
     let mut sources = Sources {
         client,
